@@ -1,0 +1,152 @@
+"""Every error that pipemagic raises on purpose: a message, a stable code, a hint."""
+
+from __future__ import annotations
+
+
+class PipemagicError(Exception):
+    """Base of all errors raised on purpose; ``str()`` shows the message, then the hint.
+
+    ``code`` is stable and meant for programs; ``hint`` says what to do next, for people.
+    """
+
+    code = "PIPEMAGIC"
+
+    def __init__(self, message: str, *, hint: str = "", code: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.code = code or self.code
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+class ProtocolError(PipemagicError):
+    """Bytes or values that do not follow the protocol, from either side."""
+
+    code = "PROTOCOL"
+
+
+class StreamError(PipemagicError):
+    """A stream was asked for a move that its state does not have."""
+
+    code = "STREAM"
+
+
+class UnsupportedError(PipemagicError):
+    """What was asked for cannot be done exactly, so nothing was changed."""
+
+    code = "UNSUPPORTED"
+
+
+class ParameterError(PipemagicError):
+    """A statement's parameter has no value, or one that SQL cannot hold."""
+
+    code = "PARAMETER"
+
+
+class ConnectError(PipemagicError):
+    """No connection to the server came about (refused, TLS, unknown host): nothing was sent."""
+
+    code = "CONNECT"
+
+
+class AddressError(PipemagicError):
+    """An address that cannot be used, or that a token must not be sent to."""
+
+    code = "ADDRESS"
+
+
+class UnknownOutcome(PipemagicError):
+    """The request was sent and no whole answer came: nobody knows what ran."""
+
+    code = "UNKNOWN_OUTCOME"
+
+
+class InterruptedRequest(UnknownOutcome):
+    """The user interrupted the kernel while a request was under way."""
+
+    code = "INTERRUPTED"
+
+
+class ServerError(PipemagicError):
+    """The server refused a whole request; ``status`` is the HTTP status."""
+
+    code = "SERVER"
+
+    def __init__(self, message: str, *, status: int, hint: str = "", code: str = "") -> None:
+        super().__init__(message, hint=hint, code=code)
+        self.status = status
+
+
+class AuthError(ServerError):
+    """The token is missing, wrong, expired (401) or lacks a right (403)."""
+
+    code = "AUTH"
+
+
+class NotFound(ServerError):
+    """The database, group, organization or token does not exist, or not for this token (404)."""
+
+    code = "NOT_FOUND"
+
+
+class AlreadyExists(ServerError):
+    """The name is taken (409)."""
+
+    code = "ALREADY_EXISTS"
+
+
+class BusyError(ServerError):
+    """The server has no free connection (429), after the retries."""
+
+    code = "BUSY"
+
+
+class StreamExpired(PipemagicError):
+    """The server closed the idle stream (10 s) or no longer knows its baton."""
+
+    code = "STREAM_EXPIRED"
+
+
+class TransactionLost(PipemagicError):
+    """A transaction was open and the server rolled it back."""
+
+    code = "TRANSACTION_LOST"
+
+
+class StatementError(PipemagicError):
+    """The database refused a statement. ``code`` is the server's code.
+
+    ``index`` is the number of the statement within what was sent, from 0; ``sql`` its text; ``offset``
+    the place of the error in it, in UTF-8 bytes, where the server says it.
+    """
+
+    code = "SQL"
+
+    def __init__(
+        self, message: str, *, hint: str = "", code: str = "",
+        index: int = 0, sql: str = "", offset: int | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(message, hint=hint, code=code)
+        self.index = index
+        self.sql = sql
+        self.offset = offset
+
+
+class SessionError(PipemagicError):
+    """The session cannot do this now (no connection, unknown name, wrong option)."""
+
+    code = "SESSION"
+
+
+class LoadError(PipemagicError):
+    """A frame could not be loaded; the target table is as it was."""
+
+    code = "LOAD"
+
+
+class ServiceError(PipemagicError):
+    """The embedded service could not be started, found or stopped."""
+
+    code = "SERVICE"

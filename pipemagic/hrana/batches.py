@@ -1,0 +1,118 @@
+"""Build batches and evaluate the conditions of their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from pipemagic.errors import ProtocolError
+from pipemagic.hrana.messages import (
+    AndCond,
+    AutocommitCond,
+    Batch,
+    Cond,
+    ErrorCond,
+    NotCond,
+    OkCond,
+    OrCond,
+    Step,
+    Stmt,
+)
+
+
+class StepState(Enum):
+    """What became of a step."""
+
+    OK = "ok"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+
+def chain(stmts: Sequence[Stmt], *, rollback: bool = False) -> Batch:
+    """Build a batch that stops at the first error: each step runs only if the one before it did.
+
+    With ``rollback`` one more step rolls back what the batch left open when it failed (version 3 only:
+    it asks ``is_autocommit``); its entry comes after those of the statements.
+    """
+    steps = [
+        Step(stmt, OkCond(number - 1) if number else None) for number, stmt in enumerate(stmts)
+    ]
+    if rollback and steps:
+        failed_inside = AndCond([NotCond(OkCond(len(steps) - 1)), NotCond(AutocommitCond())])
+        steps.append(Step(Stmt("ROLLBACK", want_rows=False), failed_inside))
+    return Batch(steps)
+
+
+def transactional(stmts: Sequence[Stmt], *, mode: str = "IMMEDIATE") -> Batch:
+    """Build a batch that applies all statements or none; works on version 2 and 3.
+
+    Step 0 is BEGIN, the last two are COMMIT and ROLLBACK, the statements stand between.
+    """
+    steps = [Step(Stmt(f"BEGIN {mode}", want_rows=False))]
+    steps += [Step(stmt, OkCond(number)) for number, stmt in enumerate(stmts)]
+    commit = len(steps)
+    steps.append(Step(Stmt("COMMIT", want_rows=False), OkCond(commit - 1)))
+    # Without the first condition a failed BEGIN would add a second error.
+    undo = AndCond([OkCond(0), NotCond(OkCond(commit))])
+    steps.append(Step(Stmt("ROLLBACK", want_rows=False), undo))
+    return Batch(steps)
+
+
+def probe(stmts: Sequence[Stmt]) -> list[Batch]:
+    """Build one-step batches that a server parses but never runs: each fails exactly if it cannot be parsed."""
+    never = OrCond([])
+    return [Batch([Step(stmt, never)]) for stmt in stmts]
+
+
+def check_references(batch: Batch) -> None:
+    """Raise ProtocolError unless every condition points to an earlier step."""
+    for number, step in enumerate(batch.steps):
+        if step.condition is not None:
+            _check(step.condition, number)
+
+
+def _check(cond: Cond, before: int) -> None:
+    match cond:
+        case OkCond(step) | ErrorCond(step):
+            if not 0 <= step < before:
+                raise ProtocolError("Invalid reference to step in a batch condition")
+        case NotCond(inner):
+            _check(inner, before)
+        case AndCond(inners) | OrCond(inners):
+            for inner in inners:
+                _check(inner, before)
+
+
+def holds(cond: Cond | None, states: Sequence[StepState], *, autocommit: bool) -> bool:
+    """Tell whether a step with this condition runs, given what became of the steps before it."""
+    match cond:
+        case None:
+            return True
+        case OkCond(step):
+            return states[step] is StepState.OK
+        case ErrorCond(step):
+            return states[step] is StepState.ERROR  # a skipped step is neither
+        case NotCond(inner):
+            return not holds(inner, states, autocommit=autocommit)
+        case AndCond(inners):
+            return all(holds(inner, states, autocommit=autocommit) for inner in inners)
+        case OrCond(inners):
+            return any(holds(inner, states, autocommit=autocommit) for inner in inners)
+        case AutocommitCond():
+            return autocommit
+
+
+def uses_autocommit(batch: Batch) -> bool:
+    """Tell whether a condition asks ``is_autocommit``, which version 2 does not have."""
+    return any(step.condition is not None and _asks(step.condition) for step in batch.steps)
+
+
+def _asks(cond: Cond) -> bool:
+    match cond:
+        case AutocommitCond():
+            return True
+        case NotCond(inner):
+            return _asks(inner)
+        case AndCond(inners) | OrCond(inners):
+            return any(_asks(inner) for inner in inners)
+    return False

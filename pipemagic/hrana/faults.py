@@ -1,0 +1,64 @@
+"""Errors on the wire: the codes both sides know, and how to read the body of a refused request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from pipemagic.hrana.messages import Error
+
+STREAM_EXPIRED = "STREAM_EXPIRED"
+TRANSACTION_TIMEOUT = "TRANSACTION_TIMEOUT"
+RESPONSE_TOO_LARGE = "RESPONSE_TOO_LARGE"
+SQL_PARSE_ERROR = "SQL_PARSE_ERROR"
+SQL_INPUT_ERROR = "SQL_INPUT_ERROR"
+SQL_NO_STATEMENT = "SQL_NO_STATEMENT"
+SQL_MANY_STATEMENTS = "SQL_MANY_STATEMENTS"
+SQL_STORE_TOO_MANY = "SQL_STORE_TOO_MANY"
+SQL_STORE_TOO_LARGE = "SQL_STORE_TOO_LARGE"
+ARGS_INVALID = "ARGS_INVALID"
+ARGS_BOTH = "ARGS_BOTH_POSITIONAL_AND_NAMED"
+STREAM_CLOSED = "STREAM_CLOSED"
+
+TRANSACTION_TIMED_OUT = Error("Transaction timed out", TRANSACTION_TIMEOUT)
+
+BATON_USED = "Received a baton that has already been used"
+BATON_INVALID = "Received an invalid baton"
+
+
+def read_fault(body: bytes, content_type: str = "") -> Error:
+    """Read the body of an HTTP error, in any of the shapes that servers send.
+
+    ``{"message", "code"}``, ``{"error": text}``, a line of plain text; of anything else (HTML, a proxy's page)
+    only the first line of text is kept, at most 300 characters.
+    """
+    try:
+        parsed = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return Error(_first_line(body, content_type))
+    if isinstance(parsed, dict):
+        code = parsed.get("code")
+        for key in ("message", "error"):
+            if isinstance(text := parsed.get(key), str):
+                return Error(text, code if isinstance(code, str) else None)
+        if isinstance(inner := parsed.get("error"), dict):
+            return _inner(inner)
+    return Error(_first_line(body, content_type))
+
+
+def _inner(inner: dict[str, Any]) -> Error:
+    code = inner.get("code")
+    return Error(str(inner.get("message", inner)), code if isinstance(code, str) else None)
+
+
+def _first_line(body: bytes, content_type: str) -> str:
+    if "html" in content_type.lower() or body.lstrip()[:1] == b"<":
+        return "an HTML page came back instead of an answer of the database"
+    lines = body.decode("utf-8", "replace").strip().splitlines()
+    return lines[0][:300] if lines else "the answer has no text"
+
+
+def is_baton_fault(error: Error) -> bool:
+    """Tell whether a refused request was refused for its baton, so that nothing of it ran."""
+    return error.code == STREAM_EXPIRED or error.message in {BATON_USED, BATON_INVALID}

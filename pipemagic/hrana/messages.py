@@ -1,0 +1,313 @@
+"""The messages of a pipeline: frozen structs <-> JSON.
+
+Source: the public Hrana 2/3 over HTTP specification. A null stands for an absent field everywhere and unknown
+keys are ignored, since published clients send both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Many
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+from pipemagic.errors import ProtocolError
+from pipemagic.hrana.values import Value
+
+T = TypeVar("T")
+
+
+class Error(msgspec.Struct, frozen=True):
+    """What went wrong with one request or step."""
+
+    message: str
+    code: str | None = None
+
+
+class NamedArg(msgspec.Struct, frozen=True):
+    """A parameter by name, with or without its ``:``, ``@`` or ``$``."""
+
+    name: str
+    value: Value
+
+
+class Stmt(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One statement: its text or the id of a stored text, and its arguments."""
+
+    sql: str | None = None
+    sql_id: int | None = None
+    args: list[Value] | None = None
+    named_args: list[NamedArg] | None = None
+    want_rows: bool | None = None
+    replication_index: str | int | None = None
+
+
+# Conditions of batch steps.
+
+
+class OkCond(msgspec.Struct, frozen=True, tag_field="type", tag="ok"):
+    """True if the step ran without an error."""
+
+    step: int
+
+
+class ErrorCond(msgspec.Struct, frozen=True, tag_field="type", tag="error"):
+    """True if the step ran into an error; false for a skipped step."""
+
+    step: int
+
+
+class NotCond(msgspec.Struct, frozen=True, tag_field="type", tag="not"):
+    """Negation."""
+
+    cond: Cond
+
+
+class AndCond(msgspec.Struct, frozen=True, tag_field="type", tag="and"):
+    """True if all are; an empty one is true."""
+
+    conds: list[Cond]
+
+
+class OrCond(msgspec.Struct, frozen=True, tag_field="type", tag="or"):
+    """True if any is; an empty one is false."""
+
+    conds: list[Cond]
+
+
+class AutocommitCond(msgspec.Struct, frozen=True, tag_field="type", tag="is_autocommit"):
+    """True if no transaction is open (version 3)."""
+
+
+Cond: TypeAlias = OkCond | ErrorCond | NotCond | AndCond | OrCond | AutocommitCond
+
+
+class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One step of a batch; without a condition it always runs."""
+
+    stmt: Stmt
+    condition: Cond | None = None
+
+
+class Batch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Steps that run in order in one round trip. Not a transaction by itself."""
+
+    steps: list[Step]
+    replication_index: str | int | None = None
+
+
+# Requests.
+
+
+class Execute(msgspec.Struct, frozen=True, tag_field="type", tag="execute"):
+    """Run one statement."""
+
+    stmt: Stmt
+
+
+class Close(msgspec.Struct, frozen=True, tag_field="type", tag="close"):
+    """End the stream; an open transaction is rolled back."""
+
+
+class RunBatch(msgspec.Struct, frozen=True, tag_field="type", tag="batch"):
+    """Run a batch."""
+
+    batch: Batch
+
+
+class Sequence(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="sequence"):
+    """Run the statements of a script, dropping rows, until the first failure."""
+
+    sql: str | None = None
+    sql_id: int | None = None
+    replication_index: str | int | None = None
+
+
+class Describe(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="describe"):
+    """Parse a statement without running it."""
+
+    sql: str | None = None
+    sql_id: int | None = None
+    replication_index: str | int | None = None
+
+
+class StoreSql(msgspec.Struct, frozen=True, tag_field="type", tag="store_sql"):
+    """Keep a text on the stream under an id."""
+
+    sql_id: int
+    sql: str
+
+
+class CloseSql(msgspec.Struct, frozen=True, tag_field="type", tag="close_sql"):
+    """Forget a stored text; an unknown id is fine."""
+
+    sql_id: int
+
+
+class GetAutocommit(msgspec.Struct, frozen=True, tag_field="type", tag="get_autocommit"):
+    """Ask whether no transaction is open (version 3)."""
+
+
+Request: TypeAlias = (
+    Execute | Close | RunBatch | Sequence | Describe | StoreSql | CloseSql | GetAutocommit
+)
+
+
+class PipelineRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The body of a pipeline request."""
+
+    requests: list[Request]
+    baton: str | None = None
+
+
+# Responses. Their keys are always written, also when null: some published clients insist.
+
+
+class Col(msgspec.Struct, frozen=True):
+    """A column of a result: its name and its declared type as written."""
+
+    name: str | None = None
+    decltype: str | None = None
+
+
+class StmtResult(msgspec.Struct, frozen=True):
+    """What one statement returned."""
+
+    cols: list[Col] = []
+    rows: list[list[Value]] = []
+    affected_row_count: int = 0
+    last_insert_rowid: str | int | None = None
+    replication_index: str | int | None = None
+    rows_read: int | None = 0
+    rows_written: int | None = 0
+    query_duration_ms: float | None = 0.0
+
+
+class BatchResult(msgspec.Struct, frozen=True):
+    """One entry a step in both lists; a skipped step is null in both."""
+
+    step_results: list[StmtResult | None]
+    step_errors: list[Error | None]
+    replication_index: str | int | None = None
+
+
+class Param(msgspec.Struct, frozen=True):
+    """A parameter of a described statement; the name has its prefix, null for ``?``."""
+
+    name: str | None = None
+
+
+class DescribeResult(msgspec.Struct, frozen=True):
+    """What a statement takes and returns."""
+
+    params: list[Param]
+    cols: list[Col]
+    is_explain: bool
+    is_readonly: bool
+
+
+class ExecuteResponse(msgspec.Struct, frozen=True, tag_field="type", tag="execute"):
+    """Answer to Execute."""
+
+    result: StmtResult
+
+
+class CloseResponse(msgspec.Struct, frozen=True, tag_field="type", tag="close"):
+    """Answer to Close."""
+
+
+class BatchResponse(msgspec.Struct, frozen=True, tag_field="type", tag="batch"):
+    """Answer to RunBatch."""
+
+    result: BatchResult
+
+
+class SequenceResponse(msgspec.Struct, frozen=True, tag_field="type", tag="sequence"):
+    """Answer to Sequence."""
+
+
+class DescribeResponse(msgspec.Struct, frozen=True, tag_field="type", tag="describe"):
+    """Answer to Describe."""
+
+    result: DescribeResult
+
+
+class StoreSqlResponse(msgspec.Struct, frozen=True, tag_field="type", tag="store_sql"):
+    """Answer to StoreSql."""
+
+
+class CloseSqlResponse(msgspec.Struct, frozen=True, tag_field="type", tag="close_sql"):
+    """Answer to CloseSql."""
+
+
+class GetAutocommitResponse(msgspec.Struct, frozen=True, tag_field="type", tag="get_autocommit"):
+    """Answer to GetAutocommit."""
+
+    is_autocommit: bool
+
+
+Response: TypeAlias = (
+    ExecuteResponse
+    | CloseResponse
+    | BatchResponse
+    | SequenceResponse
+    | DescribeResponse
+    | StoreSqlResponse
+    | CloseSqlResponse
+    | GetAutocommitResponse
+)
+
+
+class OkEntry(msgspec.Struct, frozen=True, tag_field="type", tag="ok"):
+    """A request that was carried out."""
+
+    response: Response
+
+
+class ErrorEntry(msgspec.Struct, frozen=True, tag_field="type", tag="error"):
+    """A request that failed; the requests after it still run."""
+
+    error: Error
+
+
+Entry: TypeAlias = OkEntry | ErrorEntry
+
+
+class PipelineResponse(msgspec.Struct, frozen=True):
+    """The body of a pipeline answer; one entry for each request, in order."""
+
+    results: list[Entry]
+    baton: str | None = None
+    base_url: str | None = None
+
+
+_REQUEST = msgspec.json.Decoder(PipelineRequest)
+_RESPONSE = msgspec.json.Decoder(PipelineResponse)
+_ENCODER = msgspec.json.Encoder()
+
+
+def _decode(decoder: msgspec.json.Decoder[T], data: bytes, what: str) -> T:
+    try:
+        return decoder.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ProtocolError(f"{what} cannot be read: {error}") from None
+
+
+def decode_request(data: bytes) -> PipelineRequest:
+    """Read the body of a pipeline request; ProtocolError says where it is off."""
+    return _decode(_REQUEST, data, "the pipeline request")
+
+
+def decode_response(data: bytes) -> PipelineResponse:
+    """Read the body of a pipeline answer; ProtocolError says where it is off."""
+    return _decode(_RESPONSE, data, "the server's answer")
+
+
+def encode(message: Any) -> bytes:
+    """Write a message as JSON (UTF-8, no spaces, ``/`` not escaped)."""
+    return _ENCODER.encode(message)
+
+
+def pipeline(requests: Many[Request], baton: str | None = None) -> bytes:
+    """Write the body of a pipeline request."""
+    return encode(PipelineRequest(list(requests), baton))

@@ -1,0 +1,1 @@
+"""The whole service, embedded: management API and database HTTP API over SQLite files."""

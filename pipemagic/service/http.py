@@ -1,0 +1,119 @@
+"""What a call of the service takes and gives, free of any web framework."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+JSON = "application/json"
+TEXT = "text/plain"
+
+_ENCODER = msgspec.json.Encoder()
+
+
+@dataclass(frozen=True)
+class Request:
+    """One HTTP request, wholly read. Header names are in lower case; ``path`` is percent-decoded."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    @property
+    def host(self) -> str:
+        """The Host header without its port, in lower case."""
+        host = self.headers.get("host", "").lower()
+        return host if host.endswith("]") else host.rsplit(":", 1)[0] if ":" in host else host
+
+
+@dataclass(frozen=True)
+class Response:
+    """Status, content type and the body in chunks."""
+
+    status: int
+    chunks: Iterable[bytes] = ()
+    content_type: str = JSON
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def json(body: Any, status: int = 200) -> Response:
+    """Answer with JSON."""
+    return Response(status, [_ENCODER.encode(body)])
+
+
+def text(line: str, status: int = 200) -> Response:
+    """Answer with one line of plain text."""
+    return Response(status, [line.encode()], TEXT)
+
+
+def empty(status: int, *headers: tuple[str, str]) -> Response:
+    """Answer without a body."""
+    return Response(status, (), "", headers)
+
+
+class Refused(Exception):
+    """Ends a call with an HTTP error; caught in one place, where it becomes the answer."""
+
+    def __init__(self, status: int, message: str, code: str | None = None, *, plain: bool = False) -> None:
+        super().__init__(message)
+        self.status, self.message, self.code, self.plain = status, message, code, plain
+
+    def response(self) -> Response:
+        """Give the answer: a line of text, or JSON with ``error``, ``message`` and ``code``.
+
+        Published clients differ in which of the members they read.
+        """
+        if self.plain:
+            return text(self.message, self.status)
+        code = self.code or _CODES.get(self.status, "ERROR")
+        return json({"error": self.message, "message": self.message, "code": code}, self.status)
+
+
+_CODES = {
+    400: "BAD_REQUEST", 401: "UNAUTHORIZED", 403: "FORBIDDEN", 404: "NOT_FOUND", 409: "CONFLICT",
+    413: "BODY_TOO_LARGE", 421: "MISDIRECTED", 429: "TOO_MANY_REQUESTS", 500: "INTERNAL", 503: "UNAVAILABLE",
+}  # fmt: skip
+
+
+class Cancel:
+    """Tells a running call that its client has hung up; safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._set = False
+        self._callbacks: list[Callable[[], None]] = []
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the client is gone."""
+        return self._set
+
+    def set(self) -> None:
+        """Note that the client is gone and tell who listens; once."""
+        with self._lock:
+            if self._set:
+                return
+            self._set = True
+            callbacks = list(self._callbacks)
+        for callback in callbacks:
+            callback()
+
+    def listen(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` when the client hangs up; at once if it already has."""
+        with self._lock:
+            if not self._set:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def forget(self, callback: Callable[[], None]) -> None:
+        """Stop listening."""
+        with self._lock:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)

@@ -1,0 +1,174 @@
+"""The tokenizer: statements, parameters and positions of SQLite text.
+
+One place for splitting a script, finding parameters, drawing a caret. It follows SQLite's own tokenizer
+(https://www.sqlite.org/lang.html and ``tokenize.c``) and the rule of ``sqlite3_complete`` for triggers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>\s+)
+  | (?P<comment>--[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/)?)
+  | (?P<blob>[xX]'[^']*'?)
+  | (?P<string>'(?:[^']|'')*'?)
+  | (?P<quoted>"(?:[^"]|"")*"?|`(?:[^`]|``)*`?|\[[^\]]*\]?)
+  | (?P<param>\?\d*|[:@\#$][\w$]+(?:::[\w$]+)*(?:\([^\s)]*\))?)
+  | (?P<number>0[xX][0-9a-fA-F_]+|(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?)
+  | (?P<word>[^\W\d][\w$]*)
+  | (?P<semi>;)
+  | (?P<op>->>|->|\|\||<<|>>|<=|>=|<>|!=|==|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of the text: its kind (a group name of the pattern), the text and where it starts."""
+
+    kind: str
+    text: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement of a script.
+
+    ``text`` has no leading blanks, comments or trailing ``;``. ``start`` is the offset of its first character in
+    the script; ``line`` counts from 1. ``keyword`` is its first word in capitals (``WITH``, ``BEGIN``, ...).
+    ``parameters`` holds what SQLite would number from 1: the name with its prefix, or None for ``?``.
+    """
+
+    text: str
+    start: int
+    line: int
+    keyword: str
+    parameters: tuple[str | None, ...]
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """Give every token of the text, blanks and comments included; joined they are the text again."""
+    for match in _TOKEN.finditer(text):
+        yield Token(match.lastgroup or "op", match.group(), match.start())
+
+
+@lru_cache(maxsize=512)
+def _split_short(script: str) -> tuple[Statement, ...]:
+    return tuple(_split(script))
+
+
+def split(script: str) -> tuple[Statement, ...]:
+    """Split a script into its statements; comments and empty statements between them are left out."""
+    return _split_short(script) if len(script) <= 4096 else tuple(_split(script))
+
+
+def keyword(sql: str) -> str:
+    """Give the first word of the text in capitals, or '' if there is none."""
+    for token in tokens(sql):
+        if token.kind not in ("space", "comment", "semi"):
+            return token.text.upper() if token.kind == "word" else ""
+    return ""
+
+
+def _split(script: str) -> Iterator[Statement]:
+    line, counted = 1, 0
+    for piece in _pieces(script):
+        start, last = piece[0].start, piece[-1]
+        line += script.count("\n", counted, start)
+        counted = start
+        yield Statement(
+            text=script[start : last.start + len(last.text)],
+            start=start,
+            line=line,
+            keyword=piece[0].text.upper() if piece[0].kind == "word" else "",
+            parameters=_parameters(piece),
+        )
+
+
+def _pieces(script: str) -> Iterator[list[Token]]:
+    """Give the meaningful tokens of each statement."""
+    piece: list[Token] = []
+    for token in tokens(script):
+        if token.kind in ("space", "comment"):
+            continue
+        if token.kind != "semi":
+            piece.append(token)
+        elif piece and _is_trigger(piece) and not _ends_trigger(piece):
+            piece.append(token)
+        elif piece:
+            yield piece
+            piece = []
+    if piece:
+        yield piece
+
+
+def _is_trigger(piece: list[Token]) -> bool:
+    words = [token.text.upper() for token in piece[:6]]
+    if words[:1] == ["EXPLAIN"]:
+        words = words[3:] if words[1:3] == ["QUERY", "PLAN"] else words[1:]
+    if words[:1] != ["CREATE"]:
+        return False
+    return words[1:2] == ["TRIGGER"] or (
+        words[1:2] in (["TEMP"], ["TEMPORARY"]) and words[2:3] == ["TRIGGER"]
+    )
+
+
+def _ends_trigger(piece: list[Token]) -> bool:
+    """Tell whether a trigger's text is whole: its last word is an END right after a ``;``."""
+    return piece[-1].text.upper() == "END" and len(piece) > 1 and piece[-2].kind == "semi"
+
+
+def _parameters(piece: list[Token]) -> tuple[str | None, ...]:
+    """Number the parameters as SQLite does: ``?`` takes the next number, ``?N`` its own, a name one each."""
+    names: list[str | None] = []
+    for token in piece:
+        if token.kind != "param":
+            continue
+        if token.text == "?":
+            names.append(None)
+        elif token.text[0] == "?":
+            number = int(token.text[1:])
+            if not 0 < number <= 32766:
+                continue  # SQLite refuses it, with a better message
+            names.extend([None] * (number - len(names)))
+            names[number - 1] = token.text
+        elif token.text not in names:
+            names.append(token.text)
+    return tuple(names)
+
+
+def position(text: str, offset: int) -> tuple[int, int]:
+    """Give line (from 1) and column (from 0) of a character offset."""
+    offset = max(0, min(offset, len(text)))
+    return text.count("\n", 0, offset) + 1, offset - (text.rfind("\n", 0, offset) + 1)
+
+
+def character_offset(text: str, byte_offset: int) -> int:
+    """Turn an offset in UTF-8 bytes, as servers give it, into one in characters."""
+    return len(text.encode("utf-8")[: max(0, byte_offset)].decode("utf-8", "ignore"))
+
+
+def caret(text: str, offset: int, *, width: int = 76) -> str:
+    """Draw the line that holds a character offset, with a caret below the place.
+
+    A long line is cut to ``width`` characters around the place.
+    """
+    number, column = position(text, offset)
+    line = text.split("\n")[number - 1]
+    cut = max(0, column - width // 2) if len(line) > width else 0
+    shown = line[cut : cut + width].replace("\t", " ")
+    return f"{shown}\n{' ' * (column - cut)}^"
+
+
+def quote(name: str) -> str:
+    """Quote a name for use in SQL: any text without NUL becomes one identifier."""
+    if "\0" in name or not name:
+        raise ValueError(f"{name!r} cannot be a name in SQL")
+    return '"' + name.replace('"', '""') + '"'
