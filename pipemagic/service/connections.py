@@ -1,0 +1,253 @@
+"""SQLite connections: one for each stream, kept for the next stream when nothing on them was changed.
+
+A database file is only ever opened by SQLite itself: closing a file that was opened some other way would drop
+the locks of the whole process.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from pipemagic.hrana.messages import Col
+from pipemagic.hrana.values import SqlValue
+from pipemagic.service.limits import Limits
+from pipemagic.service.plans import Plan
+from pipemagic.service.sandbox import Sandbox
+from pipemagic.service.turns import WriterQueue
+
+log = logging.getLogger(__name__)
+
+CHECKPOINT_PAGES = 1000
+INDEX_BLOCK = 1000
+FETCH = 2000  # rows at a time between looks at the response limit
+
+
+class NeedsTurn(Exception):
+    """The statement would write and the caller did not say that it may: nothing ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What preparing a statement tells."""
+
+    cols: tuple[Col, ...]
+    readonly: bool
+    explain: bool
+
+
+class Connection:
+    """One SQLite connection with its sandbox."""
+
+    def __init__(self, database: OpenDatabase) -> None:
+        self._database = database
+        self.sandbox = Sandbox()
+        self.raw = apsw.Connection(str(database.path))
+        self.raw.set_busy_timeout(1000)  # against a program that opened the file beside the service
+        self.raw.pragma("synchronous", "FULL")
+        self.sandbox.install(self.raw, database.limits)
+        self.raw.set_wal_hook(self._committed)
+        self._schema = database.schema_changes
+        self.idle_since = 0.0
+
+    def _committed(self, _connection: apsw.Connection, name: str, pages: int) -> int:
+        if name == "main":
+            self._database.note_commit()
+            if pages >= CHECKPOINT_PAGES:
+                self.checkpoint()
+        return int(apsw.SQLITE_OK)
+
+    def checkpoint(self) -> None:
+        """Move what readers no longer need from the WAL to the database file."""
+        try:
+            self.raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.BusyError:
+            log.debug("checkpoint put off: another one is under way")
+
+    @property
+    def autocommit(self) -> bool:
+        """Whether no transaction is open."""
+        return bool(self.raw.get_autocommit())
+
+    @property
+    def has_snapshot(self) -> bool:
+        """Whether the open transaction reads from a snapshot and has not written yet."""
+        return self.raw.txn_state("main") == apsw.SQLITE_TXN_READ
+
+    @property
+    def writing(self) -> bool:
+        """Whether the open transaction holds the database's write lock."""
+        return self.raw.txn_state("main") == apsw.SQLITE_TXN_WRITE
+
+    @property
+    def reusable(self) -> bool:
+        """Whether a next stream would see no trace of this one (``total_changes()`` cannot be reset)."""
+        return (
+            self.autocommit
+            and not self.sandbox.touched
+            and not self.raw.total_changes()
+            and not self.raw.last_insert_rowid()
+        )
+
+    def describe(self, plan: Plan) -> Shape:
+        """Prepare a statement without running it."""
+        shape: list[Shape] = []
+
+        def look(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
+            shape.append(Shape(_cols(cursor), cursor.is_readonly, bool(cursor.is_explain)))
+            return False
+
+        try:
+            self._execute(plan, (None,) * len(plan.parameters), look, can_cache=False)
+        except apsw.ExecTraceAbort:
+            return shape[0]
+        raise AssertionError("a statement ran although it was only described")
+
+    def run(
+        self, plan: Plan, bindings: Sequence[SqlValue], *, may_write: bool
+    ) -> tuple[tuple[Col, ...], Iterator[list[tuple[SqlValue, ...]]]]:
+        """Run a statement; give its columns and its rows in lists.
+
+        NeedsTurn, before anything ran, if it would write and may not. The statement ends with the iterator.
+        """
+        prepared: list[Shape] = []
+
+        def look(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
+            writes = not cursor.is_readonly or plan.writes_by_itself
+            prepared.append(Shape(_cols(cursor), not writes, bool(cursor.is_explain)))
+            return may_write or not writes or bool(cursor.is_explain)
+
+        try:
+            cursor = self._execute(plan, bindings, look)
+        except apsw.ExecTraceAbort:
+            raise NeedsTurn from None
+        if not prepared[0].cols:
+            return (), _in_lists(cursor)
+        try:
+            cols = _cols(cursor)  # only now: SQLite may have prepared it again for a changed schema
+        except apsw.ExecutionCompleteError:
+            cols = self._cols_without_rows(plan, prepared[0].cols)
+        return cols, _in_lists(cursor)
+
+    def _cols_without_rows(self, plan: Plan, cached: tuple[Col, ...]) -> tuple[Col, ...]:
+        """Give the columns of an empty result, anew if the schema changed since this connection was made."""
+        if self._schema == self._database.schema_changes or plan.changes_rows:
+            return cached
+        return self.describe(plan).cols
+
+    def _execute(
+        self, plan: Plan, bindings: Sequence[SqlValue], look: Callable[..., bool], *, can_cache: bool = True
+    ) -> apsw.Cursor:
+        cursor = self.raw.cursor()
+        cursor.exec_trace = look
+        self.sandbox.refusal = ""
+        self.sandbox.vacuum = plan.keyword == "VACUUM"
+        try:
+            return cursor.execute(plan.text, tuple(bindings), can_cache=can_cache)
+        finally:
+            self.sandbox.vacuum = False
+
+    def rollback(self) -> None:
+        """End an open transaction; needed after an interrupt too, which leaves some open."""
+        if not self.autocommit:
+            self.raw.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Close the connection, whatever it is doing; an open transaction is rolled back."""
+        self.raw.close(True)
+
+
+def _cols(cursor: apsw.Cursor) -> tuple[Col, ...]:
+    return tuple(Col(name, decltype) for name, decltype in cursor.get_description())
+
+
+def _in_lists(cursor: apsw.Cursor) -> Iterator[list[tuple[SqlValue, ...]]]:
+    while rows := list(islice(cursor, FETCH)):
+        yield rows
+
+
+class OpenDatabase:
+    """One database that is in use: its file, its writer's queue, its commit counter, its idle connections."""
+
+    def __init__(
+        self,
+        path: Path,
+        limits: Limits,
+        clock: Callable[[], float],
+        *,
+        index: int,
+        reserve: Callable[[int], None],
+    ) -> None:
+        self.path, self.limits, self._clock, self._reserve = path, limits, clock, reserve
+        self.writers = WriterQueue(clock)
+        self.schema_changes = 0
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+        self._commits = self._reserved = index
+        self._closed = False
+        path.parent.mkdir(parents=True, exist_ok=True)
+        first = apsw.Connection(str(path))
+        try:
+            first.pragma("journal_mode", "WAL")
+        finally:
+            first.close()
+
+    @property
+    def index(self) -> int:
+        """The ``replication_index``: how many commits this database has seen. It never goes backwards."""
+        return self._commits
+
+    def note_commit(self) -> None:
+        """Count a commit. Blocks of numbers are reserved durably, so a crash skips some and repeats none."""
+        with self._lock:
+            self._commits += 1
+            if self._commits > self._reserved:
+                self._reserved = self._commits + INDEX_BLOCK
+                self._reserve(self._reserved)
+
+    def note_schema_change(self) -> None:
+        """Remember that cached column lists may be stale."""
+        self.schema_changes += 1
+
+    def take(self) -> Connection:
+        """Give a connection without any trace of an earlier stream."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return Connection(self)
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep a clean connection for the next stream, close any other."""
+        connection.rollback()
+        if connection.reusable:
+            connection.idle_since = self._clock()
+            with self._lock:
+                if not self._closed and len(self._idle) < self.limits.idle_connections:
+                    self._idle.append(connection)
+                    return
+        connection.close()
+
+    def trim(self, now: float) -> None:
+        """Close connections that nobody wanted for a while."""
+        oldest = now - self.limits.idle_connection_age
+        with self._lock:
+            late = [one for one in self._idle if one.idle_since < oldest]
+            self._idle = [one for one in self._idle if one.idle_since >= oldest]
+        for connection in late:
+            connection.close()
+
+    def close(self) -> None:
+        """Close the idle connections and write the counter down."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+        self._reserve(self._commits)

@@ -1,0 +1,305 @@
+"""Run the requests of one pipeline on a stream.
+
+A pipeline is a generator: it yields a `Turn` whenever it has to wait for the writer's turn and goes on when
+that is ready, so a waiting writer holds no thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, TypeVar
+
+import apsw
+
+from pipemagic import sql as sqltext
+from pipemagic.errors import ProtocolError
+from pipemagic.hrana import batches, faults, messages
+from pipemagic.hrana.batches import StepState
+from pipemagic.hrana.messages import Error, Stmt
+from pipemagic.hrana.stream import Tx
+from pipemagic.hrana.values import SqlValue
+from pipemagic.service import plans, results
+from pipemagic.service.connections import NeedsTurn
+from pipemagic.service.http import Refused
+from pipemagic.service.limits import Limits
+from pipemagic.service.plans import Plan, Rejected
+from pipemagic.service.results import TooLarge, WireResult
+from pipemagic.service.streams import ServerStream
+from pipemagic.service.turns import Turn
+
+T = TypeVar("T")
+Steps = Generator[Turn, None, T]
+
+CLOSED = Error("The stream was closed by an earlier request of this pipeline", faults.STREAM_CLOSED)
+RESULT_OVERHEAD = 200  # bytes of a result without its rows
+
+
+class HungUp(Exception):
+    """The client is gone: nothing more is run and the stream is destroyed."""
+
+
+def check(requests: Sequence[messages.Request], version: int) -> None:
+    """Refuse (400) what can be seen to be wrong before anything runs, so that the stream stays as it is."""
+    for request in requests:
+        match request:
+            case messages.Execute(stmt):
+                _check_text(stmt)
+            case messages.Sequence() | messages.Describe():
+                _check_text(request)
+            case messages.RunBatch(batch):
+                for step in batch.steps:
+                    _check_text(step.stmt)
+                try:
+                    batches.check_references(batch)
+                except ProtocolError as error:
+                    raise Refused(400, error.message, plain=True) from None
+                if version < 3 and batches.uses_autocommit(batch):
+                    raise _too_new("The `is_autocommit` condition")
+            case messages.GetAutocommit() if version < 3:
+                raise _too_new("The `get_autocommit` request")
+
+
+def _check_text(holder: Stmt | messages.Sequence | messages.Describe) -> None:
+    if (holder.sql is None) == (holder.sql_id is None):
+        raise Refused(400, "Either `sql` or `sql_id` are required, and not both", plain=True)
+
+
+def _too_new(what: str) -> Refused:
+    return Refused(400, f"{what} is only supported in protocol version hrana3 and higher", plain=True)
+
+
+class Pipeline:
+    """One pipeline under way. `closed` says afterwards whether the stream was closed in it."""
+
+    def __init__(self, stream: ServerStream, *, clock: Callable[[], float], limits: Limits, read_only: bool) -> None:
+        self._stream, self._clock, self._limits, self._read_only = stream, clock, limits, read_only
+        self._budget = results.Budget(limits.response)
+        self._told = False
+        self.closed = False
+
+    def run(self, requests: Sequence[messages.Request]) -> Steps[list[bytes]]:
+        """Give one entry, as JSON, for each request, in order."""
+        entries = []
+        for request in requests:
+            if self._stream.gone:
+                raise HungUp
+            entries.append((yield from self._entry(request)))
+        if self._told and self._stream.transaction.state is Tx.LOST:
+            self._stream.transaction.move("settle")
+        return entries
+
+    def _entry(self, request: messages.Request) -> Steps[bytes]:
+        try:
+            if self.closed and not isinstance(request, messages.Close):
+                raise Rejected(CLOSED.message, faults.STREAM_CLOSED)
+            response = yield from self._respond(request)
+        except Rejected as rejected:
+            return messages.encode(messages.ErrorEntry(rejected.error))
+        return messages.encode({"type": "ok", "response": response})
+
+    def _respond(self, request: messages.Request) -> Steps[dict[str, Any]]:
+        match request:
+            case messages.Execute(stmt):
+                self._refuse_if_lost()
+                return {"type": "execute", "result": (yield from self._stmt(stmt))}
+            case messages.RunBatch(batch):
+                return {"type": "batch", "result": (yield from self._batch(batch))}
+            case messages.Sequence():
+                self._refuse_if_lost()
+                yield from self._sequence(self._text(request.sql, request.sql_id))
+                return {"type": "sequence"}
+            case messages.Describe():
+                return {"type": "describe", "result": self._describe(self._text(request.sql, request.sql_id))}
+            case messages.StoreSql(sql_id, sql):
+                self._store(sql_id, sql)
+                return {"type": "store_sql"}
+            case messages.CloseSql(sql_id):
+                self._stream.stored_bytes -= len(self._stream.stored.pop(sql_id, ""))
+                return {"type": "close_sql"}
+            case messages.GetAutocommit():
+                autocommit = self._stream.transaction.state is not Tx.OPEN
+                return {"type": "get_autocommit", "is_autocommit": autocommit}
+            case messages.Close():
+                self.closed = True
+                return {"type": "close"}
+
+    # The kinds of requests.
+
+    def _stmt(self, stmt: Stmt) -> Steps[WireResult]:
+        plan = plans.plan(self._text(stmt.sql, stmt.sql_id))
+        bindings = plans.bind(plan, stmt.args, stmt.named_args)
+        return (yield from self._statement(plan, bindings, want_rows=stmt.want_rows is not False))
+
+    def _batch(self, batch: messages.Batch) -> Steps[messages.BatchResult]:
+        states: list[StepState] = []
+        done: list[Any] = []
+        errors: list[Error | None] = []
+        for step in batch.steps:
+            result, error = None, None
+            try:
+                self._refuse_if_lost()
+                autocommit = self._stream.transaction.state is Tx.NONE
+                if batches.holds(step.condition, states, autocommit=autocommit):
+                    result = yield from self._stmt(step.stmt)
+            except Rejected as rejected:
+                error = rejected.error
+            states.append(StepState.ERROR if error else StepState.OK if result else StepState.SKIPPED)
+            done.append(result)
+            errors.append(error)
+        return messages.BatchResult(done, errors, str(self._stream.database.index))
+
+    def _sequence(self, script: str) -> Steps[None]:
+        for statement in sqltext.split(script):
+            plan = plans.of_statement(script, statement)
+            yield from self._statement(plan, plans.bind(plan, None, None), want_rows=False)
+
+    def _describe(self, text: str) -> messages.DescribeResult:
+        statements = sqltext.split(text)
+        if not statements:
+            return messages.DescribeResult([], [], is_explain=False, is_readonly=True)
+        plan = plans.of_statement(text, statements[0])
+        try:
+            shape = self._stream.connection.describe(plan)
+        except apsw.Error as error:
+            raise self._rejected(error, plan) from None
+        params = [messages.Param(name) for name in plan.parameters]
+        readonly = shape.readonly and not plan.writes_by_itself
+        return messages.DescribeResult(params, list(shape.cols), shape.explain, readonly)
+
+    def _store(self, sql_id: int, text: str) -> None:
+        stream, limits = self._stream, self._limits
+        if sql_id in stream.stored:
+            raise Rejected(f"SQL text {sql_id} already exists", "SQL_STORE_DUPLICATE")
+        if len(stream.stored) >= limits.stored_texts:
+            raise Rejected(f"a stream stores at most {limits.stored_texts} SQL texts", faults.SQL_STORE_TOO_MANY)
+        if stream.stored_bytes + len(text) > limits.stored_bytes:
+            raise Rejected(
+                f"a stream stores at most {limits.stored_bytes:,} characters of SQL text",
+                faults.SQL_STORE_TOO_LARGE,
+            )
+        stream.stored[sql_id] = text
+        stream.stored_bytes += len(text)
+
+    def _text(self, sql: str | None, sql_id: int | None) -> str:
+        if sql is not None:
+            return sql
+        stored = self._stream.stored.get(sql_id) if sql_id is not None else None
+        if stored is None:
+            raise Rejected(f"SQL text {sql_id} not found", "SQL_STORE_NOT_FOUND")
+        return stored
+
+    # One statement.
+
+    def _statement(self, plan: Plan, bindings: Sequence[SqlValue], *, want_rows: bool) -> Steps[WireResult]:
+        started = self._clock()
+        self._refuse_if_lost()
+        if self._read_only and plan.needs_full_access:
+            raise self._forbidden()
+        try:
+            return self._attempt(plan, bindings, started, want_rows=want_rows)
+        except NeedsTurn:
+            if self._read_only:
+                raise self._forbidden() from None
+        yield from self._take_turn(started)
+        try:
+            return self._attempt(plan, bindings, started, want_rows=want_rows)
+        except NeedsTurn:
+            raise AssertionError("the turn was taken and is not held") from None
+
+    def _attempt(self, plan: Plan, bindings: Sequence[SqlValue], started: float, *, want_rows: bool) -> WireResult:
+        stream = self._stream
+        connection = stream.connection
+        nested = plan.keyword == "BEGIN" and stream.transaction.state is Tx.OPEN  # fails without writing
+        if not stream.enter(interruptible=not plan.commits):
+            raise HungUp
+        try:
+            self._budget.spend(RESULT_OVERHEAD)
+            cols, lists = connection.run(plan, bindings, may_write=stream.turn is not None or nested)
+            if not want_rows:
+                lists = (rows[:0] for rows in lists)
+            rows, count = results.encode_rows(lists, self._budget)
+        except NeedsTurn:
+            stream.leave()
+            raise
+        except (apsw.Error, UnicodeDecodeError, UnicodeEncodeError, TooLarge, OverflowError) as error:
+            stream.leave()
+            raise self._failed(error, plan, started) from None
+        stream.leave()
+        self._finished(plan, started)
+        changed = connection.raw.changes() if plan.changes_rows else 0
+        return WireResult(
+            cols if want_rows else (),
+            rows,
+            affected_row_count=changed,
+            last_insert_rowid=str(connection.raw.last_insert_rowid()) if plan.inserts else None,
+            replication_index=str(stream.database.index),
+            rows_read=count,
+            rows_written=changed,
+            query_duration_ms=round((self._clock() - started) * 1000, 3),
+        )
+
+    def _finished(self, plan: Plan, started: float) -> None:
+        self._stream.observe(started)
+        if plan.changes_schema:
+            self._stream.database.note_schema_change()
+        self._refuse_if_lost()  # its transaction's window may have ended while it ran
+
+    def _failed(self, error: Exception, plan: Plan, started: float) -> Rejected:
+        stream = self._stream
+        if stream.gone:
+            raise HungUp from None
+        if isinstance(error, apsw.InterruptError):
+            self._refuse_if_lost()  # before observe(): SQLite may have ended the transaction by itself
+        stream.observe(started)
+        self._refuse_if_lost()
+        return self._rejected(error, plan)
+
+    def _rejected(self, error: Exception, plan: Plan) -> Rejected:
+        match error:
+            case apsw.Error():
+                refusal = self._stream.connection.sandbox.refusal
+                wire = results.sqlite_error(error, skipped=plan.skipped, refusal=refusal)
+            case UnicodeDecodeError():
+                wire = results.bad_text(error)
+            case TooLarge():
+                wire = results.too_large(self._limits.response)
+            case _:
+                wire = Error(f"an argument or the SQL text cannot be stored: {error}", faults.ARGS_INVALID)
+        return Rejected(wire.message, wire.code or "SQLITE_ERROR")
+
+    # Waiting for the writer's turn, and what is over.
+
+    def _take_turn(self, started: float) -> Steps[None]:
+        stream = self._stream
+        if stream.snapshot is not None and stream.snapshot != stream.database.index:
+            raise Rejected(
+                "SQLite error: database is locked: it changed since this transaction first read from it; "
+                "ROLLBACK and begin again, with BEGIN IMMEDIATE",
+                "SQLITE_BUSY",
+            )
+        deadline = started + self._limits.writer_wait
+        if stream.window_ends is not None:
+            deadline = min(deadline, stream.window_ends)
+        stream.turn = turn = stream.database.writers.enter(deadline)
+        if not turn.granted:
+            yield turn
+        if stream.gone:
+            raise HungUp
+        if not turn.granted:
+            stream.drop_turn()
+            self._refuse_if_lost()
+            age = stream.database.writers.holder_age()
+            raise Rejected(
+                f"SQLite error: database is locked: another stream has been writing for {age:.1f} s",
+                "SQLITE_BUSY",
+            )
+
+    def _refuse_if_lost(self) -> None:
+        if self._stream.overdue(self._clock()):
+            self._stream.time_out()
+        if self._stream.transaction.state is Tx.LOST:
+            self._told = True
+            raise Rejected(faults.TRANSACTION_TIMED_OUT.message, faults.TRANSACTION_TIMEOUT)
+
+    def _forbidden(self) -> Refused:
+        return Refused(403, "Authorization forbidden: the token is read-only; this statement writes")

@@ -1,0 +1,105 @@
+"""Rows and errors of SQLite -> the entries of an answer, within the response limit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import apsw
+import msgspec
+
+from pipemagic.hrana import faults, values
+from pipemagic.hrana.messages import Col, Error
+from pipemagic.hrana.values import NULL, Float, Integer, SqlValue, Text, Value
+
+_ENCODER = msgspec.json.Encoder()
+
+_WIRE: dict[type, Callable[[Any], Value]] = {
+    int: lambda number: Integer(str(number)),
+    float: Float,
+    str: Text,
+    type(None): lambda _: NULL,
+    bytes: values.encode,
+}
+
+
+class TooLarge(Exception):
+    """The answer would grow beyond the response limit."""
+
+
+class WireResult(msgspec.Struct, frozen=True):
+    """A statement's result whose rows are JSON already (see `hrana.messages.StmtResult`)."""
+
+    cols: tuple[Col, ...]
+    rows: msgspec.Raw
+    affected_row_count: int
+    last_insert_rowid: str | None
+    replication_index: str | None
+    rows_read: int = 0
+    rows_written: int = 0
+    query_duration_ms: float = 0.0
+
+
+class Budget:
+    """How many bytes the answer may still grow by."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = self.left = limit
+
+    def spend(self, size: int) -> None:
+        """Take off ``size`` bytes; TooLarge if they are not there."""
+        if size > self.left:
+            raise TooLarge
+        self.left -= size
+
+
+def encode_rows(lists: Iterable[list[tuple[SqlValue, ...]]], budget: Budget) -> tuple[msgspec.Raw, int]:
+    """Give the rows as a JSON array, and their number; TooLarge as soon as they pass the limit."""
+    wire, chunks, count = _WIRE, [], 0
+    for rows in lists:
+        data = _ENCODER.encode([[wire[type(value)](value) for value in row] for row in rows])
+        budget.spend(len(data))
+        chunks.append(data[1:-1])
+        count += len(rows)
+    return msgspec.Raw(b"[" + b",".join(chunks) + b"]"), count
+
+
+def too_large(limit: int) -> Error:
+    """Say that an answer was too large, and what helps."""
+    return Error(
+        f"Response is too large: the limit of one answer is {limit:,} bytes; ask for fewer rows (LIMIT) or "
+        "columns. What the statement changed stays applied",
+        faults.RESPONSE_TOO_LARGE,
+    )
+
+
+def sqlite_error(error: apsw.Error, *, skipped: int = 0, refusal: str = "") -> Error:
+    """Give the wire error of what SQLite raised.
+
+    ``skipped`` is added to SQLite's offset (both in UTF-8 bytes); ``refusal`` is the sandbox's reason, if it
+    was that.
+    """
+    # Errors of apsw's own (bindings, say) have no result code.
+    code = apsw.mapping_result_codes.get(getattr(error, "result", 1) & 0xFF, "SQLITE_ERROR")
+    message, offset = str(error), getattr(error, "error_offset", -1)
+    if refusal:
+        return Error(f"not authorized: {refusal}", "SQLITE_AUTH")
+    at = f" (at offset {offset + skipped})" if offset is not None and offset >= 0 else ""
+    if _SYNTAX.search(message):
+        return Error(f"SQL string could not be parsed: {message}{at}", faults.SQL_PARSE_ERROR)
+    if at:
+        return Error(f"SQL input error: {message}{at}", faults.SQL_INPUT_ERROR)
+    return Error(f"SQLite error: {message}", str(code))
+
+
+_SYNTAX = re.compile(r"syntax error$|^incomplete input$|^unrecognized token: ")
+
+
+def bad_text(error: UnicodeDecodeError) -> Error:
+    """Say that a text value is not UTF-8, which JSON cannot carry."""
+    return Error(
+        "SQLite error: a text value of the result is not valid UTF-8 "
+        f"({error.reason} at byte {error.start}); read the column with CAST(... AS BLOB)",
+        "SQLITE_MISMATCH",
+    )

@@ -1,0 +1,110 @@
+"""What SQL may not do here: reach other files, loosen durability, write the schema table directly.
+
+An authorizer decides while a statement is prepared, so nothing of a refused statement runs.
+"""
+
+from __future__ import annotations
+
+import apsw
+
+from pipemagic.service.limits import Limits
+
+READABLE = frozenset({
+    "application_id", "auto_vacuum", "automatic_index", "busy_timeout", "cache_size", "cache_spill",
+    "case_sensitive_like", "cell_size_check", "checkpoint_fullfsync", "collation_list", "compile_options",
+    "data_version", "defer_foreign_keys", "encoding", "foreign_key_check", "foreign_key_list", "foreign_keys",
+    "freelist_count", "full_column_names", "fullfsync", "function_list", "ignore_check_constraints",
+    "incremental_vacuum", "index_info", "index_list", "index_xinfo", "integrity_check", "journal_mode",
+    "journal_size_limit", "legacy_alter_table", "max_page_count", "module_list", "optimize", "page_count",
+    "page_size", "pragma_list", "query_only", "quick_check", "read_uncommitted", "recursive_triggers",
+    "reverse_unordered_selects", "schema_version", "secure_delete", "short_column_names", "shrink_memory",
+    "synchronous", "table_info", "table_list", "table_xinfo", "temp_store", "trusted_schema", "user_version",
+})  # fmt: skip
+"""Pragmas that may be asked."""
+
+SETTABLE = frozenset({
+    "application_id", "automatic_index", "cache_size", "case_sensitive_like", "cell_size_check",
+    "defer_foreign_keys", "foreign_keys", "full_column_names", "ignore_check_constraints",
+    "legacy_alter_table", "query_only", "recursive_triggers", "reverse_unordered_selects",
+    "secure_delete", "short_column_names", "trusted_schema", "user_version",
+})  # fmt: skip
+"""Pragmas that may be given a value."""
+
+TAKES_NAME = frozenset({
+    "foreign_key_check", "foreign_key_list", "incremental_vacuum", "index_info", "index_list", "index_xinfo",
+    "integrity_check", "optimize", "quick_check", "table_info", "table_list", "table_xinfo",
+})  # fmt: skip
+"""Pragmas whose argument is not a setting."""
+
+CATALOGUE = TAKES_NAME - {"incremental_vacuum", "optimize"} | {
+    "collation_list", "compile_options", "data_version", "encoding", "freelist_count", "function_list",
+    "module_list", "page_count", "page_size", "pragma_list", "schema_version",
+}  # fmt: skip
+"""Pragmas that only look something up: the ones a read-only token may use."""
+
+MAX_CACHE_KIB = 64 * 1024
+"""Bound of ``cache_size``: a stream may not take the machine's memory."""
+
+
+class Sandbox:
+    """The authorizer of one SQLite connection. ``refusal`` says why the last statement was refused."""
+
+    def __init__(self) -> None:
+        self.refusal = ""
+        self.touched = False
+        """Whether a statement changed what outlives a stream: a setting or a temporary object."""
+        self.vacuum = False
+        """Set while a VACUUM is prepared: it attaches a nameless file by itself."""
+
+    def install(self, connection: apsw.Connection, limits: Limits) -> None:
+        """Put the limits and the authorizer on a fresh connection."""
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
+        connection.limit(apsw.SQLITE_LIMIT_LENGTH, limits.value)
+        connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, limits.statement)
+        connection.authorizer = self.judge
+
+    def judge(self, action: int, first: str | None, second: str | None, _schema: str | None, _inner: str | None) -> int:
+        """Allow or refuse one thing that a statement would do."""
+        match action:
+            case apsw.SQLITE_ATTACH if not (self.vacuum and not first):
+                return self._refuse("ATTACH and VACUUM INTO are not available: SQL cannot reach other files")
+            case apsw.SQLITE_DETACH if not self.vacuum:
+                return self._refuse("DETACH is not available: SQL cannot reach other files")
+            case apsw.SQLITE_FUNCTION if (second or "").lower() in ("load_extension", "fts3_tokenizer"):
+                return self._refuse(f"the function {second} is not available")
+            case apsw.SQLITE_PRAGMA:
+                return self._judge_pragma((first or "").lower(), second)
+            case (
+                apsw.SQLITE_CREATE_TEMP_TABLE
+                | apsw.SQLITE_CREATE_TEMP_VIEW
+                | apsw.SQLITE_CREATE_TEMP_TRIGGER
+                | apsw.SQLITE_CREATE_TEMP_INDEX
+            ):
+                self.touched = True
+        return apsw.SQLITE_OK
+
+    def _judge_pragma(self, name: str, argument: str | None) -> int:
+        if name not in READABLE:
+            return self._refuse(f"PRAGMA {name} is not available")
+        if argument is None or name in TAKES_NAME:
+            return apsw.SQLITE_OK
+        if name not in SETTABLE:
+            return self._refuse(f"PRAGMA {name} cannot be changed")
+        if name == "cache_size" and not _modest(argument):
+            return self._refuse(f"PRAGMA cache_size is limited to {MAX_CACHE_KIB} KiB (-{MAX_CACHE_KIB})")
+        self.touched = True
+        return apsw.SQLITE_OK
+
+    def _refuse(self, reason: str) -> int:
+        self.refusal = reason
+        return int(apsw.SQLITE_DENY)
+
+
+def _modest(argument: str) -> bool:
+    """Tell whether a cache size (pages, or KiB if negative) is within the bound; pages may have 64 KiB."""
+    try:
+        size = int(argument)
+    except ValueError:
+        return False
+    return -MAX_CACHE_KIB <= size <= MAX_CACHE_KIB // 64

@@ -1,0 +1,299 @@
+"""Open streams: batons, the two windows, and who is told what when one is over.
+
+Times are of the service's clock (seconds, monotonic). The windows are judged twice: when a request arrives,
+so that they are exact, and by a sweeper, so that locks are freed and statements interrupted without one.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import threading
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+
+from pipemagic.hrana import faults
+from pipemagic.hrana.stream import (
+    IDLE_LIMIT,
+    TRANSACTION_LIMIT,
+    Phase,
+    Stream,
+    Transaction,
+    Tx,
+)
+from pipemagic.service.connections import Connection, OpenDatabase
+from pipemagic.service.http import Refused
+from pipemagic.service.limits import Limits
+from pipemagic.service.turns import Turn
+
+log = logging.getLogger(__name__)
+
+_ID, _COUNT, _SEAL = 12, 4, 32
+
+
+class ServerStream:
+    """One stream as the service holds it: its life, its transaction, its SQLite connection."""
+
+    def __init__(self, number: bytes, database: OpenDatabase, owner: tuple[str, str], now: float) -> None:
+        self.number, self.database, self.owner = number, database, owner
+        self.answers = 0
+        self.life = Stream(phase=Phase.IN_USE)
+        self.transaction = Transaction()
+        self.stored: dict[int, str] = {}
+        self.stored_bytes = 0
+        self.turn: Turn | None = None
+        self.snapshot: int | None = None
+        """The database's index when the open transaction took its snapshot; None if it has none."""
+        self.idle_since = now
+        self.window_ends: float | None = None
+        """When the open transaction must be over."""
+        self._connection: Connection | None = None
+        self.guard = threading.Lock()
+        """Held to look at or change what is running, and while the sweeper ends an idle one."""
+        self._running = False
+        self._interruptible = False
+        self._gone = False
+
+    @property
+    def connection(self) -> Connection:
+        """The stream's own SQLite connection, taken when first needed."""
+        if self._connection is None:
+            self._connection = self.database.take()
+        return self._connection
+
+    # What runs, and how it is stopped.
+
+    def enter(self, *, interruptible: bool) -> bool:
+        """Note that a statement starts; False if it must not, since the stream is being ended."""
+        with self.guard:
+            if self._gone:
+                return False
+            self._running, self._interruptible = True, interruptible
+            return True
+
+    def leave(self) -> None:
+        """Note that the statement is over, so that a late interrupt cannot hit the next one."""
+        with self.guard:
+            self._running = False
+
+    def interrupt(self) -> None:
+        """Stop the running statement, unless it is a COMMIT that has begun."""
+        with self.guard:
+            if self._running and self._interruptible and self._connection is not None:
+                self._connection.raw.interrupt()
+
+    def abandon(self) -> None:
+        """Stop the running statement and let no further one start: nobody waits for the answer."""
+        with self.guard:
+            self._gone = True
+        self.interrupt()
+        if self.turn is not None and not self.turn.granted:
+            self.database.writers.leave(self.turn)
+
+    @property
+    def gone(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+        return self._gone
+
+    # The transaction.
+
+    def observe(self, started: float) -> None:
+        """Take over the transaction's state after a statement that began at ``started``."""
+        autocommit = self.connection.autocommit
+        self.transaction.observe(autocommit=autocommit)
+        if autocommit:
+            self.window_ends = self.snapshot = None
+        else:
+            if self.window_ends is None:
+                self.window_ends = started + TRANSACTION_LIMIT
+            if self.snapshot is None and self.connection.has_snapshot:
+                self.snapshot = self.database.index
+        if not self.connection.writing:
+            self.drop_turn()
+
+    def drop_turn(self) -> None:
+        """Let the next writer in."""
+        if self.turn is not None:
+            self.database.writers.leave(self.turn)
+            self.turn = None
+
+    def overdue(self, now: float) -> bool:
+        """Whether the open transaction has used up its window."""
+        return self.transaction.state is Tx.OPEN and self.window_ends is not None and now >= self.window_ends
+
+    def time_out(self) -> None:
+        """Roll the overdue transaction back; later requests are told so until the pipeline's end."""
+        self.connection.rollback()
+        self.transaction.move("lose")
+        self.window_ends = self.snapshot = None
+        self.drop_turn()
+
+    # The end.
+
+    def release(self) -> None:
+        """Roll back, free the writer's turn and give the connection back."""
+        connection, self._connection = self._connection, None
+        try:
+            if connection is not None:
+                self.database.give_back(connection)
+        finally:
+            self.drop_turn()
+
+
+class StreamTable:
+    """All streams of the service."""
+
+    def __init__(self, clock: Callable[[], float], random: Callable[[int], bytes], limits: Limits) -> None:
+        self._clock, self._random, self._limits = clock, random, limits
+        self._key = random(32)
+        self._lock = threading.Lock()
+        self._streams: dict[bytes, ServerStream] = {}
+        self._expired: dict[bytes, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def open(self, database: OpenDatabase, owner: tuple[str, str]) -> ServerStream:
+        """Begin a stream, in use, for ``owner``: the database's id and the token's subject."""
+        stream = ServerStream(self._random(_ID), database, owner, self._clock())
+        with self._lock:
+            if len(self._streams) >= self._limits.streams:
+                raise Refused(429, f"Too many open streams ({self._limits.streams}); close those that are not needed")
+            self._streams[stream.number] = stream
+        return stream
+
+    def resume(self, baton: str, owner: tuple[str, str]) -> ServerStream:
+        """Take the stream that a baton stands for into use; Refused for every other baton."""
+        number, count = self._unseal(baton, owner)
+        with self._lock:
+            stream = self._streams.get(number)
+            expired = number in self._expired
+        if stream is None:
+            raise _expired() if expired else _invalid()
+        with stream.guard:
+            if stream.answers != count or stream.life.phase is Phase.IN_USE:
+                raise Refused(400, faults.BATON_USED, plain=True)
+            if stream.life.phase is not Phase.IDLE:
+                raise _expired() if stream.life.phase is Phase.EXPIRED else _invalid()
+            if self._clock() >= stream.idle_since + IDLE_LIMIT:
+                late = True
+            else:
+                late = False
+                stream.life.move("begin")
+        if late:
+            self._expire(stream)
+            raise _expired()
+        return stream
+
+    def finish(self, stream: ServerStream) -> str:
+        """Give the new baton after an answer; the idle time starts now."""
+        with stream.guard:
+            stream.answers += 1
+            stream.idle_since = self._clock()
+            stream.life.move("finish")
+        return self._seal(stream)
+
+    def close(self, stream: ServerStream) -> None:
+        """End a stream on purpose."""
+        self._end(stream, "close")
+
+    def destroy(self, stream: ServerStream) -> None:
+        """End a stream whose request failed as a whole, or whose client is gone."""
+        self._end(stream, "lose")
+
+    def _end(self, stream: ServerStream, event: str) -> None:
+        with self._lock:
+            if self._streams.pop(stream.number, None) is None:
+                return
+        with stream.guard:
+            if stream.life.phase is Phase.IN_USE:
+                stream.life.move(event)
+        stream.release()
+
+    def _expire(self, stream: ServerStream) -> None:
+        with stream.guard:
+            if stream.life.phase is not Phase.IDLE or self._clock() < stream.idle_since + IDLE_LIMIT:
+                return
+            stream.life.move("expire")
+        with self._lock:
+            self._streams.pop(stream.number, None)
+            self._expired[stream.number] = self._clock()
+        stream.release()
+
+    # Batons: an id, a counter and a seal over both, the database and the token's subject.
+
+    def _seal(self, stream: ServerStream) -> str:
+        head = stream.number + stream.answers.to_bytes(_COUNT, "big")
+        return urlsafe_b64encode(head + self._mac(head, stream.owner)).decode("ascii")
+
+    def _mac(self, head: bytes, owner: tuple[str, str]) -> bytes:
+        return hmac.digest(self._key, head + "\0".join(owner).encode(), "sha256")
+
+    def _unseal(self, baton: str, owner: tuple[str, str]) -> tuple[bytes, int]:
+        try:
+            raw = urlsafe_b64decode(baton.encode("ascii"))
+        except ValueError:
+            raise _invalid() from None
+        head, seal = raw[: _ID + _COUNT], raw[_ID + _COUNT :]
+        if urlsafe_b64encode(raw).decode("ascii") != baton:
+            raise _invalid()  # the decoder passes over characters that are not its own
+        if len(seal) != _SEAL or not hmac.compare_digest(seal, self._mac(head, owner)):
+            raise _invalid()
+        return head[:_ID], int.from_bytes(head[_ID:], "big")
+
+    # Sweeping.
+
+    def sweep(self) -> None:
+        """End what is overdue now: idle streams, transactions with what they run, waiting writers."""
+        now = self._clock()
+        with self._lock:
+            streams = list(self._streams.values())
+            forget = [number for number, at in self._expired.items() if now > at + self._limits.tombstone]
+            for number in forget:
+                del self._expired[number]
+        for stream in streams:
+            self._sweep_one(stream, now)
+        for database in {stream.database for stream in streams}:
+            database.writers.expire(now)
+
+    def _sweep_one(self, stream: ServerStream, now: float) -> None:
+        if stream.life.phase is Phase.IN_USE:
+            if stream.window_ends is not None and now >= stream.window_ends:
+                stream.interrupt()
+            return
+        if now >= stream.idle_since + IDLE_LIMIT:
+            self._expire(stream)
+            return
+        with stream.guard:
+            if stream.life.phase is Phase.IDLE and stream.overdue(now):
+                stream.time_out()
+
+    def next_deadline(self) -> float | None:
+        """When the next thing becomes overdue; None if nothing is open."""
+        with self._lock:
+            streams = list(self._streams.values())
+        times = [one.idle_since + IDLE_LIMIT for one in streams if one.life.phase is Phase.IDLE]
+        times += [one.window_ends for one in streams if one.window_ends is not None]
+        waiting = [database.writers.next_deadline() for database in {one.database for one in streams}]
+        return min(times + [deadline for deadline in waiting if deadline is not None], default=None)
+
+    def end_all(self, database: OpenDatabase | None = None) -> None:
+        """End every stream, or those of one database; what runs is interrupted, what is open rolled back."""
+        with self._lock:
+            streams = [one for one in self._streams.values() if database in (None, one.database)]
+        for stream in streams:
+            stream.abandon()
+            with stream.guard:
+                idle = stream.life.phase is Phase.IDLE
+                if idle:
+                    stream.life.move("begin")
+            if idle:
+                self.close(stream)
+
+
+def _expired() -> Refused:
+    return Refused(400, "The stream has expired due to inactivity", faults.STREAM_EXPIRED)
+
+
+def _invalid() -> Refused:
+    return Refused(400, faults.BATON_INVALID, plain=True)
