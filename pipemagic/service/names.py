@@ -1,0 +1,49 @@
+"""Which names may become part of a path or of a host name."""
+
+from __future__ import annotations
+
+import re
+
+from pipemagic.service.http import Refused
+
+LABEL_LIMIT = 63
+"""Longest DNS label: ``<database>-<organization>`` is one label."""
+
+SLUG_LIMIT = 32
+"""Longest slug of an organization; leaves 30 characters for the names in it."""
+
+RESERVED_SLUGS = frozenset({
+    # first and second parts of paths that the service, or the public one, answers on its own
+    "api", "auth", "current-user", "databases", "dump", "groups", "health", "locations", "organizations", "pipemagic",
+    "user", "v1", "v2", "v3", "v3-protobuf", "version",
+    # names of this machine and usual names of servers below a domain
+    "localhost", "www",
+})  # fmt: skip
+"""Slugs that no organization may have, because they would be mistaken for a route or a machine."""
+
+_FORM = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
+
+
+def check_slug(slug: str) -> str:
+    """Give back the slug of a new organization; `Refused` with 400 or 422 if it cannot be one."""
+    _check("organization", slug, SLUG_LIMIT)
+    if slug in RESERVED_SLUGS:
+        raise Refused(422, f"organization name not available: {slug} is reserved", "NAME_NOT_AVAILABLE")
+    return slug
+
+
+def check_name(kind: str, name: str, slug: str) -> str:
+    """Give back the name of a new group or database of the organization ``slug``; `Refused` with 400 if unfit.
+
+    The limit follows from the host name: ``<name>-<slug>`` has to fit one label.
+    """
+    return _check(kind, name, LABEL_LIMIT - 1 - len(slug))
+
+
+def _check(kind: str, name: str, limit: int) -> str:
+    if not (1 <= len(name) <= limit and _FORM.fullmatch(name)):
+        raise Refused(
+            400, f"invalid {kind} name: it must have between 1 and {limit} characters, "
+            "lower-case letters, digits and hyphens, with no hyphen first or last",
+        )  # fmt: skip
+    return name
