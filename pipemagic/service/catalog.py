@@ -314,31 +314,28 @@ class Catalog:
 
     # -- files of deleted databases
 
-    def forget_deleted(self, database_id: str) -> None:
-        """Note that nothing of a deleted database is left."""
-        with self._change() as run:
-            run("DELETE FROM deleted_databases WHERE id = ?", (database_id,))
-
     def finish_deletions(self, databases: Path) -> list[str]:
-        """Remove what a crash left of deleted databases below the folder; gives their ids.
+        """Remove what is left of deleted databases below the folder; gives their ids.
 
         Only folders that were noted as deleted are touched, so that a lost catalog never costs data.
-        Call it before any database is opened.
+        Call it at the start, before any database is opened.
         """
-        ids = [row[0] for row in self._rows("SELECT id FROM deleted_databases")]
+        ids = [row[0] for row in self._rows("SELECT id FROM deleted_databases ORDER BY deleted")]
         for database_id in ids:
-            shutil.rmtree(databases / database_id, ignore_errors=True)
-            if not (databases / database_id).exists():
-                self.forget_deleted(database_id)
+            folder = databases / database_id
+            shutil.rmtree(folder, ignore_errors=True)
+            if not folder.exists():
+                with self._change() as run:
+                    run("DELETE FROM deleted_databases WHERE id = ?", (database_id,))
         return ids
 
     # -- commit counters
 
     def reserve_index(self, database_id: str, up_to: int) -> None:
-        """Make sure, durably, that the commit counter never starts again at ``up_to`` or below."""
+        """Write down, durably, the highest commit counter that may be used before this is called again."""
         with self._lock, self._connection:
             self._connection.execute(
-                "UPDATE databases SET reserved_index = max(reserved_index, ?) WHERE id = ?", (up_to, database_id)
+                "UPDATE databases SET reserved_index = ? WHERE id = ?", (up_to, database_id)
             )
 
     def reserved_index(self, database_id: str) -> int:

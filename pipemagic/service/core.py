@@ -102,6 +102,7 @@ class Service:
         self._clock = clock
         self._files = folder / "databases"
         self.catalog = Catalog(folder / "catalog.sqlite", domain=domain, now=now)
+        self.catalog.finish_deletions(self._files)
         self.tokens = Tokens(folder, self.catalog, now, random)
         self.management = Management(self.catalog, self.tokens)
         self.management.on_delete = self._deleted
@@ -147,7 +148,7 @@ class Service:
         if database is not None:
             self.streams.end_all(database)
             database.close()
-        # What an open handle keeps (Windows) is removed at the next start, when no record names it.
+        # What an open handle keeps (Windows) is removed at the next start: the catalog notes what it deleted.
         shutil.rmtree(self._files / record.id, ignore_errors=True)
 
     # Calls.

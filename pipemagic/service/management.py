@@ -46,7 +46,7 @@ class Management:
     """All endpoints below ``/v1/``. ``on_delete`` is told about each database that was deleted.
 
     It is called when the catalog no longer has the database, and has to end its streams and remove its
-    files; what a crash in between leaves is removed by `Catalog.finish_deletions`.
+    files. What a crash or a file in use leaves of them, `Catalog.finish_deletions` removes at the next start.
     """
 
     def __init__(self, catalog: Catalog, tokens: Tokens) -> None:
@@ -147,14 +147,8 @@ class Management:
         return {"instances": _instances(self._catalog.database(call["org"], call["db"]))}
 
     def _remove(self, database: DatabaseRecord) -> None:
-        """Have the files removed; what cannot be removed now (a file in use) is removed at the next start."""
         _LOG.info("database %s/%s (%s) deleted", database.organization, database.name, database.id)
-        try:
-            self.on_delete(database)
-        except OSError:
-            _LOG.exception("files of the deleted database %s are left until the next start", database.id)
-        else:
-            self._catalog.forget_deleted(database.id)
+        self.on_delete(database)
 
     # -- tokens
 

@@ -177,7 +177,7 @@ class Tokens:
         unchecked = dict.fromkeys(("verify_exp", "verify_iat", "verify_nbf", "verify_aud", "verify_sub"), False)
         try:
             payload = jwt.decode(token, self._key.public_key(), algorithms=["EdDSA"], options=unchecked)  # type: ignore[arg-type]
-        except jwt.InvalidTokenError:
+        except (jwt.InvalidTokenError, UnicodeEncodeError):
             raise _unauthorized("The JWT is invalid", _mixed_up(token, jwt_expected=True)) from None
         match payload:
             case {"id": str(database_id), "sub": str(subject), "a": "ro" | "rw" as access}:

@@ -1,0 +1,291 @@
+"""The management API, call by call: bodies and statuses as published clients expect them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+
+import pytest
+
+from pipemagic import __version__
+from pipemagic.service.catalog import Catalog
+from pipemagic.service.http import Request
+from pipemagic.service.management import Management
+from pipemagic.service.tokens import Tokens
+
+ORG = "/v1/organizations/local"
+DATABASE_MEMBERS = {
+    "Name", "DbId", "Hostname", "hostname", "group", "primaryRegion", "regions", "type", "version", "is_schema",
+    "schema", "allow_attach", "block_reads", "block_writes", "sleeping", "archived", "delete_protection",
+}  # fmt: skip
+
+
+class Api:
+    """Calls a `Management` and reads its answers."""
+
+    def __init__(self, folder):
+        self.catalog = Catalog(folder / "catalog.sqlite")
+        self.tokens = Tokens(folder, self.catalog, lambda: 1_700_000_000.0, secrets.token_bytes)
+        self.management = Management(self.catalog, self.tokens)
+        self.deleted = []
+        self.management.on_delete = self.deleted.append
+        self.token = (folder / "platform-token").read_text().strip()
+
+    def call(self, method, path, body=b"", *, query=None, token=None, headers=None):
+        if not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        headers = {"authorization": f"Bearer {token or self.token}", **(headers or {})}
+        response = self.management.handle(Request(method, path, query or {}, headers, body))
+        raw = b"".join(response.chunks)
+        if raw:
+            assert response.content_type == "application/json"
+        return response.status, json.loads(raw) if raw else None
+
+    def ok(self, *arguments, **options):
+        status, answer = self.call(*arguments, **options)
+        assert status == 200, answer
+        return answer
+
+    def error(self, *arguments, **options):
+        status, answer = self.call(*arguments, **options)
+        assert answer["error"] == answer["message"]
+        assert answer["code"]
+        return status, answer["error"]
+
+
+@pytest.fixture
+def api(tmp_path):
+    api = Api(tmp_path)
+    yield api
+    api.catalog.close()
+
+
+@pytest.fixture
+def filled(api):
+    api.ok("POST", f"{ORG}/groups", {"name": "edge", "location": "ams"})
+    api.ok("POST", f"{ORG}/databases", {"name": "flights", "group": "edge"})
+    return api
+
+
+# -- the five endpoints of the requirement
+
+
+def test_locations(api):
+    locations = api.ok("GET", "/v1/locations")["locations"]
+    assert locations["ams"] == "Amsterdam, Netherlands"
+    assert len(locations) == 41
+
+
+def test_create_a_group(api):
+    group = api.ok("POST", f"{ORG}/groups", {"name": "edge", "location": "ams"})["group"]
+    uuid = group.pop("uuid")
+    assert len(uuid) == 36
+    assert group == {
+        "name": "edge", "locations": ["ams"], "primary": "ams", "archived": False, "version": __version__,
+        "delete_protection": False,
+    }  # fmt: skip
+
+
+def test_create_a_database(api):
+    api.ok("POST", f"{ORG}/groups", {"name": "edge", "location": "ams"})
+    database = api.ok("POST", f"{ORG}/databases", {"name": "flights", "group": "edge"})["database"]
+    assert set(database) == {"DbId", "Hostname", "Name"}
+    assert (database["Name"], database["Hostname"]) == ("flights", "flights-local.localhost")
+
+
+def test_add_a_location(filled):
+    group = filled.ok("POST", f"{ORG}/groups/edge/locations/nrt")["group"]
+    assert (group["locations"], group["primary"]) == (["ams", "nrt"], "ams")
+    assert filled.ok("POST", f"{ORG}/groups/edge/locations/nrt")["group"] == group
+    assert filled.ok("GET", f"{ORG}/databases/flights")["database"]["regions"] == ["ams", "nrt"]
+
+
+def test_update_the_organization(api):
+    organization = {
+        "name": "local", "slug": "local", "type": "personal", "overages": True, "blocked_reads": False,
+        "blocked_writes": False,
+    }  # fmt: skip
+    assert api.ok("PATCH", ORG, {"overages": True}) == {"organization": organization}
+    assert api.ok("GET", ORG) == {"organization": organization}
+    assert api.ok("PATCH", ORG, {"overages": False})["organization"]["overages"] is False
+
+
+# -- what a client needs besides
+
+
+def test_organizations_are_wrapped(api):
+    assert [record["slug"] for record in api.ok("GET", "/v1/organizations")["organizations"]] == ["local"]
+
+
+def test_groups(filled):
+    (group,) = filled.ok("GET", f"{ORG}/groups")["groups"]
+    assert filled.ok("GET", f"{ORG}/groups/edge")["group"] == group
+    assert filled.ok("DELETE", f"{ORG}/groups/edge")["group"] == group
+    assert filled.ok("GET", f"{ORG}/groups") == {"groups": []}
+    assert [record.name for record in filled.deleted] == ["flights"]
+
+
+def test_databases(filled):
+    filled.ok("POST", f"{ORG}/groups", {"name": "other", "location": "fra"})
+    (database,) = filled.ok("GET", f"{ORG}/databases")["databases"]
+    assert set(database) == DATABASE_MEMBERS
+    assert (database["primaryRegion"], database["regions"], database["type"]) == ("ams", ["ams"], "logical")
+    assert filled.ok("GET", f"{ORG}/databases/flights")["database"] == database
+    assert filled.ok("GET", f"{ORG}/databases", query={"group": "edge"})["databases"] == [database]
+    assert filled.ok("GET", f"{ORG}/databases", query={"group": "other"}) == {"databases": []}
+    assert filled.ok("DELETE", f"{ORG}/databases/flights") == {"database": "flights"}
+    assert [record.id for record in filled.deleted] == [database["DbId"]]
+    assert filled.ok("GET", f"{ORG}/databases") == {"databases": []}
+
+
+def test_instances(filled):
+    filled.ok("POST", f"{ORG}/groups/edge/locations/nrt")
+    instances = filled.ok("GET", f"{ORG}/databases/flights/instances")["instances"]
+    assert [(one["name"], one["region"], one["type"]) for one in instances] == [
+        ("ams", "ams", "primary"), ("nrt", "nrt", "replica")]  # fmt: skip
+    assert {one["hostname"] for one in instances} == {"flights-local.localhost"}
+    assert len({one["uuid"] for one in instances}) == 2
+
+
+def test_database_tokens(filled):
+    path = f"{ORG}/databases/flights/auth/tokens"
+    full = filled.ok("POST", path)["jwt"]
+    grant = filled.tokens.check_database(f"Bearer {full}", None)
+    assert (grant.database.name, grant.subject, grant.read_only) == ("flights", "local", False)
+    query = {"expiration": "7d", "authorization": "read-only"}
+    read_only = filled.ok("POST", path, b'{"permissions":null}', query=query)["jwt"]
+    assert filled.tokens.check_database(f"Bearer {read_only}", None).read_only is True
+    assert filled.ok("POST", path, query={"expiration": "never", "authorization": "full-access"})["jwt"]
+    assert filled.error("POST", path, query={"expiration": "soon"}) == (400, "Invalid expiration format")
+    assert filled.error("POST", path, query={"authorization": "root"}) == (
+        400, "Invalid authorization: it is full-access or read-only")  # fmt: skip
+    assert filled.error("POST", path, {"fine_grained_permissions": [{"t": ["a"], "a": ["data_read"]}]}) == (
+        400, '"fine_grained_permissions" is not supported by this service')  # fmt: skip
+    assert filled.error("POST", f"{ORG}/databases/nope/auth/tokens")[0] == 404
+
+
+def test_validate(api):
+    assert api.ok("GET", "/v1/auth/validate") == {"exp": -1}
+    assert api.error("GET", "/v1/auth/validate", token="pmp_wrong")[0] == 401
+
+
+def test_platform_tokens(api):
+    made = api.ok("POST", "/v1/auth/api-tokens/ci")
+    assert set(made) == {"name", "id", "token"}
+    assert api.ok("GET", "/v1/auth/validate", token=made["token"]) == {"exp": -1}
+    listed = api.ok("GET", "/v1/auth/api-tokens")
+    assert [token["name"] for token in listed["tokens"]] == ["default", "ci"]
+    assert made["token"] not in json.dumps(listed)
+    assert api.error("POST", "/v1/auth/api-tokens/ci") == (409, "token with name ci already exists")
+    assert api.error("POST", "/v1/auth/api-tokens/Bad Name")[0] == 400
+    assert api.ok("DELETE", "/v1/auth/api-tokens/ci") == {"token": "ci"}
+    assert api.error("GET", "/v1/auth/validate", token=made["token"])[0] == 401
+    assert api.error("DELETE", "/v1/auth/api-tokens/ci") == (404, "token not found")
+    assert api.error("DELETE", "/v1/auth/api-tokens/default")[0] == 400
+    assert api.ok("GET", "/v1/auth/validate")
+
+
+# -- what clients do differently
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain;charset=UTF-8", "application/xml", None])
+def test_the_content_type_does_not_matter(api, content_type):
+    headers = {"content-type": content_type} if content_type else {}
+    assert api.ok("PATCH", ORG, {"overages": True}, headers=headers)
+
+
+def test_members_in_either_case(api):
+    assert api.ok("POST", f"{ORG}/groups", {"Name": "edge", "Location": "ams", "Version": "latest"})
+    api.ok("POST", f"{ORG}/databases", {"Name": "x", "name": "flights", "GROUP": "edge"})
+    assert [one["Name"] for one in api.ok("GET", f"{ORG}/databases")["databases"]] == ["flights"]
+
+
+def test_optional_members_are_taken_where_nothing_is_lost(api):
+    api.ok("POST", f"{ORG}/groups", {"name": "edge", "location": "ams", "extensions": "all"})
+    body = {"name": "flights", "group": "edge", "size_limit": "1gb", "is_schema": False, "schema": "", "seed": None}
+    assert api.ok("POST", f"{ORG}/databases", body)
+    assert api.error("POST", f"{ORG}/databases", {"name": "copy", "group": "edge", "seed": {"type": "database"}}) == (
+        400, '"seed" is not supported by this service')  # fmt: skip
+
+
+def test_head_is_a_get(api):
+    assert api.call("HEAD", "/v1/locations")[0] == 200
+
+
+# -- refusals
+
+
+@pytest.mark.parametrize(("body", "message"), [
+    (b"", "the request body is not JSON"),
+    (b"{", "the request body is not JSON"),
+    (b'{"name":"edge","location":"ams"} x', "the request body is not JSON"),
+    (b"\xff\xfe", "the request body is not JSON"),
+    (b'{"name":"\xff"}', "the request body is not JSON"),
+    (b"[" * 100_000, "the request body is not JSON"),
+    (b"[]", "the request body must be a JSON object"),
+    (b'"edge"', "the request body must be a JSON object"),
+    (b"null", "the request body must be a JSON object"),
+    (b"{}", '"name" is missing'),
+    (b'{"name":null,"location":"ams"}', '"name" is missing'),
+    (b'{"name":"edge"}', '"location" is missing'),
+    (b'{"name":1,"location":"ams"}', '"name" must be a string'),
+    (b'{"name":{"location":"ams"},"location":"ams"}', '"name" must be a string'),
+    (b'{"name":"edge","location":["ams"]}', '"location" must be a string'),
+    (b'{"name":"edge","location":"xxx"}', "invalid location: xxx"),
+    (b'{"name":"../edge","location":"ams"}', "invalid group name: it must have between 1 and 57 characters"),
+])  # fmt: skip
+def test_bad_bodies(api, body, message):
+    status, said = api.error("POST", f"{ORG}/groups", body)
+    assert status == 400
+    assert said.startswith(message)
+    assert api.ok("GET", f"{ORG}/groups") == {"groups": []}
+
+
+@pytest.mark.parametrize("body", [{}, {"overages": None}, {"overages": "true"}, {"overages": 1}, "overages", []])
+def test_overages_is_a_boolean(api, body):
+    assert api.error("PATCH", ORG, body)[0] == 400
+    assert api.ok("GET", ORG)["organization"]["overages"] is False
+
+
+def test_names_that_are_taken_or_unknown(filled):
+    assert filled.error("POST", f"{ORG}/groups", {"name": "edge", "location": "ams"}) == (409, "group already exists")
+    assert filled.error("POST", f"{ORG}/databases", {"name": "flights", "group": "edge"}) == (
+        409, "database with name flights already exists")  # fmt: skip
+    assert filled.error("POST", f"{ORG}/databases", {"name": "other", "group": "nope"}) == (400, "group not found")
+    assert filled.error("POST", f"{ORG}/groups/edge/locations/xxx") == (400, "invalid location: xxx")
+    assert filled.error("POST", f"{ORG}/groups/nope/locations/nrt") == (404, "group not found")
+    assert filled.error("GET", f"{ORG}/groups/nope") == (404, "group not found")
+    assert filled.error("DELETE", f"{ORG}/groups/nope") == (404, "group not found")
+    assert filled.error("GET", f"{ORG}/databases/nope") == (
+        404, "could not find database with name nope: record not found")  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "path", "body"), [
+    ("GET", "/v1/organizations/nope", b""), ("PATCH", "/v1/organizations/nope", b'{"overages":true}'),
+    ("GET", "/v1/organizations/nope/groups", b""),
+    ("POST", "/v1/organizations/nope/groups", b'{"name":"edge","location":"ams"}'),
+    ("POST", "/v1/organizations/nope/databases", b'{"name":"flights","group":"edge"}'),
+])  # fmt: skip
+def test_an_unknown_organization(api, method, path, body):
+    assert api.error(method, path, body) == (404, "organization not found")
+
+
+def test_another_accounts_organization_is_unknown(api):
+    api.catalog.create_organization(api.catalog.create_account("grace"), "navy")
+    assert api.error("GET", "/v1/organizations/navy") == (404, "organization not found")
+    assert api.error("POST", "/v1/organizations/navy/groups", {"name": "g", "location": "ams"})[0] == 404
+    assert len(api.ok("GET", "/v1/organizations")["organizations"]) == 1
+
+
+@pytest.mark.parametrize("path", ["/v1/locations", f"{ORG}/groups", "/v1/nope", "/v1/auth/validate"])
+def test_every_call_needs_a_token(api, path):
+    response = api.management.handle(Request("GET", path))
+    assert response.status == 401
+    assert json.loads(b"".join(response.chunks))["error"].startswith("Unauthorized: ")
+
+
+def test_unknown_paths_and_methods(api):
+    assert api.error("GET", "/v1/nope") == (404, "there is no /v1/nope in the management API")
+    assert api.error("GET", f"{ORG}/groups/")[0] == 404
+    response = api.management.handle(Request("PUT", f"{ORG}/groups", headers={"authorization": f"Bearer {api.token}"}))
+    assert (response.status, response.headers) == (405, (("allow", "GET, POST"),))
