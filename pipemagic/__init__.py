@@ -1,3 +1,108 @@
-"""pipemagic: SQL over HTTP for notebooks."""
+"""pipemagic: SQL over HTTP for notebooks.
+
+In a notebook: ``%load_ext pipemagic``, ``%pipedb connect``, ``%%sql``. In any Python program: ``pipemagic.connect(url,
+token=...)`` and ``pipemagic.management(url, token=...)``. Nothing heavy is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from pipemagic.client.database import Database, DatabaseTransaction, Result, connect
+    from pipemagic.client.management import Management, management
+    from pipemagic.errors import (
+        AddressError,
+        AlreadyExists,
+        AuthError,
+        BusyError,
+        ConnectError,
+        InterruptedRequest,
+        LoadError,
+        NotFound,
+        ParameterError,
+        PipemagicError,
+        ProtocolError,
+        ServerError,
+        ServiceError,
+        SessionError,
+        StatementError,
+        StreamError,
+        StreamExpired,
+        TransactionLost,
+        UnknownOutcome,
+        UnsupportedError,
+    )
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AddressError",
+    "AlreadyExists",
+    "AuthError",
+    "BusyError",
+    "ConnectError",
+    "Database",
+    "DatabaseTransaction",
+    "InterruptedRequest",
+    "LoadError",
+    "Management",
+    "NotFound",
+    "ParameterError",
+    "PipemagicError",
+    "ProtocolError",
+    "Result",
+    "ServerError",
+    "ServiceError",
+    "SessionError",
+    "StatementError",
+    "StreamError",
+    "StreamExpired",
+    "TransactionLost",
+    "UnknownOutcome",
+    "UnsupportedError",
+    "__version__",
+    "connect",
+    "load_ipython_extension",
+    "management",
+    "unload_ipython_extension",
+]
+
+_HOMES = {
+    "Database": "pipemagic.client.database",
+    "DatabaseTransaction": "pipemagic.client.database",
+    "Management": "pipemagic.client.management",
+    "Result": "pipemagic.client.database",
+    "connect": "pipemagic.client.database",
+    "management": "pipemagic.client.management",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from where it is defined, at its first use."""
+    if name not in __all__:
+        raise AttributeError(f"module 'pipemagic' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES.get(name, "pipemagic.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Add ``%pipedb``, ``%sql`` and ``%%sql`` to IPython (``%load_ext pipemagic``)."""
+    from pipemagic.notebook import load_ipython_extension
+
+    load_ipython_extension(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Take them away again (``%unload_ext pipemagic``)."""
+    from pipemagic.notebook import unload_ipython_extension
+
+    unload_ipython_extension(shell)

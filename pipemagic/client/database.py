@@ -1,0 +1,278 @@
+"""A database: statements, batches, transactions and frames, in any Python program."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal
+
+import httpx
+
+from pipemagic.client import urls
+from pipemagic.client.arguments import Arguments, statement
+from pipemagic.client.running import Run, result_of, run
+from pipemagic.client.stream import AGAIN, ClientStream, Dialect
+from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT, Token, Transport
+from pipemagic.errors import ProtocolError, TransactionLost
+from pipemagic.frames import to_frame
+from pipemagic.hrana.messages import Close, Execute, Request, Stmt, StmtResult
+from pipemagic.hrana.stream import Tx
+from pipemagic.hrana.values import SqlValue, decode
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipemagic.client.load import Progress
+
+Mode = Literal["DEFERRED", "IMMEDIATE", "EXCLUSIVE"]
+IfExists = Literal["fail", "append", "replace"]
+Statement = str | tuple[str, Arguments]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one statement returned. ``wire`` is the server's own answer, ``sql`` the statement's text."""
+
+    wire: StmtResult = field(repr=False)
+    sql: str = ""
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, duplicates kept, '' for one without a name; empty if it returns no rows."""
+        return tuple(col.name or "" for col in self.wire.cols)
+
+    @cached_property
+    def rows(self) -> list[tuple[SqlValue, ...]]:
+        """The rows as Python values: None, int, float, str, bytes. Integers are exact."""
+        return [tuple(map(decode, row)) for row in self.wire.rows]
+
+    @property
+    def affected_row_count(self) -> int:
+        """Rows changed by INSERT, UPDATE or DELETE; 0 for every other statement."""
+        return self.wire.affected_row_count
+
+    @property
+    def last_insert_rowid(self) -> int | None:
+        """The rowid of the connection's last INSERT, None after any other statement."""
+        rowid = self.wire.last_insert_rowid
+        return None if rowid is None else _whole(rowid)
+
+    @property
+    def replication_index(self) -> int | None:
+        """The state of the database that the statement saw or made; None where the server does not say."""
+        index = self.wire.replication_index
+        return None if index is None else _whole(index)
+
+    def frame(self) -> pd.DataFrame:
+        """Give the rows as a DataFrame (types: `pipemagic.frames`); a column of mixed types is warned about."""
+        return to_frame(self.wire, note=lambda text: warnings.warn(text, stacklevel=2))
+
+
+def connect(
+    url: str,
+    token: str | None = None,
+    *,
+    timeout: float | None = READ_TIMEOUT,
+    connect_timeout: float | None = CONNECT_TIMEOUT,
+    http: httpx.Client | None = None,
+) -> Database:
+    """Give the database at ``url`` (``libsql://``, ``https://``, ``http://``); nothing is sent yet.
+
+    ``token`` is the database's token. ``timeout`` is how many seconds to wait for the next part of an answer,
+    ``connect_timeout`` for the connection; None waits without end. ``http`` is an ``httpx.Client`` to send with.
+    """
+    return Database(url, token, timeout=timeout, connect_timeout=connect_timeout, http=http)
+
+
+def _whole(number: str | int) -> int:
+    try:
+        return int(number)
+    except ValueError:
+        raise ProtocolError(f"{str(number)[:40]!r} is not a whole number") from None
+
+
+class Database:
+    """One database. Every call but `transaction` and `open_stream` is one request that leaves nothing open.
+
+    ``url`` is ``libsql://``, ``https://`` or ``http://``; ``token`` its database token. ``timeout`` and
+    ``connect_timeout`` are seconds. ``http`` takes an ``httpx.Client`` of your own, which stays yours to close.
+    Safe to use from several threads; a stream or transaction is for one.
+    """
+
+    def __init__(
+        self,
+        url: str | urls.Endpoint,
+        token: str | Token | None = None,
+        *,
+        timeout: float | None = READ_TIMEOUT,
+        connect_timeout: float | None = CONNECT_TIMEOUT,
+        http: httpx.Client | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.endpoint = urls.parse(url) if isinstance(url, str) else url
+        self.transport = Transport(self.endpoint, token, timeout=timeout, connect_timeout=connect_timeout, http=http)
+        self._clock = clock
+        self._dialect: Dialect | None = None
+
+    def __repr__(self) -> str:
+        return f"Database({self.endpoint.address!r})"
+
+    @property
+    def url(self) -> str:
+        """The address, as it was named."""
+        return self.endpoint.address
+
+    @property
+    def dialect(self) -> Dialect:
+        """How much of the protocol the server speaks; asked once (``GET /v3``, then ``GET /v2``)."""
+        if self._dialect is None:
+            self._dialect = self._probe()
+        return self._dialect
+
+    def offers(self) -> frozenset[int]:
+        """Which full protocol versions the server has: {2, 3}, {2}, or none of them (the seed's two requests)."""
+        return {Dialect.V3: frozenset({2, 3}), Dialect.V2: frozenset({2})}.get(self.dialect, frozenset())
+
+    def renew_token(self, token: str) -> None:
+        """Use another token from the next request on; streams go on with it."""
+        self.transport.token = Token(token)
+
+    def execute(self, sql: str, args: Arguments = None) -> Result:
+        """Run one statement by itself and close in the same request; StatementError if it fails."""
+        stream = ClientStream(self.transport, dialect=Dialect.SEED, clock=self._clock)
+        entry = stream.send([Execute(statement(sql, args)), Close()])[0]
+        return Result(result_of(entry, sql), sql)
+
+    def query(self, sql: str, args: Arguments = None) -> pd.DataFrame:
+        """Run one statement and give its rows as a DataFrame."""
+        return self.execute(sql, args).frame()
+
+    def batch(self, statements: Sequence[Statement], *, atomic: bool = True) -> list[Result]:
+        """Run statements in one round trip; with ``atomic`` all apply or none.
+
+        Without it those before a failed one stay applied. StatementError's ``index`` tells which one failed.
+        """
+        with self.open_stream() as stream:
+            return _batch(stream, statements, atomic=atomic, close=True)
+
+    @contextmanager
+    def transaction(self, mode: Mode = "IMMEDIATE") -> Iterator[DatabaseTransaction]:
+        """Open a transaction: committed when the block ends, rolled back when it raises.
+
+        It must be over within 5 s, the server's limit; TransactionLost tells that it was not.
+        """
+        with self.open_stream() as stream:
+            result_of(stream.send([Execute(Stmt(f"BEGIN {mode}"))])[0], f"BEGIN {mode}")
+            inside = DatabaseTransaction(stream)
+            yield inside
+            inside.commit()
+
+    def load(
+        self,
+        frame: pd.DataFrame,
+        table: str,
+        if_exists: IfExists = "fail",
+        *,
+        progress: Progress | None = None,
+    ) -> int:
+        """Write a DataFrame into a table, all rows or none; gives the number of rows (see `pipemagic.client.load`)."""
+        from pipemagic.client.load import load
+
+        return load(self, frame, table, if_exists=if_exists, progress=progress)
+
+    def open_stream(self, on_reopen: Callable[[], Sequence[Request]] | None = None) -> ClientStream:
+        """Give a stream that stays open between requests; it is opened by the first one."""
+        return ClientStream(self.transport, dialect=self.dialect, clock=self._clock, on_reopen=on_reopen)
+
+    def version(self) -> str:
+        """Give the server's version, one line of text."""
+        answer = self.transport.get("/version")
+        if not answer.ok:
+            raise self.transport.refusal(answer)
+        if "html" in answer.content_type:
+            raise _not_a_database(self.url)
+        return answer.body.decode("utf-8", "replace").strip()
+
+    def health(self) -> bool:
+        """Tell whether the server says that it is healthy; raises if it cannot be reached."""
+        return self.transport.get("/health").ok
+
+    def close(self) -> None:
+        """Close the connections to the server. Streams that are still open end by themselves."""
+        self.transport.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _probe(self) -> Dialect:
+        for dialect in (Dialect.V3, Dialect.V2):
+            answer = self.transport.get(f"/v{dialect}")
+            if answer.ok and "html" in answer.content_type:
+                raise _not_a_database(self.url)
+            if answer.ok:
+                return dialect
+            if answer.status in (401, 403) or (answer.status >= 500 and answer.status != 501):
+                raise self.transport.refusal(answer)
+        return Dialect.SEED
+
+
+class DatabaseTransaction:
+    """An open transaction on a stream of its own."""
+
+    def __init__(self, stream: ClientStream) -> None:
+        self._stream = stream
+
+    def execute(self, sql: str, args: Arguments = None) -> Result:
+        """Run one statement in the transaction; an error leaves it open."""
+        self._check()
+        entry = self._stream.send([Execute(statement(sql, args))])[0]
+        return Result(result_of(entry, sql), sql)
+
+    def query(self, sql: str, args: Arguments = None) -> pd.DataFrame:
+        """Run one statement in the transaction and give its rows as a DataFrame."""
+        return self.execute(sql, args).frame()
+
+    def batch(self, statements: Sequence[Statement]) -> list[Result]:
+        """Run statements in the transaction in one round trip, stopping at the first error."""
+        self._check()
+        return _batch(self._stream, statements, atomic=False, close=False)
+
+    def commit(self) -> None:
+        """Commit and close; StatementError if the database refuses, which then rolls back."""
+        self._check()
+        result_of(self._stream.send([Execute(Stmt("COMMIT")), Close()])[0], "COMMIT")
+
+    def _check(self) -> None:
+        """Nothing may run outside the transaction once it ended behind our back (``INSERT OR ROLLBACK``)."""
+        if self._stream.transaction.state is Tx.NONE:
+            raise TransactionLost("the transaction has ended; nothing was run outside it", hint=AGAIN)
+
+
+def _batch(stream: ClientStream, statements: Sequence[Statement], *, atomic: bool, close: bool) -> list[Result]:
+    texts = [(one, None) if isinstance(one, str) else one for one in statements]
+    done: Run = run(stream, [statement(sql, args) for sql, args in texts], atomic=atomic, close=close)
+    if done.error is not None:
+        applied = 0 if atomic else len(done.results)
+        done.error.hint = done.error.hint or _what_was_applied(applied, len(texts))
+        raise done.error
+    return [Result(wire, sql) for wire, (sql, _) in zip(done.results, texts, strict=True)]
+
+
+def _what_was_applied(count: int, total: int) -> str:
+    return f"{count} of {total} statements ran before it, the later ones did not" if count else "nothing was applied"
+
+
+def _not_a_database(url: str) -> ProtocolError:
+    return ProtocolError(
+        f"an HTML page came back from {url} instead of an answer of a database", hint="is this the right address?"
+    )

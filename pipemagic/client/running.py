@@ -1,0 +1,184 @@
+"""Run several statements so that nothing runs after a failed one, whatever the server can do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipemagic.client.stream import ClientStream, Dialect
+from pipemagic.errors import ProtocolError, StatementError
+from pipemagic.hrana.batches import chain, probe, transactional
+from pipemagic.hrana.messages import (
+    Batch,
+    BatchResponse,
+    Close,
+    Entry,
+    Error,
+    ErrorEntry,
+    Execute,
+    ExecuteResponse,
+    OkEntry,
+    Request,
+    RunBatch,
+    Stmt,
+    StmtResult,
+)
+from pipemagic.hrana.stream import Tx
+
+_OFFSET = re.compile(r"\s*\(at offset (\d+)\)\Z")
+_AROUND = re.compile(r"\(?at offset (\d+)\)?|around L(\d+):(\d+)")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What became of some statements.
+
+    ``results`` are those of the statements that ran, in order, so that ``len(results)`` is the number of the one
+    that failed, if one did; ``error`` says why, with its ``index``. ``rolled_back`` tells that the run itself undid
+    what had run.
+    """
+
+    results: list[StmtResult]
+    error: StatementError | None = None
+    rolled_back: bool = False
+
+
+def run(
+    stream: ClientStream,
+    stmts: Sequence[Stmt],
+    *,
+    atomic: bool = False,
+    undo: bool = False,
+    close: bool = False,
+    mode: str = "IMMEDIATE",
+) -> Run:
+    """Run statements in order, stopping at the first error, in one round trip where the server allows.
+
+    With ``atomic`` they are put between BEGIN ``mode`` and COMMIT: all apply or none. With ``undo`` a transaction
+    that is open after an error is rolled back. With ``close`` the stream ends in the same request. Raises what
+    `ClientStream.send` raises; a statement's error is returned, not raised.
+    """
+    if not stmts:
+        return Run([])
+    if stream.dialect is Dialect.SEED:
+        return _one_by_one(stream, stmts, atomic=atomic, undo=undo, close=close, mode=mode)
+    if len(stmts) == 1 and not atomic and not undo:
+        requests: list[Request] = [Execute(stmts[0]), *([Close()] if close else [])]
+        return _first_only(stream.send(requests)[0], stmts)
+    if atomic:
+        batch, first = transactional(stmts, mode=mode), 1
+    else:
+        batch, first = chain(stmts, rollback=undo and stream.dialect is Dialect.V3), 0
+    entry = stream.send([RunBatch(batch), *([Close()] if close else [])])[0]
+    done = _read_batch(entry, batch, stmts, first)
+    if done is None:
+        done = _find_bad_one(stream, entry, stmts)
+    if done.error is None or atomic:
+        return Run(done.results, done.error, rolled_back=done.error is not None)
+    if undo and not close and stream.transaction.state is Tx.OPEN:  # version 2, or the whole batch was refused
+        stream.send([Execute(Stmt("ROLLBACK", want_rows=False))])
+        return Run(done.results, done.error, rolled_back=True)
+    return done
+
+
+def result_of(entry: Entry, sql: str = "", index: int = 0) -> StmtResult:
+    """Give the result of an Execute; StatementError if the statement failed."""
+    if isinstance(entry, ErrorEntry):
+        raise statement_error(entry.error, sql, index)
+    if not isinstance(entry.response, ExecuteResponse):
+        raise ProtocolError("the answer is not that of a statement")
+    return entry.response.result
+
+
+def statement_error(error: Error, sql: str = "", index: int = 0) -> StatementError:
+    """Give the error to raise: the server's code, its message without the server's own wrapping, the place."""
+    message = error.message.removeprefix("SQLite error: ").removeprefix("SQLite input error: ")
+    message = _OFFSET.sub("", message.removeprefix("SQL input error: "))
+    return StatementError(message, code=error.code or "", index=index, sql=sql, offset=_offset(error.message, sql))
+
+
+def _offset(message: str, sql: str) -> int | None:
+    """Read where in the statement the error is, in UTF-8 bytes."""
+    match = _AROUND.search(message)
+    if match is None:
+        return None
+    if match[1] is not None:
+        return int(match[1])
+    lines = sql.encode().split(b"\n")
+    line, column = int(match[2]), int(match[3])
+    if not 1 <= line <= len(lines):
+        return None
+    end = sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
+    token = re.search(r"`([^`]+)`", message[match.end() :])  # the place is the end of this word
+    return max(0, end - len(token[1].encode()) if token else end)
+
+
+def _first_only(entry: Entry, stmts: Sequence[Stmt]) -> Run:
+    try:
+        return Run([result_of(entry, stmts[0].sql or "")])
+    except StatementError as error:
+        return Run([], error)
+
+
+def _read_batch(entry: Entry, batch: Batch, stmts: Sequence[Stmt], first: int) -> Run | None:
+    """Read the entry of a batch whose statements start at step ``first``; None if it failed as a whole."""
+    if isinstance(entry, ErrorEntry):
+        return None
+    if not isinstance(entry, OkEntry) or not isinstance(entry.response, BatchResponse):
+        raise ProtocolError("the answer is not that of a batch")
+    results, errors = entry.response.result.step_results, entry.response.result.step_errors
+    if not len(results) == len(errors) == len(batch.steps):
+        raise ProtocolError("the batch has more steps than its answer")
+    good: list[StmtResult] = []
+    for number, stmt in enumerate(stmts):
+        error, result = errors[first + number], results[first + number]
+        if error is not None:
+            return Run(good, statement_error(error, stmt.sql or "", number))
+        if result is None:
+            break
+        good.append(result)
+    if first and (error := errors[0] or errors[first + len(stmts)]) is not None:
+        # BEGIN or COMMIT itself: neither is a statement of the caller.
+        return Run([], statement_error(error, "BEGIN" if errors[0] else "COMMIT", len(good)))
+    if len(good) < len(stmts):
+        raise ProtocolError("a step of the batch has neither a result nor an error")
+    return Run(good)
+
+
+def _find_bad_one(stream: ClientStream, entry: Entry, stmts: Sequence[Stmt]) -> Run:
+    """Find which statement made a whole batch fail: one that cannot be parsed fails alone as well."""
+    assert isinstance(entry, ErrorEntry)
+    fault = statement_error(entry.error)
+    if fault.code == "RESPONSE_TOO_LARGE":
+        fault.hint = "the results are too large together; ask for less with LIMIT, or in several steps"
+        return Run([], fault)
+    probes = probe([Stmt(stmt.sql) for stmt in stmts])
+    for number, one in enumerate(stream.send([RunBatch(batch) for batch in probes])):
+        if isinstance(one, ErrorEntry):
+            return Run([], statement_error(one.error, stmts[number].sql or "", number))
+    return Run([], fault)
+
+
+def _one_by_one(
+    stream: ClientStream, stmts: Sequence[Stmt], *, atomic: bool, undo: bool, close: bool, mode: str
+) -> Run:
+    """Run with nothing but ``execute``: one request for each statement, the next only after a success."""
+    first, last = [Stmt(f"BEGIN {mode}")] if atomic else [], [Stmt("COMMIT")] if atomic else []
+    todo, good = [*first, *stmts, *last], []
+    error: StatementError | None = None
+    for number, stmt in enumerate(todo):
+        ends = close and number == len(todo) - 1
+        entry = stream.send([Execute(stmt), *([Close()] if ends else [])])[0]
+        try:
+            good.append(result_of(entry, stmt.sql or "", number - len(first)))
+        except StatementError as caught:
+            error = caught
+            break
+    rolled_back = error is not None and (atomic or undo) and stream.transaction.state is Tx.OPEN
+    if close:
+        stream.close()
+    elif rolled_back:
+        stream.send([Execute(Stmt("ROLLBACK"))])
+    results = good[len(first) : len(first) + len(stmts)]
+    return Run([] if error is not None and atomic else results, error, rolled_back)

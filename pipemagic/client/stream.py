@@ -1,0 +1,375 @@
+"""One stream of a database, as the client sees it: its baton, its clock, and what every kind of answer means."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from types import TracebackType
+
+from pipemagic.client.gc_pause import collector_paused
+from pipemagic.client.nesting import Nesting
+from pipemagic.client.transport import HttpAnswer, Transport
+from pipemagic.client.urls import Endpoint, follow
+from pipemagic.errors import (
+    AddressError,
+    BusyError,
+    ConnectError,
+    PipemagicError,
+    ProtocolError,
+    StreamError,
+    TransactionLost,
+    UnsupportedError,
+)
+from pipemagic.hrana import faults
+from pipemagic.hrana.messages import (
+    BatchResponse,
+    Close,
+    Entry,
+    Error,
+    ErrorEntry,
+    Execute,
+    GetAutocommit,
+    GetAutocommitResponse,
+    OkEntry,
+    Request,
+    Stmt,
+    decode_response,
+    pipeline,
+)
+from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Stream, Transaction, Tx
+
+CLOSE_TIMEOUT = 5.0
+"""Seconds to wait for the answer to a close: it only spares the server 10 s of waiting."""
+
+AGAIN = "start again from BEGIN, or run the whole transaction in one cell"
+
+
+class Dialect(IntEnum):
+    """How much of the protocol a server speaks; the number is that of the path."""
+
+    SEED = 1
+    """Only ``execute`` and ``close``, on ``/v2/pipeline``."""
+    V2 = 2
+    """All request types of version 2."""
+    V3 = 3
+    """Also ``get_autocommit`` and ``is_autocommit``, on ``/v3/pipeline``."""
+
+
+class ClientStream:
+    """A stream that is opened by the first request, kept by its baton, and opened again when nothing was at stake.
+
+    It takes one request at a time; a second one meanwhile raises StreamError. ``on_reopen`` is called when a
+    stream is opened in the place of an earlier one and gives requests to send ahead (settings to replay);
+    their entries are then in ``replayed``. ``reopened`` counts these times.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        dialect: Dialect = Dialect.V3,
+        clock: Callable[[], float] = time.monotonic,
+        on_reopen: Callable[[], Sequence[Request]] | None = None,
+    ) -> None:
+        self.dialect = dialect
+        self.on_reopen = on_reopen
+        self.transaction = Transaction()
+        self.reopened = 0
+        self.replayed: list[Entry] = []
+        self._transport = transport
+        self._clock = clock
+        self._path = f"/v{max(dialect, 2)}/pipeline"
+        self._endpoint: Endpoint | None = None
+        self._stream = Stream()
+        self._nesting = Nesting()
+        self._answered_at = 0.0
+        self._opened_at = 0.0
+
+    @property
+    def phase(self) -> Phase:
+        """Where the newest stream is in its life; IDLE before the first request."""
+        return self._stream.phase
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the server holds a stream for us, as far as we know."""
+        return self._stream.baton is not None and self.phase in (Phase.IDLE, Phase.IN_USE)
+
+    def idle_for(self) -> float:
+        """Seconds since the last answer; 0.0 if no stream is open."""
+        return self._clock() - self._answered_at if self.is_open else 0.0
+
+    def transaction_age(self) -> float | None:
+        """Seconds since the request that opened the transaction; None if none is open."""
+        return self._clock() - self._opened_at if self.transaction.state is Tx.OPEN else None
+
+    def settle(self) -> None:
+        """Accept that a transaction was lost; until then `send` refuses everything."""
+        if self.transaction.state is Tx.LOST:
+            self.transaction.move("settle")
+
+    def send(self, requests: Sequence[Request]) -> list[Entry]:
+        """Send requests on the stream; gives one entry for each, in order.
+
+        A stream that expired, or whose baton the server no longer knows, is opened again and the requests are
+        sent there, if no transaction was open. Nothing else is ever sent twice. Raises
+
+        - TransactionLost: a transaction was open and the server rolled it back, now or earlier (see `settle`);
+        - UnknownOutcome: no whole answer came, nobody knows what ran; the stream is dropped;
+        - AuthError (401), BusyError, ConnectError: nothing of it ran, the stream and its baton are as before;
+        - AuthError (403), NotFound, ServerError, ProtocolError, AddressError: refused, the stream is dropped.
+        """
+        self._check(requests)
+        if self.is_open and self.phase is Phase.IDLE and self.idle_for() > IDLE_LIMIT:
+            self._expire()
+        entries = self._exchange(requests)
+        if entries is None:  # the server no longer knows the baton, and nothing of this ran
+            self._expire()
+            entries = self._exchange(requests)
+        if entries is None:
+            raise ProtocolError("the server refuses the baton of a stream that was not opened yet")
+        return entries
+
+    def autocommit(self) -> bool:
+        """Tell whether no transaction is open, by asking the server.
+
+        Where the server has no such request a lone BEGIN tells: an error means that a transaction is open.
+        """
+        if self.dialect is Dialect.V3:
+            self.send([])
+        else:
+            begin, undo = Execute(Stmt("BEGIN")), Execute(Stmt("ROLLBACK"))
+            if isinstance(self._exchange_as_is([begin])[0], OkEntry):
+                self._exchange_as_is([undo])
+                self._observe(autocommit=True)
+        return self.transaction.state is not Tx.OPEN
+
+    def close(self) -> None:
+        """End the stream; the server rolls an open transaction back. Never raises for what the server says."""
+        if self.is_open and self.phase is Phase.IDLE and self.idle_for() <= IDLE_LIMIT:
+            try:
+                self._exchange([Close()], timeout=CLOSE_TIMEOUT)
+            except PipemagicError:
+                self._stream.baton = None  # the server ends it by itself after 10 s
+        self._stream.baton = None
+        self._nesting.clear()
+        self.transaction.observe(autocommit=True)
+        self.settle()
+
+    def __enter__(self) -> ClientStream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _check(self, requests: Sequence[Request]) -> None:
+        if self.transaction.state is Tx.LOST:
+            raise TransactionLost("the transaction was lost and nothing was run outside it", hint=AGAIN)
+        if self.dialect is Dialect.SEED:
+            for request in requests:
+                if not isinstance(request, Execute | Close):
+                    raise UnsupportedError("this server only knows execute and close")
+
+    def _exchange_as_is(self, requests: Sequence[Request]) -> list[Entry]:
+        entries = self._exchange(requests, count=False)
+        if entries is None:
+            raise TransactionLost("the server no longer knows the stream", hint=AGAIN)
+        return entries
+
+    def _exchange(
+        self, requests: Sequence[Request], *, timeout: float | None = None, count: bool = True
+    ) -> list[Entry] | None:
+        """Do one round trip; None if the stream is gone and nothing of it ran, and nothing was at stake."""
+        ahead = self._open_if_needed()
+        closes = any(isinstance(request, Close) for request in requests)
+        behind: list[Request] = [GetAutocommit()] if self.dialect is Dialect.V3 and not closes else []
+        everything = [*ahead, *requests, *behind]
+        body = pipeline(everything, self._stream.baton)
+        self._stream.move("begin")
+        sent_at = self._clock()
+        try:
+            answer = self._transport.post(self._path, body, self._endpoint, timeout=timeout)
+        except (ConnectError, BusyError):
+            self._stream.move("finish")  # nothing was sent, or nothing ran: the baton is still good
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever it was, the baton is spent
+            raise self._lose(error, requests) from None
+        if answer.status != 200:
+            self._refuse(answer, requests)
+            return None
+        entries = self._read(answer, everything, requests)
+        if ahead:
+            self.replayed, entries = entries[: len(ahead)], entries[len(ahead) :]
+        if count:
+            self._follow_transaction(requests, entries, sent_at, closes=closes)
+        return entries[: len(requests)]
+
+    def _open_if_needed(self) -> Sequence[Request]:
+        """Start a new stream where the last one has ended; gives what must be sent ahead on it."""
+        if self.phase is Phase.IN_USE:
+            raise StreamError("a request is still under way on this connection; it takes one at a time")
+        if self.phase is Phase.IDLE:
+            return ()
+        on_purpose = self.phase is Phase.CLOSED
+        self._stream, self._endpoint = Stream(), None
+        if on_purpose:
+            return ()
+        self.reopened += 1
+        return self.on_reopen() if self.on_reopen is not None else ()
+
+    def _read(self, answer: HttpAnswer, sent: Sequence[Request], requests: Sequence[Request]) -> list[Entry]:
+        """Read a 200: the entries, the new baton, the address to go on at."""
+        try:
+            with collector_paused(len(answer.body)):
+                response = decode_response(answer.body)
+            if len(response.results) != len(sent):
+                raise ProtocolError(f"{len(sent)} requests were sent and {len(response.results)} results came back")
+            for request, entry in zip(sent, response.results, strict=True):
+                _check_kind(request, entry)
+            endpoint = self._endpoint
+            if response.base_url and response.baton is not None:
+                endpoint = follow(self._transport.endpoint, response.base_url)
+        except (ProtocolError, AddressError) as error:
+            raise self._lose(_not_an_answer(error, answer), requests) from None
+        self._answered_at = self._clock()
+        self._stream.baton, self._endpoint = response.baton, endpoint
+        self._stream.move("finish" if response.baton is not None else "close")
+        return response.results
+
+    def _refuse(self, answer: HttpAnswer, requests: Sequence[Request]) -> None:
+        """Read any other status; returns only if the stream is gone and the requests may be sent again."""
+        fault = faults.read_fault(answer.body, answer.content_type)
+        if answer.status == 400 and self._stream.baton is not None and faults.is_baton_fault(fault):
+            self._stream.move("finish")
+            return
+        error = self._transport.refusal(answer)
+        if answer.status == 401:
+            self._stream.move("finish")
+            raise error
+        raise self._lose(error, requests)
+
+    def _expire(self) -> None:
+        """Give the stream up, known or found to be expired; TransactionLost if a transaction was open."""
+        idle, age = self.idle_for(), self.transaction_age()
+        self._stream.move("expire")
+        self._stream.baton = None
+        self._nesting.clear()
+        if age is None:
+            return
+        self.transaction.move("lose")
+        if age > TRANSACTION_LIMIT:
+            why = f"it was open for {age:.0f} s, and a transaction must be committed within {TRANSACTION_LIMIT:.0f} s"
+        elif idle > IDLE_LIMIT:
+            why = f"the connection was idle for {idle:.0f} s, and is closed after {IDLE_LIMIT:.0f} s"
+        else:
+            why = "the server no longer knows the connection (was it restarted?)"
+        raise TransactionLost(f"the server rolled the transaction back: {why}", hint=AGAIN)
+
+    def _lose(self, error: BaseException, requests: Sequence[Request]) -> BaseException:
+        """Drop the stream. A transaction that was, or may be, open is lost with it; the error then says so."""
+        self._stream.move("lose")
+        self._stream.baton = None
+        was_open, ahead = self.transaction.state is Tx.OPEN, self._nesting.after(requests)
+        self._nesting.clear()
+        if was_open and not ahead.open:
+            self.transaction.move("end")  # it held its own COMMIT or ROLLBACK: over, one way or the other
+        elif ahead.open:
+            self.transaction.observe(autocommit=False)
+            self.transaction.move("lose")
+        if ahead.open and isinstance(error, PipemagicError):
+            error.hint = "; ".join(filter(None, ["the open transaction is rolled back", error.hint]))
+        return error
+
+    def _follow_transaction(
+        self, requests: Sequence[Request], entries: Sequence[Entry], sent_at: float, *, closes: bool
+    ) -> None:
+        """Keep up with the transaction after an answer; TransactionLost if it timed out."""
+        late = next((number for number, entry in enumerate(entries) if _timed_out(entry)), None)
+        if late is not None:
+            self._time_out(requests, entries[late + 1 : len(requests)], closes=closes)
+        before = self.transaction.state
+        for request, entry in zip(requests, entries, strict=False):
+            self._nesting.answered(request, entry)
+        if closes:
+            self._nesting.clear()
+        elif self.phase is Phase.CLOSED and self._nesting.open:
+            self._nesting.clear()
+            self.transaction.observe(autocommit=False)
+            self.transaction.move("lose")
+            raise TransactionLost("the server closed the connection and rolled the transaction back", hint=AGAIN)
+        last = entries[-1] if entries else None
+        if isinstance(last, OkEntry) and isinstance(last.response, GetAutocommitResponse):
+            self._nesting.correct(autocommit=last.response.is_autocommit)
+        self._observe(autocommit=not self._nesting.open)
+        if before is Tx.NONE and self.transaction.state is Tx.OPEN:
+            self._opened_at = sent_at
+        if self.dialect is not Dialect.V3 and self.transaction.state is Tx.OPEN and _failed(entries):
+            self.autocommit()  # some errors end the transaction; the text cannot tell
+
+    def _observe(self, *, autocommit: bool) -> None:
+        if autocommit:
+            self._nesting.clear()
+        self.transaction.observe(autocommit=autocommit)
+
+    def _time_out(self, requests: Sequence[Request], later: Sequence[Entry], *, closes: bool) -> None:
+        still_open = self._nesting.after(requests).open and not closes
+        age = self.transaction_age()
+        self._nesting.clear()
+        if still_open:
+            self.transaction.observe(autocommit=False)
+            self.transaction.move("lose")
+        else:
+            self.transaction.observe(autocommit=True)
+        ran = sum(_wrote(entry) for entry in later)
+        why = f"it must be committed within {TRANSACTION_LIMIT:.0f} s"
+        if age is not None and age > TRANSACTION_LIMIT:
+            why += f" and was open for {age:.0f} s"
+        if ran:
+            why += f"; {ran} later statement(s) of the same request ran outside it and stay applied"
+        raise TransactionLost(f"the server rolled the transaction back: {why}", hint=AGAIN)
+
+
+def _check_kind(request: Request, entry: Entry) -> None:
+    if isinstance(entry, OkEntry):
+        asked, got = request.__struct_config__.tag, entry.response.__struct_config__.tag
+        if asked != got:
+            raise ProtocolError(f"{asked!r} was asked and {got!r} was answered")
+
+
+def _not_an_answer(error: PipemagicError, answer: HttpAnswer) -> PipemagicError:
+    """Say it shortly when what came is a web page."""
+    if isinstance(error, AddressError):
+        return error
+    if "html" in answer.content_type or answer.body.lstrip()[:1] == b"<":
+        return ProtocolError(
+            "an HTML page came back instead of an answer of the database",
+            hint="is this the address of a database, and is there a login page or a proxy in between?",
+        )
+    return ProtocolError(error.message, hint="what was sent may have run; the connection was dropped")
+
+
+def _errors(entry: Entry) -> list[Error]:
+    if isinstance(entry, ErrorEntry):
+        return [entry.error]
+    if isinstance(entry.response, BatchResponse):
+        return [error for error in entry.response.result.step_errors if error is not None]
+    return []
+
+
+def _timed_out(entry: Entry) -> bool:
+    return any(
+        error.code == faults.TRANSACTION_TIMEOUT or (error.code == "PROXY_ERROR" and "timed-out" in error.message)
+        for error in _errors(entry)
+    )
+
+
+def _failed(entries: Sequence[Entry]) -> bool:
+    return any(_errors(entry) for entry in entries)
+
+
+def _wrote(entry: Entry) -> bool:
+    result = getattr(getattr(entry, "response", None), "result", None)
+    return bool(getattr(result, "affected_row_count", 0))

@@ -1,0 +1,318 @@
+"""Send one HTTP request and bring its answer back: time-outs, the one retry rule, httpx errors mapped to ours."""
+
+from __future__ import annotations
+
+import errno
+import re
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from urllib.parse import urlsplit
+
+import httpx
+
+from pipemagic.client.urls import Endpoint
+from pipemagic.errors import (
+    AddressError,
+    AuthError,
+    BusyError,
+    ConnectError,
+    InterruptedRequest,
+    NotFound,
+    ServerError,
+    UnknownOutcome,
+)
+from pipemagic.hrana.faults import read_fault
+
+CONNECT_TIMEOUT = 10.0
+"""Seconds to wait for a connection."""
+
+READ_TIMEOUT = 60.0
+"""Seconds to wait for the next part of an answer."""
+
+KEEPALIVE = 60.0
+"""Seconds an idle connection is kept: less than the 75 s of the servers, so that ours closes first."""
+
+BUSY_PAUSES = (0.1, 0.25, 0.5, 1.0, 1.5)
+"""Seconds between attempts after 429; in sum below the transaction window of 5 s."""
+
+_TOKEN = re.compile(r"[\x21-\x7e]*\Z")
+
+
+class Token:
+    """A bearer token that does not show itself: not in a repr, a traceback or a message."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str | None) -> None:
+        text = (text or "").strip()
+        if not _TOKEN.match(text):
+            raise ConnectError("the token holds characters that no token has (a blank, a line break?)")
+        self._text = text
+
+    def __repr__(self) -> str:
+        return "Token(***)" if self._text else "Token(none)"
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError("a token is not pickled")
+
+    def headers(self) -> dict[str, str]:
+        """Give the Authorization header, or none without a token."""
+        return {"Authorization": f"Bearer {self._text}"} if self._text else {}
+
+    def redact(self, text: str) -> str:
+        """Blot the token out of a text that came from outside."""
+        return text.replace(self._text, "***") if len(self._text) > 7 else text
+
+
+@dataclass(frozen=True)
+class HttpAnswer:
+    """A whole answer: its status, content type (lower case, '' if none) and body."""
+
+    status: int
+    content_type: str
+    body: bytes = field(repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the status is 2xx."""
+        return 200 <= self.status < 300
+
+
+class Transport:
+    """HTTP to one server. Never sends a request twice, except after 429, when nothing of it ran.
+
+    ``http`` takes any ``httpx.Client`` (a proxy, client certificates, an ASGI or mock transport); it stays the
+    caller's to close. ``timeout`` and ``connect_timeout`` are seconds; None waits without end.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        token: str | Token | None = None,
+        *,
+        timeout: float | None = READ_TIMEOUT,
+        connect_timeout: float | None = CONNECT_TIMEOUT,
+        http: httpx.Client | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.endpoint = endpoint
+        self.token = token if isinstance(token, Token) else Token(token)
+        self._timeout = httpx.Timeout(timeout, connect=connect_timeout)
+        self._owned = http is None
+        self._http = http or _client(endpoint)
+        self._sleep = sleep
+
+    def __repr__(self) -> str:
+        return f"Transport({self.endpoint.address!r})"
+
+    def post(
+        self, path: str, body: bytes, endpoint: Endpoint | None = None, *, timeout: float | None = None
+    ) -> HttpAnswer:
+        """POST JSON and give the answer, whatever its status.
+
+        Raises BusyError for 429 after some attempts, AddressError for a redirect, ConnectError if no connection
+        came about (nothing was sent), UnknownOutcome if the request left and no whole answer came, and
+        InterruptedRequest (its subclass) if the user interrupted.
+        """
+        return self.request("POST", path, body, endpoint=endpoint, timeout=timeout)
+
+    def get(self, path: str) -> HttpAnswer:
+        """GET a path; raises as `post` does."""
+        return self.request("GET", path)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        endpoint: Endpoint | None = None,
+        params: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> HttpAnswer:
+        """Send any request; raises as `post` does."""
+        endpoint = endpoint or self.endpoint
+        headers = self._headers(endpoint)
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        request = self._http.build_request(
+            method,
+            endpoint.url + path,
+            content=body,
+            params=params,
+            headers=headers,
+            timeout=self._timeout if timeout is None else httpx.Timeout(timeout),
+            extensions=_extensions(endpoint),
+        )
+        for pause in BUSY_PAUSES:
+            response = self._send(request, endpoint)
+            if response.status_code != 429:
+                return self._answer(response, endpoint)
+            self._sleep(pause)
+        return self._answer(self._send(request, endpoint), endpoint)
+
+    def refusal(self, answer: HttpAnswer, what: str = "the request") -> ServerError:
+        """Turn an answer that is not 2xx into the error to raise; no token shows in it."""
+        fault = read_fault(answer.body, answer.content_type)
+        return refusal(answer.status, self.token.redact(fault.message), fault.code or "", what)
+
+    def close(self) -> None:
+        """Close the connections, if they are ours."""
+        if self._owned:
+            self._http.close()
+
+    def __enter__(self) -> Transport:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _headers(self, endpoint: Endpoint) -> dict[str, str]:
+        headers = self.token.headers()
+        if endpoint.host_header is not None:
+            headers["Host"] = endpoint.host_header
+        if endpoint.loopback:
+            headers["Accept-Encoding"] = "identity"  # gzip on loopback costs more than it saves
+        return headers
+
+    def _send(self, request: httpx.Request, endpoint: Endpoint) -> httpx.Response:
+        # Every error is raised `from None`: httpx's own frames hold the headers, and with them the token.
+        try:
+            return self._http.send(request, follow_redirects=False)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
+            raise _no_connection(error, endpoint) from None
+        except httpx.TimeoutException:
+            raise UnknownOutcome(
+                f"{endpoint.address} did not answer in time; what was sent may have run, or may still be running",
+                hint="look before you run it again; timeout=... of connect() sets how long to wait",
+            ) from None
+        except httpx.RequestError as error:
+            raise _no_answer(error, endpoint) from None
+        except (httpx.InvalidURL, UnicodeError):
+            raise AddressError(f"{endpoint.address} is not an address that HTTP can use") from None
+        except KeyboardInterrupt:  # httpx drops the connection, by which the server notices
+            raise InterruptedRequest(
+                "interrupted while a request was under way; what was sent may have run, wholly or in part",
+                hint="look before you run it again",
+            ) from None
+
+    def _answer(self, response: httpx.Response, endpoint: Endpoint) -> HttpAnswer:
+        answer = HttpAnswer(response.status_code, response.headers.get("content-type", "").lower(), response.content)
+        if answer.status == 429:
+            raise self.refusal(answer)
+        if 300 <= answer.status < 400:
+            where = urlsplit(response.headers.get("location", "")).netloc or "another path"
+            raise AddressError(
+                f"{endpoint.address} redirects to {where}; pipemagic does not take a token there",
+                hint="connect to the final address itself (https:// instead of http://?)",
+            )
+        return answer
+
+
+def refusal(status: int, message: str, code: str = "", what: str = "the request") -> ServerError:
+    """Give the typed error for an HTTP status that is not 2xx."""
+    match status:
+        case 401:
+            return AuthError(
+                f"the token was not accepted: {message}",
+                status=status,
+                hint="give another token; the database token and the platform token are different ones",
+            )
+        case 403:
+            return AuthError(
+                f"the token does not allow this: {message}",
+                status=status,
+                hint="a read-only token cannot write; ask for one with full access",
+            )
+        case 404:
+            return NotFound(
+                f"not found: {message}",
+                status=status,
+                hint="is the name right, and was the token made for this database?",
+            )
+        case 429:
+            return BusyError(
+                f"the server is busy: {message}",
+                status=status,
+                hint="nothing of this ran; close connections that are not needed, or try again later",
+            )
+    hint = "parts of what was sent may have been applied" if status >= 500 else ""
+    return ServerError(f"the server refused {what} (HTTP {status}): {message}", status=status, hint=hint, code=code)
+
+
+def _client(endpoint: Endpoint) -> httpx.Client:
+    return httpx.Client(
+        trust_env=not endpoint.loopback,  # a proxy must never see loopback
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=KEEPALIVE),
+        verify=_tls_context(endpoint),
+    )
+
+
+def _tls_context(endpoint: Endpoint) -> ssl.SSLContext | bool:
+    """Skip loading the certificate store (some 20 ms) where TLS is not spoken."""
+    if endpoint.scheme == "https":
+        return True
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def _extensions(endpoint: Endpoint) -> dict[str, str]:
+    if endpoint.scheme == "https" and endpoint.host_header is not None:
+        return {"sni_hostname": endpoint.named_host}
+    return {}
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _no_connection(error: httpx.TransportError, endpoint: Endpoint) -> ConnectError:
+    """Say in one line why no connection came about."""
+    where = endpoint.address
+    for cause in _causes(error):
+        match cause:
+            case ssl.SSLCertVerificationError():
+                return ConnectError(
+                    f"the certificate of {where} is not trusted: {cause.verify_message}",
+                    hint="is it the right host? SSL_CERT_FILE=... names a certificate authority of your own",
+                )
+            case ssl.SSLError():
+                return ConnectError(
+                    f"no TLS connection to {where}: {cause.reason or 'the handshake failed'}",
+                    hint="a server without TLS wants http:// instead",
+                )
+            case socket.gaierror():
+                hint = "is it spelled right? is there a network?"
+                return ConnectError(f"the host name in {where} is unknown", hint=hint)
+            case ConnectionRefusedError():
+                hint = "is the server running, and the port right?"
+                return ConnectError(f"nothing listens at {where} (connection refused)", hint=hint)
+            case OSError(errno=errno.ENETUNREACH | errno.EHOSTUNREACH):
+                return ConnectError(f"there is no route to {where}", hint="is there a network?")
+    if isinstance(error, httpx.TimeoutException):
+        return ConnectError(f"{where} did not take the connection in time", hint="is there a network, a firewall?")
+    if isinstance(error, httpx.ProxyError):
+        return ConnectError(f"the proxy on the way to {where} refused: {error}")
+    return ConnectError(f"no connection to {where}: {error}")
+
+
+def _no_answer(error: httpx.RequestError, endpoint: Endpoint) -> UnknownOutcome:
+    text = str(error)
+    hint = "look before you run it again"
+    if "illegal status line" in text or "SSL" in text:
+        hint = f"the answer was not HTTP; {'https' if endpoint.scheme == 'http' else 'http'}:// instead?"
+    elif isinstance(error, httpx.UnsupportedProtocol):
+        hint = "write the address with http:// or https://"
+    return UnknownOutcome(
+        f"the connection to {endpoint.address} ended before a whole answer came; what was sent may have run", hint=hint
+    )

@@ -1,0 +1,163 @@
+"""Addresses: what the user types -> where to connect, and which other addresses a server may send us to."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+from pipemagic.errors import AddressError
+
+_SCHEMES = {"libsql": "https", "https": "https", "http": "http", "wss": "https", "ws": "http"}
+_SECRETS = {"authtoken", "auth_token", "token", "jwt", "access_token", "password"}
+_HOST = re.compile(r"[\w.-]+\Z")
+_DEFAULT_PORT = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where to connect: ``url`` is an http(s) address without a trailing slash.
+
+    ``host_header`` is the name to ask for, where it is not the host of ``url``: names below ``localhost`` do
+    not resolve on every machine, so we connect to 127.0.0.1 ourselves.
+    """
+
+    url: str
+    host_header: str | None = None
+
+    @property
+    def scheme(self) -> str:
+        """``http`` or ``https``."""
+        return urlsplit(self.url).scheme
+
+    @property
+    def port(self) -> int:
+        """The TCP port, the scheme's own one if none was written."""
+        return urlsplit(self.url).port or _DEFAULT_PORT[self.scheme]
+
+    @property
+    def named_host(self) -> str:
+        """The host name or address that the user named, in lower case, without a port."""
+        return (urlsplit(f"//{self.host_header or urlsplit(self.url).netloc}").hostname or "").rstrip(".")
+
+    @property
+    def address(self) -> str:
+        """The address as the user named it, for messages and reprs."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{self.host_header or parts.netloc}{parts.path}"
+
+    @property
+    def loopback(self) -> bool:
+        """Whether this never leaves the machine."""
+        return _is_loopback(self.named_host)
+
+
+def parse(target: str) -> Endpoint:
+    """Read the address of a server: ``libsql://``, ``https://``, ``http://`` (also ``wss://`` and ``ws://``).
+
+    ``libsql://`` means https, as hosted services define it; on loopback, and with ``?tls=0``, it means http.
+    Raises AddressError for anything else, and for an address that carries a token or a password: addresses
+    end up in histories, logs and saved notebooks.
+    """
+    parts = _split(target.strip())
+    scheme = parts.scheme.lower()
+    if scheme not in _SCHEMES:
+        raise AddressError(
+            f"{scheme or 'nothing'}:// is not an address of a database server",
+            hint="write libsql://..., https://... or http://...",
+        )
+    host, port = _host_and_port(parts)
+    tls = _tls(parts, default=_SCHEMES[scheme] == "https" and not (scheme == "libsql" and _is_loopback(host)))
+    real = ("https" if tls else "http") if scheme == "libsql" else _SCHEMES[scheme]
+    netloc = f"[{host}]" if ":" in host else host
+    suffix = f":{port}" if port is not None and port != _DEFAULT_PORT[real] else ""
+    path = parts.path.rstrip("/")
+    if host.endswith(".localhost"):
+        return Endpoint(f"{real}://127.0.0.1{suffix}{path}", host_header=netloc + suffix)
+    return Endpoint(f"{real}://{netloc}{suffix}{path}")
+
+
+def follow(endpoint: Endpoint, base_url: str) -> Endpoint:
+    """Give the endpoint that a server's ``base_url`` names, if a token for ``endpoint`` may be sent there.
+
+    Allowed are, with the same scheme and port: the named host, a host that ends in ``-<named host>`` (an
+    instance of the same database), and the same loopback address. Raises AddressError for all others.
+    """
+    try:
+        other = parse(base_url)
+    except AddressError as error:
+        raise _refused(endpoint, "an address that cannot be read") from error
+    written = urlsplit(base_url.strip()).scheme.lower()
+    if written not in _DEFAULT_PORT or (other.scheme, other.port) != (endpoint.scheme, endpoint.port):
+        raise _refused(endpoint, other.address)
+    named, host = endpoint.named_host, other.named_host
+    if host == named or (endpoint.loopback and _connects_to(other) == _connects_to(endpoint)):
+        return other
+    if not _is_address(named) and host.endswith(f"-{named}"):
+        return other
+    raise _refused(endpoint, other.address)
+
+
+def _refused(endpoint: Endpoint, where: str) -> AddressError:
+    return AddressError(
+        f"the server at {endpoint.address} asks to go on at {where}, which is not the host you named; "
+        "the token was not sent there",
+        hint="what was sent before has run; connect to that address yourself if you trust it",
+    )
+
+
+def _split(target: str) -> SplitResult:
+    """Split an address, refusing what must not be in one. No message repeats a part that may be secret."""
+    try:
+        parts = urlsplit(target)
+        secrets = {key.lower() for key, _ in parse_qsl(parts.query, keep_blank_values=True)} & _SECRETS
+        has_user = "@" in parts.netloc
+    except ValueError:
+        raise AddressError("the address cannot be read", hint="write it like https://host:port") from None
+    if secrets or has_user:
+        raise AddressError(
+            "the address carries a token or a password, which would be saved with the notebook",
+            hint="leave it out and give the token as token=..., with --token-env NAME or in PIPEMAGIC_TOKEN",
+        )
+    if parts.fragment or re.search(r"[\s\\\x00-\x1f\x7f]", target):
+        raise AddressError("the address holds blanks, backslashes or a '#'", hint="write it like https://host:port")
+    return parts
+
+
+def _tls(parts: SplitResult, *, default: bool) -> bool:
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    tls = options.pop("tls", None)
+    if options or tls not in (None, "0", "1"):
+        raise AddressError("the address has options that pipemagic does not know", hint="only ?tls=0 or ?tls=1")
+    return default if tls is None else tls == "1"
+
+
+def _host_and_port(parts: SplitResult) -> tuple[str, int | None]:
+    try:
+        host, port = (parts.hostname or "").rstrip("."), parts.port
+    except ValueError:
+        raise AddressError("the address has a port that is not a number from 1 to 65535") from None
+    if not host or port == 0 or not (_HOST.match(host) or _is_address(host)):
+        raise AddressError("the address has no usable host name", hint="write it like https://host:port")
+    return host, port
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    return _is_address(host) and ipaddress.ip_address(host).is_loopback
+
+
+def _connects_to(endpoint: Endpoint) -> str:
+    """Give the host a socket is opened to; the name ``localhost`` counts as 127.0.0.1."""
+    host = (urlsplit(endpoint.url).hostname or "").rstrip(".")
+    return "127.0.0.1" if host == "localhost" else host

@@ -1,0 +1,5 @@
+"""Results <-> DataFrames. pandas is imported by the functions, not by the import."""
+
+from pipemagic.frames.reading import Note, to_frame
+
+__all__ = ["Note", "to_frame"]

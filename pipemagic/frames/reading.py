@@ -1,0 +1,202 @@
+"""A result -> a DataFrame: which pandas type every column gets, decided by its values and its declared type.
+
+| values of the column (NULL aside)            | without NULL | with NULL |
+|----------------------------------------------|--------------|-----------|
+| INTEGER                                      | int64        | Int64     |
+| REAL                                         | float64      | float64   |
+| TEXT                                         | str          | str       |
+| BLOB                                         | object       | object    |
+| declared BOOLEAN, only 0 and 1               | boolean      | boolean   |
+| declared DATE, DATETIME, TIMESTAMP, only ISO | datetime64[us], with offsets [us, UTC] | the same |
+| declared NUMERIC or DECIMAL, INTEGER and REAL| float64, if every integer is exact in it | the same |
+| anything else mixed                          | object, and a note | the same |
+| none at all (empty or all NULL)              | by the declared type | the same |
+
+``str`` is what pandas itself takes for text: ``object`` before pandas 3, its ``str`` type since. The types are the same
+with and without pyarrow. Duplicate and empty column names are kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from pipemagic.errors import ProtocolError
+from pipemagic.frames.dates import parse_dates
+from pipemagic.hrana.messages import StmtResult
+from pipemagic.hrana.values import Blob, Float, Integer, Null, Text, Value, decode, decode_blob
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Note = Callable[[str], None]
+
+_value: Callable[[Any], Any] = attrgetter("value")
+_EXACT_FLOAT = 2**53
+_NAMES: dict[Any, str] = {Integer: "INTEGER", Float: "REAL", Text: "TEXT", Blob: "BLOB"}
+
+
+def to_frame(result: StmtResult, *, note: Note | None = None) -> pd.DataFrame:
+    """Turn a result into a DataFrame: one column for each of ``cols``, one row for each of ``rows``.
+
+    ``note`` is called with a line of text, at most once a column, where a column could not get a type of its own.
+    Raises ProtocolError for rows that are not as wide as ``cols`` and for values that are none.
+    """
+    import pandas as pd
+
+    width = len(result.cols)
+    if any(len(row) != width for row in result.rows):
+        raise ProtocolError("the server sent rows that are not as wide as their columns")
+    columns: Sequence[tuple[Value, ...]] = list(zip(*result.rows, strict=True)) or [()] * width
+    say = note or (lambda _: None)
+    arrays = [
+        _column(values, col.name or f"number {number}", col.decltype or "", say)
+        for number, (col, values) in enumerate(zip(result.cols, columns, strict=True), start=1)
+    ]
+    # By number first: a dict would lose duplicate names.
+    frame = pd.DataFrame(dict(enumerate(arrays)), index=pd.RangeIndex(len(result.rows)), copy=False)
+    frame.columns = pd.Index([col.name or "" for col in result.cols], dtype=None if width else object)
+    return frame
+
+
+def affinity(decltype: str) -> str:
+    """Give the affinity of a declared type by SQLite's rules (datatype3.html); '' if none was declared."""
+    name = decltype.upper()
+    if not name:
+        return ""
+    for affinity_, words in (("INTEGER", ("INT",)), ("TEXT", ("CHAR", "CLOB", "TEXT")), ("BLOB", ("BLOB",))):
+        if any(word in name for word in words):
+            return affinity_
+    return "REAL" if any(word in name for word in ("REAL", "FLOA", "DOUB")) else "NUMERIC"
+
+
+def is_boolean(decltype: str) -> bool:
+    """Tell whether a column is declared to hold truth values."""
+    return _word(decltype) in ("BOOLEAN", "BOOL")
+
+
+def is_date(decltype: str) -> bool:
+    """Tell whether a column is declared to hold dates, with or without a time."""
+    return _word(decltype) in ("DATE", "DATETIME", "TIMESTAMP", "TIMESTAMPTZ")
+
+
+def _word(decltype: str) -> str:
+    """Give the first word of a declared type: ``TIMESTAMP`` of ``timestamp(6) with time zone``."""
+    words = decltype.upper().replace("(", " ").split()
+    return words[0] if words else ""
+
+
+def _column(values: Sequence[Value], name: str, decltype: str, note: Note) -> Any:
+    """Give the array of one column."""
+    kinds = set(map(type, values))
+    nulls = Null in kinds
+    kinds.discard(Null)
+    if not kinds:
+        return _empty(len(values), decltype)
+    if len(kinds) > 1:
+        return _mixed(values, kinds, name, decltype, note)
+    (kind,) = kinds
+    if kind is Integer:
+        return _integers(values, decltype, nulls=nulls)
+    if kind is Float:
+        return _floats(values, name, note)
+    if kind is Text:
+        return _texts(values, decltype, nulls=nulls)
+    return _objects([None if type(value) is Null else decode_blob(value.base64) for value in values])  # type: ignore[union-attr]
+
+
+def _integers(values: Sequence[Value], decltype: str, *, nulls: bool) -> Any:
+    import numpy as np
+    import pandas as pd
+
+    mask = np.fromiter((type(value) is Null for value in values), bool, len(values)) if nulls else None
+    texts = [value.value if type(value) is Integer else "0" for value in values] if nulls else list(map(_value, values))
+    try:
+        numbers = np.fromiter(map(int, texts), np.int64, len(texts))
+    except (ValueError, OverflowError):
+        raise ProtocolError("the server sent an integer that is none, or beyond 64 bits") from None
+    if is_boolean(decltype) and ((numbers == 0) | (numbers == 1)).all():
+        return pd.arrays.BooleanArray(numbers.astype(bool), np.zeros(len(numbers), bool) if mask is None else mask)
+    return numbers if mask is None else pd.arrays.IntegerArray(numbers, mask)
+
+
+def _floats(values: Sequence[Value], name: str, note: Note) -> Any:
+    import numpy as np
+
+    numbers = [getattr(value, "value", math.nan) for value in values]  # NULL has no value
+    if None in numbers:
+        note(f"column {name} holds infinities; the server does not tell their sign, they are shown as NaN")
+        numbers = [math.nan if number is None else number for number in numbers]
+    return np.array(numbers, dtype=np.float64)
+
+
+def _texts(values: Sequence[Value], decltype: str, *, nulls: bool) -> Any:
+    texts = [getattr(value, "value", None) for value in values] if nulls else list(map(_value, values))
+    if is_date(decltype):
+        dates = parse_dates(texts)
+        if dates is not None:
+            return dates
+    return _strings(texts)
+
+
+def _strings(texts: list[str | None]) -> Any:
+    import pandas as pd
+
+    return pd.array(texts, dtype="str") if _has_str_type() else _objects(texts)
+
+
+def _has_str_type() -> bool:
+    import pandas as pd
+
+    return int(pd.__version__.split(".")[0]) >= 3
+
+
+def _objects(items: Sequence[Any]) -> Any:
+    import numpy as np
+
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array
+
+
+def _mixed(values: Sequence[Value], kinds: set[type], name: str, decltype: str, note: Note) -> Any:
+    import numpy as np
+
+    items = [decode(value) for value in values]
+    if kinds == {Integer, Float} and _is_decimal(decltype) and _all_exact(items):
+        return np.array([math.nan if item is None else item for item in items], dtype=np.float64)
+    names = " and ".join(_NAMES[kind] for kind in _NAMES if kind in kinds)
+    note(f"column {name} mixes {names} values and stays object; CAST({name} AS ...) gives it one type")
+    return _objects(items)
+
+
+def _is_decimal(decltype: str) -> bool:
+    """Tell whether the column is declared to hold numbers, whole ones being stored as INTEGER."""
+    return affinity(decltype) == "NUMERIC" and not is_boolean(decltype) and not is_date(decltype)
+
+
+def _all_exact(items: Sequence[Any]) -> bool:
+    return all(abs(item) <= _EXACT_FLOAT for item in items if isinstance(item, int))
+
+
+def _empty(count: int, decltype: str) -> Any:
+    """Give a column without any value: the declared type is all there is to go by."""
+    import numpy as np
+    import pandas as pd
+
+    if is_boolean(decltype):
+        return pd.arrays.BooleanArray(np.zeros(count, bool), np.ones(count, bool))
+    if is_date(decltype):
+        return np.full(count, "NaT", dtype="datetime64[us]")
+    match affinity(decltype):
+        case "INTEGER" if count:
+            return pd.arrays.IntegerArray(np.zeros(count, np.int64), np.ones(count, bool))
+        case "INTEGER":
+            return np.zeros(0, np.int64)
+        case "REAL" | "NUMERIC":
+            return np.full(count, math.nan)
+        case "TEXT":
+            return _strings([None] * count)
+    return _objects([None] * count)
