@@ -16,8 +16,9 @@ import httpx
 from pipemagic.client import urls
 from pipemagic.client.arguments import Arguments, statement
 from pipemagic.client.running import Run, result_of, run
+from pipemagic.client.secrets import Token
 from pipemagic.client.stream import AGAIN, ClientStream, Dialect
-from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT, Token, Transport
+from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT, Transport
 from pipemagic.errors import ProtocolError, TransactionLost
 from pipemagic.frames import to_frame
 from pipemagic.hrana.messages import Close, Execute, Request, Stmt, StmtResult

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import re
 import socket
 import ssl
 import time
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from pipemagic.client.secrets import Token
 from pipemagic.client.urls import Endpoint
 from pipemagic.errors import (
     AddressError,
@@ -38,37 +38,6 @@ KEEPALIVE = 60.0
 
 BUSY_PAUSES = (0.1, 0.25, 0.5, 1.0, 1.5)
 """Seconds between attempts after 429; in sum below the transaction window of 5 s."""
-
-_TOKEN = re.compile(r"[\x21-\x7e]*\Z")
-
-
-class Token:
-    """A bearer token that does not show itself: not in a repr, a traceback or a message."""
-
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str | None) -> None:
-        text = (text or "").strip()
-        if not _TOKEN.match(text):
-            raise ConnectError("the token holds characters that no token has (a blank, a line break?)")
-        self._text = text
-
-    def __repr__(self) -> str:
-        return "Token(***)" if self._text else "Token(none)"
-
-    def __bool__(self) -> bool:
-        return bool(self._text)
-
-    def __reduce__(self) -> str | tuple[object, ...]:
-        raise TypeError("a token is not pickled")
-
-    def headers(self) -> dict[str, str]:
-        """Give the Authorization header, or none without a token."""
-        return {"Authorization": f"Bearer {self._text}"} if self._text else {}
-
-    def redact(self, text: str) -> str:
-        """Blot the token out of a text that came from outside."""
-        return text.replace(self._text, "***") if len(self._text) > 7 else text
 
 
 @dataclass(frozen=True)
