@@ -1,0 +1,48 @@
+"""The service as a child of whoever needs it: ``python -m pipemagic.service``. See `pipemagic.local`.
+
+The first line on standard output is one JSON object: url, organization and pid, or error, hint and code.
+After it nothing ties the process to its starter but what was asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+_ROOT = str(Path(__file__).resolve().parents[2])
+if _ROOT not in sys.path:  # run by path: the very code that the starter runs
+    sys.path.insert(0, _ROOT)
+
+from pipemagic.errors import PipemagicError  # noqa: E402
+from pipemagic.service.control import LINGER  # noqa: E402
+from pipemagic.service.runner import Settings, run  # noqa: E402
+
+
+def _announce(line: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+    os.dup2(2, 1)  # the starter's pipe is no longer needed: what is printed now goes to the log
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the service; 0 when it ended as it should, 1 when it could not start."""
+    parser = argparse.ArgumentParser(prog="python -m pipemagic.service", description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--linger", type=float, default=LINGER)
+    parser.add_argument("--temporary", action="store_true")
+    options = parser.parse_args(arguments)
+    linger = None if options.temporary else options.linger
+    try:
+        run(Settings(options.data, linger=linger, temporary=options.temporary), _announce)
+    except PipemagicError as error:
+        _announce({"error": error.message, "hint": error.hint, "code": error.code})
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,240 @@
+"""The ASGI shell: reads a request, lets the service work on it in a thread, sends the answer.
+
+It knows nothing of SQL. It adds what only a network needs: a limit and a time limit for bodies, an eye on
+clients that hang up, and requests that wait for the writer's turn without holding a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Generator, Iterator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, Protocol
+from urllib.parse import parse_qsl
+
+from pipemagic.service.http import Cancel, Refused, Request, Response
+from pipemagic.service.turns import Turn
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Steps = Generator[Turn, None, Response]
+
+_LOG = logging.getLogger(__name__)
+
+BODY_LIMIT = 128 * 1024 * 1024
+BODY_TIMEOUT = 30.0
+THREADS = 32
+
+_WATCH_AFTER = 0.01  # most calls are over by then and need no task that watches their client
+_ONE_PIECE = 64 * 1024
+_CLOSE = ("connection", "close")
+
+
+class Core(Protocol):
+    """What the shell needs of the service."""
+
+    def steps(self, request: Request, cancel: Cancel) -> Steps:
+        """Answer a request; yields a Turn while it waits for the writer's turn."""
+
+
+class HungUp(Exception):
+    """The client is gone; there is nobody to answer."""
+
+
+class Shell:
+    """An ASGI application around a service. ``body_timeout`` is in seconds, ``body_limit`` in bytes."""
+
+    def __init__(
+        self, service: Core, *,
+        threads: int = THREADS, body_limit: int = BODY_LIMIT, body_timeout: float = BODY_TIMEOUT,
+    ) -> None:  # fmt: skip
+        self._service = service
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="pipemagic")
+        self._body_limit = body_limit
+        self._body_timeout = body_timeout
+        self._exchanges: set[_Exchange] = set()
+        self._stopping = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        try:
+            body = await self._body(scope, receive)
+        except HungUp:
+            return
+        except Refused as refused:
+            await send_response(send, refused.response(), _CLOSE)
+            return
+        exchange = _Exchange(self._pool, receive)
+        self._exchanges.add(exchange)
+        try:
+            if self._stopping:
+                exchange.hang_up()
+            response = await exchange.answer(self._service.steps(read_request(scope, body), exchange.cancel))
+            await send_response(send, response, pull=exchange.pull)
+        except HungUp:
+            _LOG.debug("%s %s: the client hung up", scope["method"], scope["path"])
+        finally:
+            exchange.end()
+            self._exchanges.discard(exchange)
+
+    def stop(self) -> None:
+        """End the calls that are running, as if their clients had hung up; called in the event loop."""
+        self._stopping = True
+        for exchange in list(self._exchanges):
+            exchange.hang_up()
+
+    def close(self) -> None:
+        """Wait for the threads to end."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        headers = dict(scope["headers"])
+        declared = headers.get(b"content-length", b"0")
+        if b"expect" in headers and declared.isdigit() and int(declared) > self._body_limit:
+            raise self._too_large()  # the client waits to hear this before it sends anything
+        try:
+            async with asyncio.timeout(self._body_timeout):
+                return await self._read(receive)
+        except TimeoutError:
+            line = f"the request body did not arrive within {self._body_timeout:g} s"
+            raise Refused(408, line, "REQUEST_TIMEOUT") from None
+
+    async def _read(self, receive: Receive) -> bytes:
+        chunks: list[bytes] = []
+        size, more = 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise HungUp
+            chunk, more = message.get("body", b""), message.get("more_body", False)
+            size += len(chunk)
+            if size > self._body_limit:
+                chunks.clear()  # the rest is read, else the client would see a broken pipe and no answer
+            else:
+                chunks.append(chunk)
+        if size > self._body_limit:
+            raise self._too_large()
+        return b"".join(chunks)
+
+    def _too_large(self) -> Refused:
+        return Refused(413, f"the request body is larger than {self._body_limit:,} bytes")
+
+
+class _Exchange:
+    """One request while the service works on it."""
+
+    def __init__(self, pool: ThreadPoolExecutor, receive: Receive) -> None:
+        self.cancel = Cancel()
+        self._loop = asyncio.get_running_loop()
+        self._pool = pool
+        self._receive = receive
+        self._parked: asyncio.Future[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._alarm = self._loop.call_later(_WATCH_AFTER, self._watch)
+
+    async def answer(self, steps: Steps) -> Response:
+        """Run the call to its end, a thread for each part, none while it waits for a turn."""
+        while True:
+            outcome = await self._loop.run_in_executor(self._pool, _advance, steps)
+            if isinstance(outcome, Response):
+                return outcome
+            try:
+                await self._wait_for(outcome)
+            except asyncio.CancelledError:
+                steps.close()  # the server is going down: leave the queue
+                raise
+
+    async def pull(self, chunks: Iterator[bytes]) -> bytes | None:
+        """Get the next piece of an answer that is made while it is sent; None at its end."""
+        if self.cancel.is_set:
+            raise HungUp
+        return await self._loop.run_in_executor(self._pool, next, chunks, None)
+
+    def hang_up(self) -> None:
+        """Note that nobody waits for the answer any more."""
+        self.cancel.set()
+        if self._parked is not None:
+            _resolve(self._parked)
+
+    def end(self) -> None:
+        """Stop watching the client."""
+        self._alarm.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
+
+    async def _wait_for(self, turn: Turn) -> None:
+        parked = self._parked = self._loop.create_future()
+        turn.on_ready(lambda: self._wake(parked))
+        if self.cancel.is_set:
+            self.hang_up()
+        await parked
+
+    def _wake(self, parked: asyncio.Future[None]) -> None:
+        with suppress(RuntimeError):  # the loop is closed: the server is gone and so is who waited
+            self._loop.call_soon_threadsafe(_resolve, parked)
+
+    def _watch(self) -> None:
+        self._watcher = self._loop.create_task(self._until_gone())
+
+    async def _until_gone(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.hang_up()
+
+
+def _resolve(parked: asyncio.Future[None]) -> None:
+    if not parked.done():
+        parked.set_result(None)
+
+
+def _advance(steps: Steps) -> Turn | Response:
+    try:
+        return next(steps)
+    except StopIteration as end:
+        response: Response = end.value
+        return response
+
+
+def read_request(scope: Scope, body: bytes = b"") -> Request:
+    """Make the service's request from an ASGI scope."""
+    query = scope["query_string"]
+    return Request(
+        scope["method"], scope["path"],
+        dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {},
+        {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]},
+        body,
+    )  # fmt: skip
+
+
+async def send_response(
+    send: Send, response: Response, *more_headers: tuple[str, str],
+    pull: Callable[[Iterator[bytes]], Awaitable[bytes | None]] | None = None,
+) -> None:  # fmt: skip
+    """Send an answer: one made beforehand with its length, one made on the way (through ``pull``) in chunks."""
+    headers = [(name.encode(), value.encode("latin-1")) for name, value in (*response.headers, *more_headers)]
+    if response.content_type:
+        headers.append((b"content-type", response.content_type.encode()))
+    if isinstance(response.chunks, list | tuple):
+        size = sum(map(len, response.chunks))
+        headers.append((b"content-length", b"%d" % size))
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        pieces = response.chunks if size > _ONE_PIECE else ()
+        for piece in pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"" if pieces else b"".join(response.chunks)})
+        return
+    assert pull is not None, "only an exchange can pull chunks"
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    chunks = iter(response.chunks)
+    try:
+        while (chunk := await pull(chunks)) is not None:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    finally:
+        if isinstance(chunks, Generator):
+            with suppress(ValueError):  # it runs in its thread, where it finds that it was cancelled
+                chunks.close()
+    await send({"type": "http.response.body", "body": b""})

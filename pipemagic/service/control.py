@@ -1,0 +1,116 @@
+"""What keeps the service alive and what ends it: leases and the stop request, at its own address.
+
+A lease is an answer that does not end. Whoever holds one needs no thread and no clock for it, and when its
+process ends, however it ends, the operating system closes the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from pipemagic.service.app import Receive, Scope, Send, read_request, send_response
+from pipemagic.service.core import OWN_HOSTS
+from pipemagic.service.http import Refused, json
+from pipemagic.service.tokens import Tokens
+
+LEASE_PATH = "/pipemagic/lease"
+STOP_PATH = "/pipemagic/stop"
+
+LINGER = 20.0
+"""Seconds without a lease after which a service that nobody started by hand ends."""
+
+
+class Leases:
+    """Counts the open leases; with ``linger`` set, calls ``on_idle`` that many seconds after the last one.
+
+    The clock starts with `start`, so that a service whose starter died ends as well.
+    """
+
+    def __init__(self, linger: float | None, on_idle: Callable[[], None]) -> None:
+        self.open = 0
+        self._linger = linger
+        self._on_idle = on_idle
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended = asyncio.Event()
+
+    def start(self) -> None:
+        """Begin to count."""
+        self._wait_for_one()
+
+    def end(self) -> None:
+        """End all leases: the service is going down."""
+        self._ended.set()
+
+    async def hold(self, gone: Callable[[], Awaitable[None]]) -> None:
+        """Hold one lease until its client is ``gone`` or the service goes down."""
+        self.open += 1
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks = [asyncio.ensure_future(gone()), asyncio.ensure_future(self._ended.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            self.open -= 1
+            if not self.open:
+                self._wait_for_one()
+
+    def _wait_for_one(self) -> None:
+        if self._linger is not None and not self._ended.is_set():
+            self._timer = asyncio.get_running_loop().call_later(self._linger, self._on_idle)
+
+
+class Control:
+    """An ASGI application: the two addresses of this module, and for all else the shell behind it."""
+
+    def __init__(
+        self, shell: Callable[[Scope, Receive, Send], Awaitable[None]], tokens: Tokens, leases: Leases,
+        on_stop: Callable[[], None], about: dict[str, Any],
+    ) -> None:  # fmt: skip
+        self._shell = shell
+        self._tokens = tokens
+        self._leases = leases
+        self._on_stop = on_stop
+        self._about = about
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if not scope["path"].startswith("/pipemagic/"):
+            await self._shell(scope, receive, send)
+            return
+        request = read_request(scope)
+        try:
+            if request.host not in OWN_HOSTS or (request.method, request.path) not in _ENDPOINTS:
+                raise Refused(404, "not found")
+            authorization = request.headers.get("authorization")
+            await asyncio.to_thread(self._tokens.check_platform, authorization)
+            await _ENDPOINTS[request.method, request.path](self, receive, send)
+        except Refused as refused:
+            await send_response(send, refused.response())
+
+    async def _lease(self, receive: Receive, send: Send) -> None:
+        async def gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        line = msgspec.json.encode(self._about) + b"\n"
+        await send({"type": "http.response.body", "body": line, "more_body": True})
+        await self._leases.hold(gone)
+        await send({"type": "http.response.body", "body": b""})
+
+    async def _stop(self, _receive: Receive, send: Send) -> None:
+        await send_response(send, json({}))
+        self._on_stop()
+
+
+_ENDPOINTS: dict[tuple[str, str], Callable[[Control, Receive, Send], Awaitable[None]]] = {
+    ("GET", LEASE_PATH): Control._lease,
+    ("POST", STOP_PATH): Control._stop,
+}
