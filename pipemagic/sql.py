@@ -10,26 +10,32 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
+from unicodedata import combining, east_asian_width
 
+# The letters of names are SQLite's: ASCII ones, digits, _ and $, and everything beyond ASCII, so that a
+# no-break space or an emoji is a letter. Blanks are ASCII, or a byte order mark. Every alternative runs on to its
+# natural end without trying again (``*+``), which keeps the time linear whatever the text is.
 _TOKEN = re.compile(
     r"""
-    (?P<space>\s+)
-  | (?P<comment>--[^\n]*|/\*(?:[^*]|\*(?!/))*(?:\*/)?)
-  | (?P<blob>[xX]'[^']*'?)
-  | (?P<string>'(?:[^']|'')*'?)
-  | (?P<quoted>"(?:[^"]|"")*"?|`(?:[^`]|``)*`?|\[[^\]]*\]?)
-  | (?P<param>\?\d*|[:@\#$][\w$]+(?:::[\w$]+)*(?:\([^\s)]*\))?)
-  | (?P<number>0[xX][0-9a-fA-F_]+|(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?)
-  | (?P<word>[^\W\d][\w$]*)
+    (?P<space>[ \t\n\f\r]\s*+|\ufeff)
+  | (?P<comment>--[^\n]*+|/\*(?=.).*?(?:\*/|\Z))
+  | (?P<blob>[xX]'[^']*+'?)
+  | (?P<string>'(?:[^']++|'')*+'?)
+  | (?P<quoted>"(?:[^"]++|"")*+"?|`(?:[^`]++|``)*+`?|\[[^\]]*+\]?)
+  | (?P<param>\?[0-9]*+|[$@:\#](?:::)*+[\w$\x80-\U0010ffff](?:[\w$\x80-\U0010ffff]++|::)*+(?:\([^\s)]*+\)?)?)
+  | (?P<number>(?:0[xX][0-9a-fA-F]++|(?:\d[\d_]*+(?:\.[\d_]*+)?|\.\d[\d_]*+)(?:[eE][+-]?\d++)?)[\w$\x80-\U0010ffff]*+)
+  | (?P<word>[a-zA-Z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*+)
   | (?P<semi>;)
-  | (?P<op>->>|->|\|\||<<|>>|<=|>=|<>|!=|==|.)
+  | (?P<op>[$@:\#](?:::)*+|->>|->|\|\||<<|>>|<=|>=|<>|!=|==|.)
     """,
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE | re.DOTALL | re.ASCII,
 )
 
+_HIGHEST_PARAMETER = 32766  # SQLITE_MAX_VARIABLE_NUMBER
 
-@dataclass(frozen=True, slots=True)
-class Token:
+
+class Token(NamedTuple):
     """A piece of the text: its kind (a group name of the pattern), the text and where it starts."""
 
     kind: str
@@ -98,9 +104,7 @@ def _pieces(script: str) -> Iterator[list[Token]]:
     for token in tokens(script):
         if token.kind in ("space", "comment"):
             continue
-        if token.kind != "semi":
-            piece.append(token)
-        elif piece and _is_trigger(piece) and not _ends_trigger(piece):
+        if token.kind != "semi" or (piece and _is_trigger(piece) and not _ends_trigger(piece)):
             piece.append(token)
         elif piece:
             yield piece
@@ -115,9 +119,7 @@ def _is_trigger(piece: list[Token]) -> bool:
         words = words[3:] if words[1:3] == ["QUERY", "PLAN"] else words[1:]
     if words[:1] != ["CREATE"]:
         return False
-    return words[1:2] == ["TRIGGER"] or (
-        words[1:2] in (["TEMP"], ["TEMPORARY"]) and words[2:3] == ["TRIGGER"]
-    )
+    return words[1:2] == ["TRIGGER"] or (words[1:2] in (["TEMP"], ["TEMPORARY"]) and words[2:3] == ["TRIGGER"])
 
 
 def _ends_trigger(piece: list[Token]) -> bool:
@@ -126,22 +128,31 @@ def _ends_trigger(piece: list[Token]) -> bool:
 
 
 def _parameters(piece: list[Token]) -> tuple[str | None, ...]:
-    """Number the parameters as SQLite does: ``?`` takes the next number, ``?N`` its own, a name one each."""
+    """Give the parameters by SQLite's numbers: ``?`` takes the next number, ``?N`` its own, a name one each."""
     names: list[str | None] = []
+    known: set[str] = set()
     for token in piece:
-        if token.kind != "param":
+        if token.kind != "param" or token.text in known:
             continue
         if token.text == "?":
             names.append(None)
         elif token.text[0] == "?":
-            number = int(token.text[1:])
-            if not 0 < number <= 32766:
+            number = _number(token.text[1:])
+            if number is None:
                 continue  # SQLite refuses it, with a better message
             names.extend([None] * (number - len(names)))
-            names[number - 1] = token.text
-        elif token.text not in names:
+            names[number - 1] = names[number - 1] or token.text
+        elif "(" not in token.text or token.text.endswith(")"):
             names.append(token.text)
+            known.add(token.text)
     return tuple(names)
+
+
+def _number(digits: str) -> int | None:
+    """Read the number of ``?N``; None if SQLite does not have such a parameter."""
+    digits = digits.lstrip("0")
+    number = int(digits) if 0 < len(digits) <= 5 else 0
+    return number if 0 < number <= _HIGHEST_PARAMETER else None
 
 
 def position(text: str, offset: int) -> tuple[int, int]:
@@ -152,19 +163,25 @@ def position(text: str, offset: int) -> tuple[int, int]:
 
 def character_offset(text: str, byte_offset: int) -> int:
     """Turn an offset in UTF-8 bytes, as servers give it, into one in characters."""
-    return len(text.encode("utf-8")[: max(0, byte_offset)].decode("utf-8", "ignore"))
+    before = text.encode("utf-8", "replace")[: max(0, byte_offset)]
+    return len(before.decode("utf-8", "ignore"))
 
 
 def caret(text: str, offset: int, *, width: int = 76) -> str:
     """Draw the line that holds a character offset, with a caret below the place.
 
-    A long line is cut to ``width`` characters around the place.
+    A long line is cut to ``width`` characters around the place; tabs and other control characters show as blanks.
     """
     number, column = position(text, offset)
-    line = text.split("\n")[number - 1]
+    line = "".join(" " if char < " " else char for char in text.split("\n")[number - 1])
     cut = max(0, column - width // 2) if len(line) > width else 0
-    shown = line[cut : cut + width].replace("\t", " ")
-    return f"{shown}\n{' ' * (column - cut)}^"
+    shown = line[cut : cut + width].rstrip() if column < len(line.rstrip()) else line[cut : cut + width]
+    return f"{shown}\n{' ' * _columns(line[cut:column])}^"
+
+
+def _columns(text: str) -> int:
+    """Tell how many columns of a terminal the text takes: two for East Asian letters and emoji, none for accents."""
+    return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
 
 
 def quote(name: str) -> str:

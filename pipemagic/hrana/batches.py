@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 
 from pipemagic.errors import ProtocolError
@@ -19,6 +19,9 @@ from pipemagic.hrana.messages import (
     Stmt,
 )
 
+DEEPEST_CONDITION = 64
+"""How deeply conditions may be nested; clients in use need three levels."""
+
 
 class StepState(Enum):
     """What became of a step."""
@@ -34,9 +37,7 @@ def chain(stmts: Sequence[Stmt], *, rollback: bool = False) -> Batch:
     With ``rollback`` one more step rolls back what the batch left open when it failed (version 3 only:
     it asks ``is_autocommit``); its entry comes after those of the statements.
     """
-    steps = [
-        Step(stmt, OkCond(number - 1) if number else None) for number, stmt in enumerate(stmts)
-    ]
+    steps = [Step(stmt, OkCond(number - 1) if number else None) for number, stmt in enumerate(stmts)]
     if rollback and steps:
         failed_inside = AndCond([NotCond(OkCond(len(steps) - 1)), NotCond(AutocommitCond())])
         steps.append(Step(Stmt("ROLLBACK", want_rows=False), failed_inside))
@@ -65,26 +66,36 @@ def probe(stmts: Sequence[Stmt]) -> list[Batch]:
 
 
 def check_references(batch: Batch) -> None:
-    """Raise ProtocolError unless every condition points to an earlier step."""
+    """Raise ProtocolError unless every condition points to an earlier step and is not nested too deeply.
+
+    Walks without recursion: what passes here is safe for `holds`, whatever the caller's stack looks like.
+    """
     for number, step in enumerate(batch.steps):
-        if step.condition is not None:
-            _check(step.condition, number)
-
-
-def _check(cond: Cond, before: int) -> None:
-    match cond:
-        case OkCond(step) | ErrorCond(step):
-            if not 0 <= step < before:
+        for cond, depth in _parts(step.condition):
+            if depth > DEEPEST_CONDITION:
+                raise ProtocolError(f"a batch condition is nested more than {DEEPEST_CONDITION} levels deep")
+            if isinstance(cond, OkCond | ErrorCond) and not 0 <= cond.step < number:
                 raise ProtocolError("Invalid reference to step in a batch condition")
-        case NotCond(inner):
-            _check(inner, before)
-        case AndCond(inners) | OrCond(inners):
-            for inner in inners:
-                _check(inner, before)
+
+
+def _parts(cond: Cond | None) -> Iterator[tuple[Cond, int]]:
+    """Give a condition and everything inside it, each with its depth."""
+    stack = [(cond, 1)] if cond is not None else []
+    while stack:
+        part, depth = stack.pop()
+        yield part, depth
+        match part:
+            case NotCond(inner):
+                stack.append((inner, depth + 1))
+            case AndCond(inners) | OrCond(inners):
+                stack.extend((inner, depth + 1) for inner in inners)
 
 
 def holds(cond: Cond | None, states: Sequence[StepState], *, autocommit: bool) -> bool:
-    """Tell whether a step with this condition runs, given what became of the steps before it."""
+    """Tell whether a step with this condition runs, given what became of the steps before it.
+
+    The condition is one that `check_references` let pass.
+    """
     match cond:
         case None:
             return True
@@ -104,15 +115,4 @@ def holds(cond: Cond | None, states: Sequence[StepState], *, autocommit: bool) -
 
 def uses_autocommit(batch: Batch) -> bool:
     """Tell whether a condition asks ``is_autocommit``, which version 2 does not have."""
-    return any(step.condition is not None and _asks(step.condition) for step in batch.steps)
-
-
-def _asks(cond: Cond) -> bool:
-    match cond:
-        case AutocommitCond():
-            return True
-        case NotCond(inner):
-            return _asks(inner)
-        case AndCond(inners) | OrCond(inners):
-            return any(_asks(inner) for inner in inners)
-    return False
+    return any(isinstance(part, AutocommitCond) for step in batch.steps for part, _ in _parts(step.condition))

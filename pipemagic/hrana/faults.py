@@ -35,7 +35,7 @@ def read_fault(body: bytes, content_type: str = "") -> Error:
     """
     try:
         parsed = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Error(_first_line(body, content_type))
     if isinstance(parsed, dict):
         code = parsed.get("code")

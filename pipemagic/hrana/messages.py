@@ -148,9 +148,7 @@ class GetAutocommit(msgspec.Struct, frozen=True, tag_field="type", tag="get_auto
     """Ask whether no transaction is open (version 3)."""
 
 
-Request: TypeAlias = (
-    Execute | Close | RunBatch | Sequence | Describe | StoreSql | CloseSql | GetAutocommit
-)
+Request: TypeAlias = Execute | Close | RunBatch | Sequence | Describe | StoreSql | CloseSql | GetAutocommit
 
 
 class PipelineRequest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -304,8 +302,17 @@ def decode_response(data: bytes) -> PipelineResponse:
 
 
 def encode(message: Any) -> bytes:
-    """Write a message as JSON (UTF-8, no spaces, ``/`` not escaped)."""
-    return _ENCODER.encode(message)
+    """Write a message as JSON (UTF-8, no spaces, ``/`` not escaped).
+
+    Raises ProtocolError for text that is not Unicode (half of a surrogate pair).
+    """
+    try:
+        return _ENCODER.encode(message)
+    except UnicodeEncodeError as error:
+        raise ProtocolError(
+            f"text with {error.object[error.start]!r} is not valid Unicode",
+            hint="half of a surrogate pair has no UTF-8 form: send the data as bytes instead",
+        ) from None
 
 
 def pipeline(requests: Many[Request], baton: str | None = None) -> bytes:

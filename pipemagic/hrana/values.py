@@ -16,7 +16,7 @@ import msgspec
 
 from pipemagic.errors import ProtocolError
 
-SqlValue: TypeAlias = None | int | float | str | bytes
+SqlValue: TypeAlias = int | float | str | bytes | None
 """What SQLite stores: NULL, INTEGER (64 bit), REAL, TEXT, BLOB."""
 
 MIN_INTEGER, MAX_INTEGER = -(2**63), 2**63 - 1
@@ -67,9 +67,7 @@ def encode(value: SqlValue) -> Value:
             return NULL
         case bool() | int():
             if not MIN_INTEGER <= value <= MAX_INTEGER:
-                raise ProtocolError(
-                    f"the integer {value} does not fit 64 bits", hint="send it as text, or as a float"
-                )
+                raise ProtocolError(f"the integer {value} does not fit 64 bits", hint="send it as text, or as a float")
             return Integer(str(int(value)))
         case float():
             return NULL if value != value else Float(value)
@@ -120,6 +118,6 @@ def decode_blob(data: str) -> bytes:
 def convert(raw: Any) -> Value:
     """Read one wire value from plain Python data (parsed JSON); ProtocolError if it is none."""
     try:
-        return msgspec.convert(raw, Value)  # type: ignore[arg-type, no-any-return]
+        return msgspec.convert(raw, Value)  # type: ignore[no-any-return]
     except msgspec.ValidationError as error:
         raise ProtocolError(f"not a value: {error}") from None
