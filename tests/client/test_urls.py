@@ -1,0 +1,110 @@
+import pytest
+
+from pipemagic.client.urls import Endpoint, follow, parse
+from pipemagic.errors import AddressError
+
+
+@pytest.mark.parametrize(
+    ("target", "url", "host"),
+    [
+        ("libsql://flights-acme.example.io", "https://flights-acme.example.io", None),
+        ("https://flights-acme.example.io/", "https://flights-acme.example.io", None),
+        ("HTTPS://Flights-Acme.Example.io", "https://flights-acme.example.io", None),
+        ("wss://db.example.io", "https://db.example.io", None),
+        ("ws://db.example.io:8080", "http://db.example.io:8080", None),
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080", None),
+        ("http://[::1]:8080/", "http://[::1]:8080", None),
+        ("http://flights-local.localhost:8080", "http://127.0.0.1:8080", "flights-local.localhost:8080"),
+        ("libsql://flights-local.localhost:8080", "http://127.0.0.1:8080", "flights-local.localhost:8080"),
+        ("libsql://127.0.0.1:8080", "http://127.0.0.1:8080", None),
+        ("libsql://127.0.0.1:8080?tls=1", "https://127.0.0.1:8080", None),
+        ("libsql://db.example.io:8080?tls=0", "http://db.example.io:8080", None),
+        ("https://db.example.io:443", "https://db.example.io", None),
+        ("https://example.io/dev/flights", "https://example.io/dev/flights", None),
+        ("  http://localhost:1  ", "http://localhost:1", None),
+    ],
+)
+def test_addresses(target: str, url: str, host: str | None) -> None:
+    assert parse(target) == Endpoint(url, host)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "libsql://db.example.io?authToken=s3cret",
+        "https://db.example.io/?auth_token=s3cret",
+        "https://db.example.io/?jwt=s3cret&tls=1",
+        "https://user:s3cret@db.example.io",
+        "https://s3cret@db.example.io",
+    ],
+)
+def test_an_address_with_a_secret_is_refused_without_repeating_it(target: str) -> None:
+    with pytest.raises(AddressError, match="carries a token or a password") as caught:
+        parse(target)
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "", "flights", "file:flights.db", "postgres://db", "http://", "https://:8080", "http://host:port", "http://h:0",
+        "http://h:70000", "http://a b", "http://h/#x", "http://h/?x=1", "http://h?tls=2", "http://h\\@evil", "http://[::1",
+        "http://exa$mple", "http://h\n",
+    ],
+)  # fmt: skip
+def test_other_addresses_are_refused(target: str) -> None:
+    if target == "http://h\n":
+        assert parse(target).url == "http://h"
+        return
+    with pytest.raises(AddressError):
+        parse(target)
+
+
+@pytest.mark.parametrize(
+    ("named", "base_url"),
+    [
+        ("https://flights-acme.example.io", "https://flights-acme.example.io"),
+        ("https://flights-acme.example.io", "https://FLIGHTS-acme.example.io:443/"),
+        ("https://flights-acme.example.io", "https://ams-flights-acme.example.io"),
+        ("https://flights-acme.example.io:8443", "https://ams-flights-acme.example.io:8443"),
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("http://localhost:8080", "http://127.0.0.1:8080"),
+        ("http://flights-local.localhost:8080", "http://flights-local.localhost:8080"),
+        ("http://flights-local.localhost:8080", "http://ams-flights-local.localhost:8080"),
+        ("http://flights-local.localhost:8080", "http://127.0.0.1:8080"),
+    ],
+)
+def test_a_base_url_that_is_followed(named: str, base_url: str) -> None:
+    assert follow(parse(named), base_url) == parse(base_url)
+
+
+@pytest.mark.parametrize(
+    ("named", "base_url"),
+    [
+        ("https://flights-acme.example.io", "https://evil.example.io"),
+        ("https://flights-acme.example.io", "https://evilflights-acme.example.io"),
+        ("https://flights-acme.example.io", "https://flights-acme.example.io.evil.io"),
+        ("https://flights-acme.example.io", "http://flights-acme.example.io"),
+        ("https://flights-acme.example.io", "https://flights-acme.example.io:8443"),
+        ("https://flights-acme.example.io", "libsql://flights-acme.example.io"),
+        ("https://flights-acme.example.io", "https://user@flights-acme.example.io"),
+        ("https://flights-acme.example.io", "/v2"),
+        ("https://flights-acme.example.io", "garbage"),
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8081"),
+        ("http://127.0.0.1:8080", "http://127.0.0.2:8080"),
+        ("http://127.0.0.1:8080", "http://[::1]:8080"),
+        ("http://127.0.0.1:8080", "http://evil-127.0.0.1:8080"),
+        ("http://10.0.0.1:8080", "http://10.0.0.2:8080"),
+    ],
+)
+def test_a_base_url_that_is_refused(named: str, base_url: str) -> None:
+    with pytest.raises(AddressError, match="the token was not sent there"):
+        follow(parse(named), base_url)
+
+
+def test_names_for_people() -> None:
+    endpoint = parse("http://flights-local.localhost:8080")
+    assert endpoint.address == "http://flights-local.localhost:8080"
+    assert endpoint.named_host == "flights-local.localhost"
+    assert endpoint.loopback
+    assert not parse("https://localhost.example.io").loopback
