@@ -1,0 +1,187 @@
+"""What stands on the line of a magic: words, options, and the SQL after them.
+
+Quotes make one word of several, a doubled quote inside stands for one, as in SQL: a table named ``we"ird`` is
+written ``"we""ird"``. A quoted word is never an option.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from IPython.core.error import UsageError
+
+_WORD = re.compile(r"""\s*((?:"(?:[^"]|"")*"|'(?:[^']|'')*'|[^\s"'])+)""")
+_PIECE = re.compile(r""""((?:[^"]|"")*)"|'((?:[^']|'')*)'|([^"']+)""")
+_SECRET = re.compile(r"pmp_[\w-]{8}|eyJ[\w-]{8,}\.|auth_?token=|jwt=|bearer\s+\S{16}", re.IGNORECASE)
+
+NO_TOKEN_HERE = (
+    "a token does not go on the line of a magic, where the notebook and the history keep it: "
+    "put it into an environment variable and name that with --token-env"
+)
+
+
+@dataclass(frozen=True)
+class Positional:
+    """A word that means something by its place; ``name`` in capitals, as the usage line shows it."""
+
+    name: str
+    help: str
+    optional: bool = False
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Option:
+    """A word that begins with a dash; with ``value`` it takes the next word, without it is a switch."""
+
+    flag: str
+    help: str
+    value: str = ""
+    short: str = ""
+    required: bool = False
+    choices: tuple[str, ...] = ()
+
+
+@dataclass
+class Arguments:
+    """What was given, by positional name (``TABLE``) and flag (``--as``)."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    switches: set[str] = field(default_factory=set)
+
+    def __getitem__(self, name: str) -> str:
+        return self.values[name]
+
+    def get(self, name: str) -> str | None:
+        """Give the value, None if it was not given."""
+        return self.values.get(name)
+
+    def on(self, flag: str) -> bool:
+        """Tell whether the switch was given."""
+        return flag in self.switches
+
+
+@dataclass(frozen=True)
+class Word:
+    """A word of the line without its quotes; ``end`` is the offset after it."""
+
+    text: str
+    quoted: bool
+    end: int
+
+
+def words(line: str, start: int = 0) -> Iterator[Word]:
+    """Split a line from ``start`` on; UsageError for a quote without its partner."""
+    while line[start:].strip():
+        match = _WORD.match(line, start)
+        if not match or line[match.end() : match.end() + 1] in ("'", '"'):
+            raise UsageError(f"a quote is not closed: {line[start:].strip()[:40]}")
+        start = match.end()
+        yield Word(_unquoted(match[1]), match[1][0] in "'\"", start)
+
+
+def _unquoted(text: str) -> str:
+    return "".join(_plain(match) for match in _PIECE.finditer(text))
+
+
+def _plain(piece: re.Match[str]) -> str:
+    if piece[1] is not None:
+        return piece[1].replace('""', '"')
+    return piece[3] if piece[2] is None else piece[2].replace("''", "'")
+
+
+def refuse_secrets(line: str) -> None:
+    """UsageError if the line holds something that looks like a token; the message does not repeat it."""
+    if _SECRET.search(line):
+        raise UsageError(NO_TOKEN_HERE)
+
+
+def parse(line: str, positionals: Sequence[Positional], options: Sequence[Option], usage: str) -> Arguments:
+    """Read a whole line; UsageError says what is wrong and shows ``usage``."""
+    refuse_secrets(line)
+    found, rest = _options_anywhere(list(words(line)), options, usage)
+    for positional in positionals:
+        if rest:
+            found.values[positional.name] = _choice(rest.pop(0).text, positional.name, positional.choices)
+        elif not positional.optional:
+            raise UsageError(f"{positional.name} is missing\nusage: {usage}")
+    if rest:
+        raise UsageError(f"there are too many words\nusage: {usage}")
+    for option in options:
+        if option.required and option.flag not in found.values:
+            raise UsageError(f"{option.flag} {option.value} is missing\nusage: {usage}")
+    return found
+
+
+def _options_anywhere(given: list[Word], options: Sequence[Option], usage: str) -> tuple[Arguments, list[Word]]:
+    found, rest, following = Arguments(), [], iter(given)
+    for word in following:
+        if word.quoted or not word.text.startswith("-") or word.text == "-":
+            rest.append(word)
+        else:
+            _store(found, word, following, options, usage)
+    return found, rest
+
+
+def leading(line: str, options: Sequence[Option], usage: str) -> tuple[Arguments, str]:
+    """Read the options at the beginning of a line; give them and the rest of the line as it stands.
+
+    A ``--`` that stands alone is no option: it begins a comment of SQL.
+    """
+    found, following, end = Arguments(), words(line), 0
+    while re.match(r"\s*-(?!-?(\s|$))", line[end:]):
+        end = _store(found, next(following), following, options, usage)
+    return found, line[end:].lstrip()
+
+
+def _store(found: Arguments, word: Word, following: Iterator[Word], options: Sequence[Option], usage: str) -> int:
+    """Take in an option and its value, which may be the next word; give the offset after it."""
+    option, inline = _find(word.text, options, usage)
+    if not option.value:
+        if inline is not None:
+            raise UsageError(f"{option.flag} takes no value")
+        found.switches.add(option.flag)
+        return word.end
+    if inline is None:
+        value = next(following, None)
+        if value is None:
+            raise UsageError(f"{option.flag} needs a value: {option.flag} {option.value}")
+        inline, word = value.text, value
+    found.values[option.flag] = _choice(inline, option.flag, option.choices)
+    return word.end
+
+
+def _find(word: str, options: Sequence[Option], usage: str) -> tuple[Option, str | None]:
+    name, equals, value = word.partition("=")
+    for option in options:
+        if name in (option.flag, option.short):
+            return option, value if equals else None
+    if "token" in name.lower() and "env" not in name.lower():
+        raise UsageError(NO_TOKEN_HERE)
+    flags = [option.flag for option in options]
+    near = difflib.get_close_matches(name, flags, n=1, cutoff=0.5)
+    hint = f", did you mean {near[0]}?" if near else ""
+    raise UsageError(f"unknown option {name}{hint}\nusage: {usage}")
+
+
+def _choice(value: str, name: str, choices: tuple[str, ...]) -> str:
+    if choices and value not in choices:
+        raise UsageError(f"{name} is one of {', '.join(choices)}; not {value!r}")
+    return value
+
+
+def usage_of(head: str, positionals: Sequence[Positional], options: Sequence[Option]) -> str:
+    """Give the usage line: ``head`` and what can stand after it, the optional in brackets."""
+    parts = [head]
+    for positional in positionals:
+        shown = "|".join(positional.choices) or positional.name
+        parts.append(f"[{shown}]" if positional.optional else shown)
+    for option in options:
+        value = "|".join(option.choices) or option.value
+        flag = f"{option.short}|{option.flag}" if option.short else option.flag
+        shown = f"{flag} {value}".rstrip()
+        parts.append(shown if option.required else f"[{shown}]")
+    return " ".join(parts)

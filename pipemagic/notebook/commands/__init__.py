@@ -1,0 +1,40 @@
+"""The subcommands of %pipedb, one file for each group of them."""
+
+from __future__ import annotations
+
+import difflib
+
+from IPython.core.error import UsageError
+
+from pipemagic.notebook.commands import connections, data, helping, panel, platform, server
+from pipemagic.notebook.commands.base import Command, Context
+
+GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
+    ("Connections", connections.COMMANDS),
+    ("The server", server.COMMANDS),
+    ("Data", data.COMMANDS),
+    ("Groups and databases", (*platform.COMMANDS, panel.COMMAND)),
+)
+"""All subcommands but ``help``, under the headings of its list."""
+
+COMMANDS: dict[str, Command] = {command.name: command for _, group in GROUPS for command in group}
+
+
+def run(line: str, context: Context) -> object:
+    """Run one line of %pipedb; UsageError for an unknown subcommand."""
+    name, _, rest = line.strip().partition(" ")
+    if name in ("", "help", "--help", "-h"):
+        helping.show(rest.strip(), GROUPS)
+        return None
+    if rest.strip() in ("--help", "-h"):
+        helping.show(name, GROUPS)
+        return None
+    command = COMMANDS.get(name)
+    if command is None:
+        near = difflib.get_close_matches(name, [*COMMANDS, "help"], n=1)
+        hint = f", did you mean {near[0]}?" if near else "; %pipedb help lists what there is"
+        raise UsageError(f"%pipedb has no {name[:40]!r}{hint}")
+    return command(rest, context)
+
+
+__all__ = ["COMMANDS", "GROUPS", "Context", "run"]

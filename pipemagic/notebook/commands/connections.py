@@ -1,0 +1,75 @@
+"""%pipedb connect, use, connections, close, stop."""
+
+from __future__ import annotations
+
+from pipemagic.notebook.arguments import Arguments, Option, Positional
+from pipemagic.notebook.commands.base import Command, Context
+from pipemagic.notebook.display import say
+
+
+def connect(context: Context, args: Arguments) -> None:
+    """Connect and make it the current connection."""
+    connection = context.session.connect(
+        args.get("TARGET"),
+        name=args.get("--as"),
+        token_env=args.get("--token-env"),
+        temporary=args.on("--temporary"),
+    )
+    say(f"Connected to {connection.name} ({connection.where}).")
+
+
+def use(context: Context, args: Arguments) -> None:
+    """Change the current connection."""
+    say(f"Using {context.session.use(args['NAME']).name}.")
+
+
+def connections(context: Context, args: Arguments) -> object:  # noqa: ARG001
+    """Give the connections as a DataFrame."""
+    from pandas import DataFrame
+
+    session = context.session
+    rows = [(one.name, one.where, one.name == session.current) for one in session.connections.values()]
+    return DataFrame(rows, columns=["connection", "where", "current"])
+
+
+def close(context: Context, args: Arguments) -> None:
+    """Close a connection and forget it."""
+    say(f"Closed {context.session.close(args.get('NAME'))}.")
+
+
+def stop(context: Context, args: Arguments) -> None:  # noqa: ARG001
+    """Stop the embedded service."""
+    stopped = context.session.stop()
+    say("Stopped the embedded service." if stopped else "The embedded service is not running.")
+
+
+NAME = Positional("NAME", "a connection, as %pipedb connections lists them")
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "connect",
+        "Connect to a database and make it the current one",
+        connect,
+        (
+            Positional(
+                "TARGET",
+                "an address with ://, a connection, or a database of the organization; without it the embedded service",
+                optional=True,
+            ),
+        ),
+        (
+            Option("--as", "the connection's name; by default that of the database", "NAME"),
+            Option("--token-env", "the environment variable that holds the database token", "VARIABLE"),
+            Option("--temporary", "use a service of this notebook alone, whose data end with it"),
+        ),
+    ),
+    Command("use", "Make another connection the current one", use, (NAME,)),
+    Command("connections", "List the connections", connections),
+    Command(
+        "close",
+        "Close a connection; a transaction that is open in it is rolled back",
+        close,
+        (Positional("NAME", "by default the current one", optional=True),),
+    ),
+    Command("stop", "Stop the embedded service, for all notebooks that use it", stop),
+)

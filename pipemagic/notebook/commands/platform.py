@@ -1,0 +1,129 @@
+"""%pipedb organization, locations, groups, databases, create-group, create-database, add-location, overages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pipemagic.notebook.arguments import Arguments, Option, Positional
+from pipemagic.notebook.commands.base import IF_NOT_EXISTS, Command, Context
+from pipemagic.notebook.display import say
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from pipemagic.client.resources import Group
+
+NO_LIST = "This management API has no list of {what}; these are the ones made here."
+
+
+def organization(context: Context, args: Arguments) -> None:
+    """Choose or show the organization."""
+    chosen = context.session.organization(args.get("SLUG"), at=args.get("--at"), token_env=args.get("--token-env"))
+    say(f"Organization {chosen.organization} ({chosen.where}).")
+
+
+def locations(context: Context, args: Arguments) -> DataFrame:  # noqa: ARG001
+    """Give the locations as a DataFrame."""
+    from pandas import DataFrame
+
+    rows = [(location.code, location.name) for location in context.session.platform.locations()]
+    return DataFrame(rows, columns=["location", "place"])
+
+
+def groups(context: Context, args: Arguments) -> DataFrame:  # noqa: ARG001
+    """Give the groups as a DataFrame."""
+    from pandas import DataFrame
+
+    listing = context.session.platform.groups()
+    if not listing.complete:
+        say(NO_LIST.format(what="groups"))
+    rows = [(group.name, group.primary, ", ".join(group.locations)) for group in listing.items]
+    return DataFrame(rows, columns=["group", "primary", "locations"])
+
+
+def databases(context: Context, args: Arguments) -> DataFrame:  # noqa: ARG001
+    """Give the databases as a DataFrame."""
+    from pandas import DataFrame
+
+    listing = context.session.platform.databases()
+    if not listing.complete:
+        say(NO_LIST.format(what="databases"))
+    rows = [(database.name, database.group) for database in listing.items]
+    return DataFrame(rows, columns=["database", "group"])
+
+
+def create_group(context: Context, args: Arguments) -> None:
+    """Create a group."""
+    group = context.session.platform.create_group(
+        args["NAME"], args["--location"], if_not_exists=args.on("--if-not-exists")
+    )
+    say(_where(group))
+
+
+def add_location(context: Context, args: Arguments) -> None:
+    """Add a location to a group."""
+    group = context.session.platform.add_location(args["GROUP"], args["CODE"], if_not_exists=args.on("--if-not-exists"))
+    say(_where(group))
+
+
+def _where(group: Group) -> str:
+    return f"Group {group.name} is in {', '.join(group.locations)}."
+
+
+def create_database(context: Context, args: Arguments) -> None:
+    """Create a database."""
+    database = context.session.platform.create_database(
+        args["NAME"], args["--group"], if_not_exists=args.on("--if-not-exists")
+    )
+    say(f"Database {database.name} is in group {database.group}.")
+
+
+def overages(context: Context, args: Arguments) -> None:
+    """Allow the organization to go past its quotas, or not."""
+    platform = context.session.platform
+    on = platform.set_overages(on=args["SETTING"] == "on")
+    say(f"Overages of organization {platform.organization} are {'on' if on else 'off'}.")
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "organization",
+        "Choose the organization for the commands below, or show which it is",
+        organization,
+        (Positional("SLUG", "the organization or personal account", optional=True),),
+        (
+            Option("--at", "the address of the management API; by default the embedded service", "URL"),
+            Option("--token-env", "the environment variable that holds the platform token", "VARIABLE"),
+        ),
+    ),
+    Command("locations", "List the locations that a group can have", locations),
+    Command("groups", "List the groups", groups),
+    Command("databases", "List the databases", databases),
+    Command(
+        "create-group",
+        "Create a group",
+        create_group,
+        (Positional("NAME", "the group's name"),),
+        (Option("--location", "its primary location", "CODE", required=True), IF_NOT_EXISTS),
+    ),
+    Command(
+        "create-database",
+        "Create a database in a group",
+        create_database,
+        (Positional("NAME", "the database's name"),),
+        (Option("--group", "the group it belongs to", "GROUP", required=True), IF_NOT_EXISTS),
+    ),
+    Command(
+        "add-location",
+        "Replicate a group to one more location",
+        add_location,
+        (Positional("GROUP", "the group's name"), Positional("CODE", "the location")),
+        (IF_NOT_EXISTS,),
+    ),
+    Command(
+        "overages",
+        "Allow the organization to go past its quotas, or not",
+        overages,
+        (Positional("SETTING", "on or off", choices=("on", "off")),),
+    ),
+)

@@ -1,0 +1,61 @@
+"""%pipedb status, version, health: beside the stream, whose clock they do not renew."""
+
+from __future__ import annotations
+
+from pipemagic.errors import ServerError
+from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Tx
+from pipemagic.notebook.arguments import Arguments, Option
+from pipemagic.notebook.commands.base import Command, Context
+from pipemagic.notebook.display import say
+from pipemagic.session import Connection
+
+ON = Option("--on", "ask this connection, the current one stays", "NAME")
+
+
+def status(context: Context, args: Arguments) -> None:
+    """Say what is connected and what is open, with the clocks. Asks no server."""
+    session = context.session
+    names = [args["--on"]] if args.get("--on") else list(session.connections)
+    if not names:
+        session.connection()  # says how to connect
+    for name in names:
+        connection = session.connection(name)
+        current = ", current" if name == session.current else ""
+        say(f"{name} ({connection.where}{current}): {_stream(connection)}; {_transaction(connection)}")
+
+
+def _stream(connection: Connection) -> str:
+    stream = connection.stream
+    if stream is None or not stream.is_open or stream.idle_for() > IDLE_LIMIT:
+        return "no server-side connection"
+    return f"server-side connection idle for {stream.idle_for():.1f} of {IDLE_LIMIT:.0f} s"
+
+
+def _transaction(connection: Connection) -> str:
+    stream = connection.stream
+    if connection.transaction is Tx.LOST:
+        return "transaction lost, BEGIN or ROLLBACK goes on"
+    age = None if stream is None else stream.transaction_age()
+    if age is None:
+        return "no transaction"
+    return f"transaction open for {age:.1f} of {TRANSACTION_LIMIT:.0f} s"
+
+
+def version(context: Context, args: Arguments) -> None:
+    """Print the server's version."""
+    say(context.session.connection(args.get("--on")).once(lambda database: database.version()))
+
+
+def health(context: Context, args: Arguments) -> None:
+    """Print whether the server says that it is healthy; ServerError if it does not."""
+    connection = context.session.connection(args.get("--on"))
+    if not connection.once(lambda database: database.health()):
+        raise ServerError(f"the server of {connection.name} says that it is not healthy", status=503)
+    say("healthy")
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("status", "Show what is connected and open, and for how long", status, options=(ON,)),
+    Command("version", "Show the version of the database server", version, options=(ON,)),
+    Command("health", "Ask the database server whether it is healthy", health, options=(ON,)),
+)

@@ -1,0 +1,74 @@
+"""How results, lines and errors look in a notebook and in a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pipemagic.errors import PipemagicError
+
+if TYPE_CHECKING:
+    from pipemagic.session import CellResult, Outcome
+
+_WRITES = ("INSERT", "REPLACE", "UPDATE", "DELETE", "WITH")
+
+
+def say(line: str) -> None:
+    """Print a line of output."""
+    sys.stdout.write(f"{line}\n")
+
+
+def warn(line: str) -> None:
+    """Print a line beside the output."""
+    sys.stderr.write(f"{line}\n")
+
+
+@contextmanager
+def short_traceback() -> Iterator[None]:
+    """Show our errors as one message and bugs in full; both still stop Run All."""
+    try:
+        yield
+    except PipemagicError as error:
+        lines = f"{error.code}: {error}".split("\n")  # made here: `error` is unbound after this block
+        error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
+        raise
+
+
+def show_cell(result: CellResult) -> None:
+    """Show what a cell did, in order, all but the frame that it returns."""
+    from IPython.display import display
+
+    for note in result.notes:
+        say(note)
+    quiet: list[Outcome] = []
+    for outcome in result.outcomes:
+        if not outcome.has_columns:
+            quiet.append(outcome)
+        elif outcome is not result.returned:
+            _say_affected(quiet)
+            quiet = []
+            display(outcome.frame(note=say))  # type: ignore[no-untyped-call]
+    _say_affected(quiet)
+    if result.open_line:
+        say(result.open_line)
+
+
+def _say_affected(outcomes: Sequence[Outcome]) -> None:
+    if line := affected(outcomes):
+        say(line)
+
+
+def affected(outcomes: Sequence[Outcome]) -> str:
+    """Give one line for statements without columns: how many rows they changed; '' for none."""
+    if not outcomes:
+        return ""
+    writes = [outcome for outcome in outcomes if outcome.statement.keyword in _WRITES]
+    if not writes:
+        return "Done."
+    total = sum(outcome.affected_row_count for outcome in writes)
+    line = f"{total} row{'' if total == 1 else 's'} affected"
+    if len(writes) > 1:
+        line += f" by {len(writes)} statements"
+    return f"{line}."

@@ -1,0 +1,73 @@
+"""Putting the magics into a shell, and taking them out again so that nothing of them is left.
+
+Loading must be quick and write nothing: whatever is slow to import waits until the first command needs it.
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from IPython.core.interactiveshell import InteractiveShell
+
+from pipemagic.notebook.display import warn
+from pipemagic.notebook.magics import PipeMagics
+
+Magic = Callable[..., Any]
+
+
+@dataclass
+class _Loaded:
+    """What was put into a shell, and the magics of others that had their places before."""
+
+    magics: PipeMagics
+    replaced: dict[tuple[str, str], Magic]  # (kind, name) -> the other extension's function
+
+
+_loaded: WeakKeyDictionary[InteractiveShell, _Loaded] = WeakKeyDictionary()
+
+
+def load(shell: InteractiveShell) -> None:
+    """Register %pipedb, %sql and %%sql; what is there of the same name is given back by unload()."""
+    if shell in _loaded:
+        return
+    magics = PipeMagics(shell)
+    table = shell.magics_manager.magics
+    replaced = {
+        (kind, name): table[kind][name]
+        for kind, functions in magics.magics.items()
+        for name in functions
+        if name in table[kind]
+    }
+    shell.register_magics(magics)
+    _loaded[shell] = _Loaded(magics, replaced)
+    atexit.register(magics.shut_down)
+    if replaced:
+        names = " and ".join(sorted({f"{'%%' if kind == 'cell' else '%'}{name}" for kind, name in replaced}))
+        owners = ", ".join(sorted({_owner(function) for function in replaced.values()}))
+        warn(f"pipemagic now answers to {names}, which {owners} did; %unload_ext pipemagic gives back.")
+
+
+def unload(shell: InteractiveShell) -> None:
+    """Close the connections and leave the shell as load() found it."""
+    loaded = _loaded.pop(shell, None)
+    if loaded is None:
+        return
+    atexit.unregister(loaded.magics.shut_down)
+    table = shell.magics_manager.magics
+    for kind, functions in loaded.magics.magics.items():
+        for name, function in functions.items():
+            if table[kind].get(name) != function:
+                continue  # yet another extension has taken the name since
+            if (kind, name) in loaded.replaced:
+                table[kind][name] = loaded.replaced[kind, name]
+            else:
+                del table[kind][name]
+    loaded.magics.shut_down()
+
+
+def _owner(function: Magic) -> str:
+    return str(getattr(function, "__module__", "") or "another extension").split(".")[0]

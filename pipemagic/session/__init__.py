@@ -1,0 +1,7 @@
+"""Named databases, the current one, and what is open there: the engine below the magics, without IPython."""
+
+from pipemagic.session.connection import Connection
+from pipemagic.session.results import CellResult, Outcome
+from pipemagic.session.session import Session
+
+__all__ = ["CellResult", "Connection", "Outcome", "Session"]

@@ -1,0 +1,205 @@
+"""A named database and the stream that its cells run on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from pipemagic.client.database import Database
+from pipemagic.client.running import Run, run
+from pipemagic.client.stream import ClientStream, Dialect
+from pipemagic.errors import ConnectError, PipemagicError, StatementError, TransactionLost, UnsupportedError
+from pipemagic.hrana.messages import Entry, ErrorEntry, Execute, Request, Stmt
+from pipemagic.hrana.stream import Tx
+from pipemagic.session import reports
+from pipemagic.session.cells import Cell
+from pipemagic.session.ledger import Ledger, is_rollback, opens
+from pipemagic.session.platform import Platform
+from pipemagic.session.results import CellResult, Outcome
+from pipemagic.session.settings import Settings
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class Connection:
+    """A database under a name. The stream is opened by the first cell and kept until it is closed.
+
+    ``where`` says for people what it is a database of; ``platform`` is the organization it was found in, if it
+    was. ``find_again`` gives the database anew when nothing listens at its address any more (the embedded service
+    may come back on another port).
+    """
+
+    name: str
+    database: Database
+    where: str
+    platform: Platform | None = field(default=None, repr=False)
+    find_again: Callable[[], Database] | None = field(default=None, repr=False)
+    _stream: ClientStream | None = field(default=None, repr=False)
+    _ledger: Ledger = field(default_factory=Ledger, repr=False)
+    _settings: Settings = field(default_factory=Settings, repr=False)
+    _moved: bool = field(default=False, repr=False)  # the stream is one of a database that is gone
+    _takes_arguments: bool = field(default=False, repr=False)  # asked, where it is not certain
+
+    @property
+    def stream(self) -> ClientStream | None:
+        """The stream of the cells, for its clocks; None before the first cell and after close()."""
+        return self._stream
+
+    @property
+    def transaction(self) -> Tx:
+        """Whether the cells have a transaction open, or lost one."""
+        return Tx.NONE if self._stream is None else self._stream.transaction.state
+
+    def run(self, cell: Cell) -> CellResult:
+        """Run a cell on the stream, stopping at the first error.
+
+        Raises StatementError, TransactionLost, and what ClientStream.send raises.
+        """
+        done, cell = self._settle(cell)
+        if not cell.statements:
+            return CellResult(tuple(done))
+        self._check_arguments(cell)
+        before = self._ledger.ahead(())
+        try:
+            ran, notes = self._attempt(cell)
+        except ConnectError as error:  # nothing was sent
+            self._move(error)
+            ran, notes = self._attempt(cell)
+        done += self._follow(cell, ran)
+        is_open = self.transaction is Tx.OPEN
+        if ran.error is not None:
+            failure = reports.Failure(cell, ran.error, len(ran.results), before, is_open)
+            raise reports.statement_error(failure)
+        return CellResult(tuple(done), tuple(notes), is_open)
+
+    def once(self, ask: Callable[[Database], T]) -> T:
+        """Ask the database something beside the stream, which keeps its clock and its transaction."""
+        try:
+            return ask(self.database)
+        except ConnectError:
+            if self.find_again is None or self.transaction is Tx.OPEN:
+                raise  # with a transaction open the next cell has to tell that it is gone
+            self._stream = None
+            self._use(self.find_again())
+            return ask(self.database)
+
+    def close(self) -> bool:
+        """End the stream; tells whether that rolled a transaction back. A next cell would open a new one."""
+        stream, self._stream = self._stream, None
+        if stream is None:
+            return False
+        was_open = stream.transaction.state is Tx.OPEN
+        stream.close()
+        self._ledger.clear()
+        return was_open
+
+    def forget(self) -> bool:
+        """Close for good, the stream and the HTTP connections; tells what close() tells."""
+        was_open = self.close()
+        self.database.close()
+        return was_open
+
+    def _settle(self, cell: Cell) -> tuple[list[Outcome], Cell]:
+        """Let only BEGIN and ROLLBACK through after a transaction was lost; ROLLBACK has nothing left to do."""
+        first = cell.statements[0]
+        if self._stream is None or self.transaction is not Tx.LOST:
+            return [], cell
+        if not is_rollback(first) and first.keyword != "BEGIN":
+            raise reports.refused(cell)
+        self._stream.settle()
+        if self._moved:
+            self._stream, self._moved = None, False
+        return ([Outcome(first)], cell.without_first()) if is_rollback(first) else ([], cell)
+
+    def _check_arguments(self, cell: Cell) -> None:
+        """Ask a server that may know only the requirement's ``stmt.sql`` whether it binds arguments.
+
+        One that does not would take every parameter for NULL, silently.
+        """
+        if self._takes_arguments or all(stmt.named_args is None for stmt in cell.stmts):
+            return
+        if self.database.dialect is Dialect.SEED:
+            try:
+                bound = self.once(lambda database: database.execute("SELECT :value", {"value": 1}).rows) == [(1,)]
+            except StatementError:
+                bound = False
+            if not bound:
+                raise UnsupportedError(
+                    "this server does not take parameters", hint="write the values into the statement as literals"
+                )
+        self._takes_arguments = True
+
+    def _attempt(self, cell: Cell) -> tuple[Run, list[str]]:
+        """Send the cell; gives also the lines to show if the stream stands for an earlier one."""
+        stream, notes = self._open()
+        reopened = stream.reopened
+        own = not self._ledger.open and any(map(opens, cell.statements))
+        try:
+            ran = run(stream, cell.stmts, undo=own)
+        except PipemagicError as error:
+            raise self._with_what_was_undone(error, stream, cell) from None
+        if stream.reopened > reopened:
+            notes += self._reopened(stream.replayed)
+        return ran, notes
+
+    def _open(self) -> tuple[ClientStream, list[str]]:
+        if self._stream is not None:
+            return self._stream, []
+        self._stream = self.database.open_stream(on_reopen=self._replay)
+        replay = self._replay()
+        return self._stream, self._reopened(self._stream.send(replay) if replay else [])
+
+    def _replay(self) -> Sequence[Request]:
+        return [Execute(Stmt(pragma)) for pragma in self._settings.replay()]
+
+    def _reopened(self, replayed: Sequence[Entry]) -> list[str]:
+        """Give the lines for a stream that stands for an earlier one, if anything was lost with that."""
+        note = self._settings.note()
+        self._settings.temporary = False
+        failed = [entry.error.message for entry in replayed if isinstance(entry, ErrorEntry)]
+        return [line for line in (note, *(f"Not set again: {text}" for text in failed)) if line]
+
+    def _move(self, error: ConnectError) -> None:
+        """Find the database at another address, or raise; a transaction that was open is lost with the old one."""
+        if self.find_again is None:
+            raise error
+        self._use(self.find_again())
+        if self._stream is not None and self.transaction is Tx.OPEN:
+            self._stream.transaction.move("lose")
+            self._moved = True
+            undone = list(self._ledger.statements)
+            self._ledger.clear()
+            reason = "the service was stopped while the transaction was open, and rolled it back"
+            raise TransactionLost(reports.undone(reason, undone), hint=reports.AFTER_LOSS)
+        self._stream = None
+
+    def _use(self, database: Database) -> None:
+        self.database.close()
+        self.database = database
+
+    def _with_what_was_undone(self, error: PipemagicError, stream: ClientStream, cell: Cell) -> PipemagicError:
+        """Add the statements that are gone with the transaction to the error that ended it."""
+        undone = list(self._ledger.statements)
+        if not undone and isinstance(error, TransactionLost):  # it began in this cell
+            began = self._ledger.began_at(cell.statements) or 0
+            undone = [statement.text for statement in cell.statements[began:]]
+        if stream.transaction.state is not Tx.OPEN:
+            self._ledger.clear()
+        if stream.transaction.state is Tx.LOST:
+            error.message, error.hint = reports.undone(error.message, undone), reports.AFTER_LOSS
+        elif isinstance(error, TransactionLost):
+            error.message, error.hint = reports.undone(error.message, undone), reports.IN_ONE_CELL
+        return error
+
+    def _follow(self, cell: Cell, ran: Run) -> list[Outcome]:
+        """Take in the statements that ran."""
+        outcomes = []
+        for statement, result in zip(cell.statements, ran.results, strict=False):
+            self._ledger.follow(statement)
+            self._settings.follow(statement)
+            outcomes.append(Outcome(statement, result))
+        if self.transaction is not Tx.OPEN:
+            self._ledger.clear()
+        return outcomes

@@ -1,0 +1,176 @@
+"""An organization behind a management API, as the session sees it: also where that API is a small one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from pipemagic.client.database import Database
+from pipemagic.client.management import Management
+from pipemagic.client.resources import DatabaseInfo, Group, Location
+from pipemagic.errors import (
+    AlreadyExists,
+    ConnectError,
+    NotFound,
+    SessionError,
+    UnsupportedError,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Listing(Generic[T]):
+    """What there is; where the API cannot list it (``complete`` is False), what this session made."""
+
+    items: Sequence[T]
+    complete: bool = True
+
+
+class Platform:
+    """One organization. ``where`` names its service for people; see Management for the errors of the methods.
+
+    The requirement's API has five endpoints and no list of groups or databases: there the platform remembers
+    what it made itself. ``find_again`` gives the API anew when nothing listens at its address any more; ``moves``
+    tells whether there is such a way.
+    """
+
+    def __init__(self, api: Management, where: str, find_again: Callable[[], Management] | None = None) -> None:
+        self.where = where
+        self.moves = find_again is not None
+        self._api = api
+        self._find_again = find_again
+        self._groups: dict[str, Group] = {}
+        self._databases: dict[str, DatabaseInfo] = {}
+
+    @property
+    def organization(self) -> str:
+        """The organization's slug."""
+        return self._ask(lambda api: api.slug)
+
+    def sibling(self, slug: str) -> Platform:
+        """Give another organization of the same service, with the same token."""
+
+        def of_slug(api: Management) -> Management:
+            return Management(api.endpoint, api.transport.token, organization=slug)
+
+        again = self._find_again
+        return Platform(of_slug(self._api), self.where, None if again is None else lambda: of_slug(again()))
+
+    def locations(self) -> list[Location]:
+        """List the locations for groups, by code."""
+        return self._ask(lambda api: api.locations())
+
+    def groups(self) -> Listing[Group]:
+        """List the groups."""
+        try:
+            return Listing(self._ask(lambda api: api.groups()))
+        except UnsupportedError:
+            return Listing(list(self._groups.values()), complete=False)
+
+    def databases(self) -> Listing[DatabaseInfo]:
+        """List the databases."""
+        try:
+            return Listing(self._ask(lambda api: api.databases()))
+        except UnsupportedError:
+            return Listing(list(self._databases.values()), complete=False)
+
+    def create_group(self, name: str, location: str, *, if_not_exists: bool = False) -> Group:
+        """Create a group; with ``if_not_exists`` an existing one is given as it is."""
+        group = self._unless_there(
+            lambda api: api.create_group(name, location),
+            (lambda api: api.group(name)) if if_not_exists else None,
+            self._groups.get(name, Group(name, location, (location,))),
+        )
+        self._groups[name] = group
+        return group
+
+    def add_location(self, name: str, location: str, *, if_not_exists: bool = False) -> Group:
+        """Replicate a group to one more location."""
+        known = self._groups.get(name, Group(name, "", ()))
+        wanted = Group(name, known.primary, tuple(dict.fromkeys([*known.locations, location])))
+        group = self._unless_there(
+            lambda api: api.add_location(name, location),
+            (lambda api: api.group(name)) if if_not_exists else None,
+            wanted,
+        )
+        self._groups[name] = group = group if location in group.locations else wanted
+        return group
+
+    def create_database(self, name: str, group: str, *, if_not_exists: bool = False) -> DatabaseInfo:
+        """Create a database; with ``if_not_exists`` an existing one is given as it is."""
+        database = self._unless_there(
+            lambda api: api.create_database(name, group),
+            (lambda api: api.database(name)) if if_not_exists else None,
+            self._databases.get(name, DatabaseInfo(name, group, "", "")),
+        )
+        self._databases[name] = database
+        return database
+
+    def set_overages(self, *, on: bool) -> bool:
+        """Set whether the organization may go past its quotas; gives what it is then."""
+        told = self._ask(lambda api: api.update_organization(overages=on)).overages
+        return on if told is None else told
+
+    def open(self, name: str) -> Database:
+        """Give a database, with a token made for this session."""
+        info = self._find(name)
+        if not info.url:
+            raise SessionError(
+                f"the service does not say at which address {name} is",
+                hint="%pipedb connect ADDRESS --token-env VARIABLE",
+            )
+        try:
+            token = self._ask(lambda api: api.create_token(name))
+        except NotFound:
+            raise SessionError(
+                f"the service makes no tokens for {name}", hint=f"%pipedb connect {info.url} --token-env VARIABLE"
+            ) from None
+        return Database(info.url, token)
+
+    def close(self) -> None:
+        """Close the connections to the API."""
+        self._api.close()
+
+    def _find(self, name: str) -> DatabaseInfo:
+        try:
+            return self._ask(lambda api: api.database(name))
+        except (NotFound, UnsupportedError) as error:
+            if name in self._databases:
+                return self._databases[name]
+            if isinstance(error, NotFound) and "organization" in error.message:
+                raise
+        near = difflib.get_close_matches(name, [one.name for one in self.databases().items], n=1)
+        raise SessionError(
+            f"there is no database {name!r} in organization {self.organization}",
+            hint=f"did you mean {near[0]}?" if near else f"%pipedb create-database {name} --group GROUP makes it",
+        )
+
+    def _unless_there(self, create: Callable[[Management], T], look: Callable[[Management], T] | None, known: T) -> T:
+        """Create; if the name is taken, look at what is there, where that is wanted and the API can tell."""
+        try:
+            return self._ask(create)
+        except AlreadyExists as taken:
+            if look is None:
+                taken.hint = "choose another name, or take what is there with --if-not-exists"
+                raise
+            try:
+                return self._ask(look)
+            except UnsupportedError:
+                return known
+            except NotFound:  # either an API without this question, or the name belongs to somebody else
+                if self.groups().complete:
+                    raise taken from None
+                return known
+
+    def _ask(self, ask: Callable[[Management], T]) -> T:
+        try:
+            return ask(self._api)
+        except ConnectError:
+            if self._find_again is None:
+                raise
+        self._api.close()
+        self._api = self._find_again()
+        return ask(self._api)

@@ -1,0 +1,134 @@
+"""The words for a cell that failed: which statement, where, what of the cell is applied, how to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pipemagic import sql
+from pipemagic.errors import StatementError, TransactionLost
+from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
+from pipemagic.session import places
+from pipemagic.session.cells import Cell
+from pipemagic.session.ledger import Ledger, listing, shorten
+
+END_IT = "COMMIT keeps what ran in it, ROLLBACK undoes it"
+
+OPEN = f"Transaction open: {END_IT} (it has 5 s)."
+"""The line below a cell that leaves a transaction open."""
+
+ROLLED_BACK = "The open transaction was rolled back."
+"""The line for whatever closes a connection in the middle of a transaction."""
+
+AFTER_LOSS = (
+    "Run the cells again from BEGIN on, or put the whole transaction into one cell. "
+    "Until BEGIN or ROLLBACK nothing more runs here, so that no part of it is applied alone."
+)
+
+IN_ONE_CELL = "Split what takes so long into several transactions, or make it faster, and run the cell again."
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A statement of a cell was refused: all that its report needs.
+
+    ``error`` comes from the client: its ``index`` counts from 0 within the cell. ``ran`` statements ran before
+    it; none if the server looked at the whole cell first. ``before`` is the ledger as it was when the cell began;
+    ``open_after`` tells whether a transaction is open now.
+    """
+
+    cell: Cell
+    error: StatementError
+    ran: int
+    before: Ledger
+    open_after: bool
+
+
+def statement_error(failure: Failure) -> StatementError:
+    """Give the error that a failed cell raises."""
+    error, cell = failure.error, failure.cell
+    if error.code == RESPONSE_TOO_LARGE and len(cell.statements) > 1:
+        return _too_large(error)
+    statement = cell.statements[error.index]
+    fault = places.read(error.message, statement.text)
+    offset = fault.offset
+    if error.offset is not None:
+        offset = sql.character_offset(statement.text, error.offset)
+    hints = [f"The transaction is still open: {END_IT}." if failure.open_after else "", error.hint]
+    return StatementError(
+        "\n".join([fault.message, *_where(cell, error.index, offset), *_fate(failure)]),
+        hint="\n".join(hint for hint in hints if hint),
+        code=error.code,
+        index=cell.before + error.index,
+        sql=statement.text,
+        offset=None if offset is None else len(statement.text[:offset].encode("utf-8")),
+    )
+
+
+def _too_large(error: StatementError) -> StatementError:
+    """Several results in one answer were too much: the server does not say how far it came."""
+    return StatementError(
+        f"{error.message}\nThe results of the cell are too large together; its statements may have run.",
+        hint="ask for fewer rows with LIMIT, or for one result in each cell",
+        code=error.code,
+    )
+
+
+def _where(cell: Cell, index: int, offset: int | None) -> list[str]:
+    """Name the statement and its line, and draw the place."""
+    statement, total = cell.statements[index], cell.total
+    start = statement.start + (offset or 0)
+    line, _ = sql.position(cell.text, start)
+    number = f"statement {cell.before + index + 1} of {total}, " if total > 1 else ""
+    head = [f"{number}line {line}:"] if total > 1 or "\n" in cell.text.strip() else []
+    if offset is not None:
+        return head + [f"  {text}" for text in sql.caret(cell.text, start).split("\n")]
+    return [*head, f"  {shorten(statement.text, 76)}"] if head else []
+
+
+def _fate(failure: Failure) -> list[str]:
+    """Say what became of the statements before the failed one, and that those after it never ran."""
+    cell, before, ran = failure.cell, failure.before, failure.ran
+    if cell.total > 1 and ran < failure.error.index:
+        return ["No statement of the cell ran."]
+    began = before.began_at(cell.statements[:ran])
+    inside = "part of the open transaction" if failure.open_after else "rolled back"
+    parts = []
+    if not before.ahead(cell.statements[:ran]).open:
+        parts.append(_were(cell, 0, ran, "applied"))
+    elif began is not None:
+        parts += [_were(cell, 0, began, "applied"), _were(cell, began, ran, inside)]
+    elif failure.open_after:
+        parts.append(_were(cell, 0, ran, inside))
+    else:
+        parts.append("the database rolled back the whole transaction, with what earlier cells did in it")
+    if after := span(cell, failure.error.index + 1, len(cell.statements)):
+        parts.append(f"{after} did not run")
+    said = "; ".join(part for part in parts if part)
+    return [f"{said[0].upper()}{said[1:]}."] if said else []
+
+
+def _were(cell: Cell, first: int, end: int, fate: str) -> str:
+    named = span(cell, first, end)
+    return f"{named} {'was' if end - first == 1 else 'were'} {fate}" if named else ""
+
+
+def span(cell: Cell, first: int, end: int) -> str:
+    """Name the statements from index ``first`` up to, not including, ``end``; '' for none."""
+    if end <= first:
+        return ""
+    last = cell.before + end
+    return f"statement {last}" if end - first == 1 else f"statements {cell.before + first + 1}-{last}"
+
+
+def undone(reason: str, statements: Sequence[str]) -> str:
+    """Give the reason for a rollback with the statements that it undid."""
+    return "\n".join([reason, "Undone:", listing(statements)]) if statements else reason
+
+
+def refused(cell: Cell) -> TransactionLost:
+    """Give the error for a cell that would go on with a transaction which is gone."""
+    return TransactionLost(
+        f"not run, for the transaction before it was rolled back: {shorten(cell.statements[0].text, 60)}",
+        hint="Run the cells again from BEGIN on, or type ROLLBACK to go on without it.",
+    )

@@ -1,0 +1,98 @@
+"""Which organization databases are looked for and made in, and the embedded services that this session holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pipemagic.client.management import Management
+from pipemagic.errors import SessionError
+from pipemagic.session import secrets
+from pipemagic.session.platform import Platform
+
+if TYPE_CHECKING:
+    from pipemagic.session.embedded import Embedded
+
+
+class Services:
+    """The current organization, and the leases on embedded services: at most a shared one and a temporary one."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._current: Platform | None = None
+        self._shared: Embedded | None = None
+        self._temporary: Embedded | None = None
+
+    @property
+    def current(self) -> Platform:
+        """The organization that was chosen; else that of PIPEMAGIC_API_URL, else that of the embedded service."""
+        if self._current is None:
+            at = self._environ.get(secrets.API_URL)
+            self._current = self._remote(at, None, None) if at else self.embedded(temporary=False).platform
+        return self._current
+
+    def choose(self, slug: str | None, at: str | None, token_env: str | None) -> Platform:
+        """Choose the organization; without arguments the current one stays."""
+        if at is None and token_env is None:
+            chosen = self.current if slug is None else self.current.sibling(slug)
+        else:
+            at = at or self._environ.get(secrets.API_URL)
+            if at is None:
+                raise SessionError("for which service is the token?", hint="name it with --at URL")
+            chosen = self._remote(at, slug, token_env)
+        chosen.locations()  # the cheapest question that shows whether address and token are right
+        self._current = chosen
+        return chosen
+
+    def embedded(self, *, temporary: bool) -> Embedded:
+        """Give the embedded service, starting it if need be."""
+        from pipemagic.session.embedded import Embedded  # a session with addresses only never needs it
+
+        held = self._temporary if temporary else self._shared
+        if held is None:
+            held = Embedded(temporary=temporary)
+            if temporary:
+                self._temporary = held
+            else:
+                self._shared = held
+        return held
+
+    def prepare(self, *, temporary: bool) -> str:
+        """Make the embedded service's organization the current one; gives the name of a database in it."""
+        embedded = self.embedded(temporary=temporary)
+        self._current = embedded.platform
+        return embedded.prepare()
+
+    def to_stop(self) -> Embedded | None:
+        """Give the service of this session that `stop` would end: a temporary one goes first."""
+        return self._temporary or self._shared
+
+    def stop(self) -> bool:
+        """Stop an embedded service; False if none was running."""
+        embedded = self.to_stop()
+        if embedded is None:
+            from pipemagic import local
+
+            return local.stop()
+        if embedded is self._temporary:
+            self._temporary = None
+            if self._current is embedded.platform:
+                self._current = None
+        return embedded.stop()
+
+    def close(self) -> None:
+        """Give the leases back."""
+        for embedded in (self._shared, self._temporary):
+            if embedded is not None:
+                embedded.close()
+        self._current = self._shared = self._temporary = None
+
+    def _remote(self, at: str, slug: str | None, token_env: str | None) -> Platform:
+        token = secrets.find(self._environ, token_env, secrets.PLATFORM_TOKENS)
+        if token is None:
+            raise SessionError(
+                f"there is no platform token for {at}",
+                hint="put it into PIPEMAGIC_API_TOKEN, or into a variable named with --token-env",
+            )
+        api = Management(at, token, organization=slug)
+        return Platform(api, api.endpoint.named_host)

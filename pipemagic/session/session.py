@@ -1,0 +1,221 @@
+"""Named databases, the current one, and the organization they are made in."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from pipemagic.client import urls
+from pipemagic.client.database import Database
+from pipemagic.errors import AuthError, SessionError
+from pipemagic.hrana.stream import Tx
+from pipemagic.session import secrets
+from pipemagic.session.cells import read
+from pipemagic.session.connection import Connection
+from pipemagic.session.platform import Platform
+from pipemagic.session.reports import ROLLED_BACK
+from pipemagic.session.results import CellResult
+from pipemagic.session.services import Services
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+NOT_CONNECTED = "%pipedb connect starts a database on this machine, %pipedb connect ADDRESS takes another"
+
+
+class Session:
+    """The databases that one notebook or script works with.
+
+    ``ask_token`` asks the user for a token, given what it is for. ``tell`` is called with lines about what happens
+    on the side, such as a transaction that is rolled back because its connection is replaced. For one thread; only
+    the platform, and `connect` and `Connection.once`, may be used from others at the same time.
+    """
+
+    def __init__(
+        self,
+        *,
+        ask_token: Callable[[str], str] | None = None,
+        tell: Callable[[str], None] | None = None,
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        self.connections: dict[str, Connection] = {}
+        self.current: str | None = None
+        self._ask_token = ask_token
+        self._tell = tell or (lambda _: None)
+        self._environ = environ
+        self._services = Services(environ)
+
+    # -- cells
+
+    def run(self, sql: str, params: Mapping[str, object] | None = None, *, on: str | None = None) -> DataFrame | None:
+        """Run SQL on the current connection, or on another; gives the last result that has columns.
+
+        ``params`` holds the values of ``:name`` parameters. Raises StatementError for a statement that fails (those
+        after it do not run), TransactionLost, ParameterError, and SessionError without a connection.
+        """
+        return self.run_cell(sql, params, on=on).frame
+
+    def run_cell(
+        self,
+        sql: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        on: str | None = None,
+        close: bool = False,
+    ) -> CellResult:
+        """Run SQL as `run` does; gives what every statement returned. With ``close`` the stream ends then."""
+        connection = self.connection(on)
+        try:
+            return connection.run(read(sql, params))
+        finally:
+            if close and connection.close():
+                self._tell(ROLLED_BACK)
+
+    # -- connections
+
+    def connection(self, name: str | None = None) -> Connection:
+        """Give a connection by name, the current one by default; SessionError if there is none."""
+        if name is None:
+            if self.current is not None:
+                return self.connections[self.current]
+            hint = f"%pipedb use {next(iter(self.connections))}" if self.connections else NOT_CONNECTED
+            raise SessionError("no database is connected", hint=hint)
+        if name in self.connections:
+            return self.connections[name]
+        near = difflib.get_close_matches(name, self.connections, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"%pipedb connect {name}"
+        raise SessionError(f"there is no connection {name!r}", hint=hint)
+
+    def connect(
+        self,
+        target: str | None = None,
+        *,
+        name: str | None = None,
+        token: str | None = None,
+        token_env: str | None = None,
+        temporary: bool = False,
+    ) -> Connection:
+        """Connect to a database and make it the current one.
+
+        ``target`` is nothing: the embedded service, with a first group and database if it has none; an address
+        with ``://``; the name of a connection; the name of a database of the current organization. ``token`` is for
+        addresses; by default it comes from the environment (``token_env``, PIPEMAGIC_TOKEN, TURSO_AUTH_TOKEN), or
+        is asked for. ``temporary`` uses a service of this process alone, whose data end with it.
+        """
+        if target is not None and "://" in target:
+            if temporary:
+                raise SessionError("--temporary is for the embedded service, not for an address")
+            return self._adopt(self._at_address(target, name, token, token_env))
+        if token is not None or token_env is not None:
+            raise SessionError(
+                "a token belongs to an address; for a database of an organization pipemagic makes one itself",
+                hint="%pipedb connect ADDRESS --token-env VARIABLE",
+            )
+        if target is not None and target in self.connections and name is None and not temporary:
+            return self.use(target)
+        if target is None or temporary:
+            first = self._services.prepare(temporary=temporary)
+            target = target or first
+        return self._adopt(self.open(target, name))
+
+    def open(self, database: str, name: str | None = None) -> Connection:
+        """Give a connection to a database of the current organization, without taking it in."""
+        platform = self.platform
+        again = (lambda: platform.open(database)) if platform.moves else None
+        connection = Connection(name or database, platform.open(database), platform.where, platform, again)
+        _check(connection.database)
+        return connection
+
+    def use(self, name: str) -> Connection:
+        """Make another connection the current one; the stream of the last one ends if nothing is open in it."""
+        connection = self.connection(name)
+        last = self.connections.get(self.current or "")
+        if last is not None and last is not connection and last.transaction is Tx.NONE:
+            last.close()
+        self.current = name
+        return connection
+
+    def close(self, name: str | None = None) -> str:
+        """Close a connection, the current one by default, and forget it; gives its name."""
+        connection = self.connection(name)
+        self._forget(connection)
+        return connection.name
+
+    # -- the service and the organization
+
+    @property
+    def platform(self) -> Platform:
+        """The current organization: that of PIPEMAGIC_API_URL, or of the embedded service, if none was chosen."""
+        return self._services.current
+
+    def organization(self, slug: str | None = None, *, at: str | None = None, token_env: str | None = None) -> Platform:
+        """Choose the organization in which databases are looked for and made; without arguments the current one.
+
+        ``at`` is the address of its management API; the platform token is in the variable ``token_env``, or in
+        PIPEMAGIC_API_TOKEN or TURSO_API_TOKEN.
+        """
+        return self._services.choose(slug, at, token_env)
+
+    def stop(self) -> bool:
+        """Stop the embedded service, whoever else uses it; False if none was running.
+
+        Its databases stay, and the next cell starts it again; those of a temporary one end with it.
+        """
+        service = self._services.to_stop()
+        for connection in list(self.connections.values()):
+            if service is None or connection.platform is not service.platform:
+                continue
+            if service.temporary:
+                self._forget(connection)
+            elif connection.close():
+                self._tell(ROLLED_BACK)
+        return self._services.stop()
+
+    def shut_down(self) -> None:
+        """Close everything: streams, HTTP connections, leases."""
+        for connection in list(self.connections.values()):
+            self._forget(connection)
+        self._services.close()
+
+    # -- inside
+
+    def _at_address(self, address: str, name: str | None, token: str | None, token_env: str | None) -> Connection:
+        endpoint = urls.parse(address)
+        token = token or secrets.find(self._environ, token_env, secrets.DATABASE_TOKENS)
+        database, host = Database(endpoint, token), endpoint.named_host
+        try:
+            _check(database)
+        except AuthError as error:
+            if token is not None or error.status != 401 or self._ask_token is None:
+                raise
+            database.renew_token(self._ask_token(host))
+            _check(database)
+        return Connection(name or _name_for(host), database, host)
+
+    def _adopt(self, connection: Connection) -> Connection:
+        """Take a new connection in; an earlier one of the same name is closed."""
+        if connection.name in self.connections:
+            self._forget(self.connections[connection.name])
+        self.connections[connection.name] = connection
+        return self.use(connection.name)
+
+    def _forget(self, connection: Connection) -> None:
+        del self.connections[connection.name]
+        if self.current == connection.name:
+            self.current = None
+        if connection.forget():
+            self._tell(ROLLED_BACK)
+
+
+def _check(database: Database) -> None:
+    """Find out at once whether address and token are right, and what the server can do."""
+    _ = database.dialect
+    database.execute("SELECT 1")
+
+
+def _name_for(host: str) -> str:
+    """Give the name of a connection to a host: its first label, or the whole of a number."""
+    first = host.split(".")[0]
+    return host if first.isdigit() or ":" in host else first
