@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -42,33 +42,25 @@ def show_cell(result: CellResult) -> None:
 
     for note in result.notes:
         say(note)
-    quiet: list[Outcome] = []
+    writes: list[Outcome] = []
     for outcome in result.outcomes:
-        if not outcome.has_columns:
-            quiet.append(outcome)
-        elif outcome is not result.returned:
-            _say_affected(quiet)
-            quiet = []
+        if outcome.has_columns and outcome is not result.returned:
+            _say_affected(writes)
             display(outcome.frame(note=say))  # type: ignore[no-untyped-call]
-    _say_affected(quiet)
+        elif not outcome.has_columns and outcome.statement.keyword in _WRITES:
+            writes.append(outcome)
+    said = bool(writes)
+    _say_affected(writes)
     if result.open_line:
         say(result.open_line)
+    elif not said and result.returned is None:
+        say("Done.")
 
 
-def _say_affected(outcomes: Sequence[Outcome]) -> None:
-    if line := affected(outcomes):
-        say(line)
-
-
-def affected(outcomes: Sequence[Outcome]) -> str:
-    """Give one line for statements without columns: how many rows they changed; '' for none."""
-    if not outcomes:
-        return ""
-    writes = [outcome for outcome in outcomes if outcome.statement.keyword in _WRITES]
-    if not writes:
-        return "Done."
-    total = sum(outcome.affected_row_count for outcome in writes)
-    line = f"{total} row{'' if total == 1 else 's'} affected"
-    if len(writes) > 1:
-        line += f" by {len(writes)} statements"
-    return f"{line}."
+def _say_affected(writes: list[Outcome]) -> None:
+    """Say in one line how many rows were changed since the last time."""
+    if writes:
+        total = sum(outcome.affected_row_count for outcome in writes)
+        by = f" by {len(writes)} statements" if len(writes) > 1 else ""
+        say(f"{total} row{'' if total == 1 else 's'} affected{by}.")
+        writes.clear()

@@ -67,7 +67,7 @@ class PipeMagics(Magics):
         from pipemagic.notebook.prompts import ask_token
         from pipemagic.session import Session
 
-        return Session(ask_token=ask_token)
+        return Session(ask_token=ask_token, tell=say)
 
     @no_var_expand
     @needs_local_scope

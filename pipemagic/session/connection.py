@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -39,6 +40,7 @@ class Connection:
     _stream: ClientStream | None = field(default=None, repr=False)
     _ledger: Ledger = field(default_factory=Ledger, repr=False)
     _settings: Settings = field(default_factory=Settings, repr=False)
+    _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a panel may close it meanwhile
     _moved: bool = field(default=False, repr=False)  # the stream is one of a database that is gone
     _takes_arguments: bool = field(default=False, repr=False)  # asked, where it is not certain
 
@@ -57,6 +59,10 @@ class Connection:
 
         Raises StatementError, TransactionLost, and what ClientStream.send raises.
         """
+        with self._lock:
+            return self._run(cell)
+
+    def _run(self, cell: Cell) -> CellResult:
         done, cell = self._settle(cell)
         if not cell.statements:
             return CellResult(tuple(done))
@@ -87,13 +93,14 @@ class Connection:
 
     def close(self) -> bool:
         """End the stream; tells whether that rolled a transaction back. A next cell would open a new one."""
-        stream, self._stream = self._stream, None
-        if stream is None:
-            return False
-        was_open = stream.transaction.state is Tx.OPEN
-        stream.close()
-        self._ledger.clear()
-        return was_open
+        with self._lock:
+            stream, self._stream = self._stream, None
+            if stream is None:
+                return False
+            was_open = stream.transaction.state is Tx.OPEN
+            stream.close()
+            self._ledger.clear()
+            return was_open
 
     def forget(self) -> bool:
         """Close for good, the stream and the HTTP connections; tells what close() tells."""

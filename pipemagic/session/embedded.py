@@ -37,6 +37,8 @@ class Embedded:
                 "the temporary service has ended, and its databases with it",
                 hint="%pipedb connect --temporary starts a new one",
             )
+        if self._lease is not None:
+            self._lease.close()
         self._lease = local.temporary() if self.temporary else local.ensure(self._folder)
         return self._lease.service
 

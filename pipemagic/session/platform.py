@@ -14,6 +14,7 @@ from pipemagic.errors import (
     AlreadyExists,
     ConnectError,
     NotFound,
+    ServerError,
     SessionError,
     UnsupportedError,
 )
@@ -152,18 +153,22 @@ class Platform:
         """Create; if the name is taken, look at what is there, where that is wanted and the API can tell."""
         try:
             return self._ask(create)
-        except AlreadyExists as taken:
-            if look is None:
-                taken.hint = "choose another name, or take what is there with --if-not-exists"
+        except ServerError as refused:
+            if not isinstance(refused, AlreadyExists):
+                refused.hint = refused.hint or _hint(refused.message)
                 raise
-            try:
-                return self._ask(look)
-            except UnsupportedError:
-                return known
-            except NotFound:  # either an API without this question, or the name belongs to somebody else
-                if self.groups().complete:
-                    raise taken from None
-                return known
+            taken = refused
+        if look is None:
+            taken.hint = "choose another name, or take what is there with --if-not-exists"
+            raise taken
+        try:
+            return self._ask(look)
+        except UnsupportedError:
+            return known
+        except NotFound:  # either an API without this question, or the name belongs to somebody else
+            if self.groups().complete:
+                raise taken from None
+            return known
 
     def _ask(self, ask: Callable[[Management], T]) -> T:
         try:
@@ -174,3 +179,11 @@ class Platform:
         self._api.close()
         self._api = self._find_again()
         return ask(self._api)
+
+
+def _hint(message: str) -> str:
+    """Say where the right names are listed."""
+    for what in ("location", "group", "database"):
+        if what in message:
+            return f"%pipedb {what}s lists what there is"
+    return ""

@@ -107,7 +107,7 @@ class Session:
         if target is not None and "://" in target:
             if temporary:
                 raise SessionError("--temporary is for the embedded service, not for an address")
-            return self._adopt(self._at_address(target, name, token, token_env))
+            return self.adopt(self._at_address(target, name, token, token_env))
         if token is not None or token_env is not None:
             raise SessionError(
                 "a token belongs to an address; for a database of an organization pipemagic makes one itself",
@@ -118,7 +118,7 @@ class Session:
         if target is None or temporary:
             first = self._services.prepare(temporary=temporary)
             target = target or first
-        return self._adopt(self.open(target, name))
+        return self.adopt(self.open(target, name))
 
     def open(self, database: str, name: str | None = None) -> Connection:
         """Give a connection to a database of the current organization, without taking it in."""
@@ -127,6 +127,13 @@ class Session:
         connection = Connection(name or database, platform.open(database), platform.where, platform, again)
         _check(connection.database)
         return connection
+
+    def adopt(self, connection: Connection) -> Connection:
+        """Take a connection in under its name and make it the current one; an earlier one of the name is closed."""
+        if connection.name in self.connections:
+            self._forget(self.connections[connection.name])
+        self.connections[connection.name] = connection
+        return self.use(connection.name)
 
     def use(self, name: str) -> Connection:
         """Make another connection the current one; the stream of the last one ends if nothing is open in it."""
@@ -193,13 +200,6 @@ class Session:
             database.renew_token(self._ask_token(host))
             _check(database)
         return Connection(name or _name_for(host), database, host)
-
-    def _adopt(self, connection: Connection) -> Connection:
-        """Take a new connection in; an earlier one of the same name is closed."""
-        if connection.name in self.connections:
-            self._forget(self.connections[connection.name])
-        self.connections[connection.name] = connection
-        return self.use(connection.name)
 
     def _forget(self, connection: Connection) -> None:
         del self.connections[connection.name]

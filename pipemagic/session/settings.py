@@ -44,7 +44,7 @@ class Settings:
             parts.append("set again: " + "; ".join(self.pragmas.values()))
         if self.temporary:
             parts.append("temporary tables are gone")
-        return f"The connection was idle and has been opened anew ({'; '.join(parts)})." if parts else ""
+        return f"The connection was opened anew ({'; '.join(parts)})." if parts else ""
 
 
 def _words(statement: Statement) -> list[str]:

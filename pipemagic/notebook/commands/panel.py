@@ -16,7 +16,7 @@ def panel(context: Context, args: Arguments) -> PlatformPanel:  # noqa: ARG001
     from pipemagic.notebook.panels.platform import PlatformModel, PlatformPanel
 
     model = PlatformModel(context.session)
-    model.refresh(wait=True)
+    model.fetch()
     return PlatformPanel(model)
 
 

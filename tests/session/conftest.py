@@ -1,0 +1,82 @@
+"""Sessions on three servers: the service in process (whose clock tests move), sqld, and one that knows the seed only."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from seed_server import SeedServer
+from service_calls import Clock, caller_of
+from service_http import ServiceTransport
+
+from pipemagic.client.database import Database
+from pipemagic.service.core import Service
+from pipemagic.session import Connection, Session
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def service(tmp_path, clock):
+    service = Service(tmp_path / "data", clock=clock)
+    service.catalog.create_group("local", "default", "ams")
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def transport(service):
+    return ServiceTransport(service)
+
+
+@pytest.fixture
+def make_database(service, transport, clock):
+    """Make a database of the service in process, with a client on the same clock."""
+
+    def make(name="flights", **options):
+        token = caller_of(service, name, **options).token
+        http = httpx.Client(transport=transport)
+        return Database("http://127.0.0.1:8080", token, http=http, clock=clock)
+
+    return make
+
+
+@pytest.fixture
+def timed(make_database):
+    """A session on the service in process."""
+    return session_on(make_database())
+
+
+@pytest.fixture
+def seed_server(tmp_path):
+    server = SeedServer(tmp_path)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def seed_session(seed_server):
+    with Database(seed_server.url, "token") as database:
+        yield session_on(database)
+
+
+@pytest.fixture(params=["in process", "sqld", "seed"])
+def session(request):
+    """A session with one connection, ``main``, on each of the servers."""
+    match request.param:
+        case "in process":
+            yield request.getfixturevalue("timed")
+        case "seed":
+            yield request.getfixturevalue("seed_session")
+        case "sqld":
+            made = request.getfixturevalue("sqld_database")
+            with Database(made.url, made.token) as database:
+                yield session_on(database)
+
+
+def session_on(database, **options):
+    session = Session(environ={}, **options)
+    session.adopt(Connection("main", database, "a test"))
+    return session

@@ -1,0 +1,38 @@
+"""Which statements set something that a new connection would not have."""
+
+import pytest
+
+from pipemagic.session.settings import Settings
+from pipemagic.sql import split
+
+
+def after(script):
+    settings = Settings()
+    for statement in split(script):
+        settings.follow(statement)
+    return settings
+
+
+@pytest.mark.parametrize(
+    ("script", "replayed"),
+    [
+        ("PRAGMA foreign_keys = OFF", ["PRAGMA foreign_keys = OFF"]),
+        ("pragma main.cache_size(100)", ["pragma main.cache_size(100)"]),
+        ("PRAGMA foreign_keys=0; PRAGMA query_only=1; PRAGMA foreign_keys=1",
+         ["PRAGMA foreign_keys=1", "PRAGMA query_only=1"]),
+        ("PRAGMA foreign_keys", []),  # only asks
+        ("PRAGMA table_info(t)", []),
+        ("PRAGMA user_version = 3", []),  # changes the file
+        ("PRAGMA journal_mode = WAL", []),
+        ("SELECT 'PRAGMA foreign_keys = OFF'", []),
+    ],
+)  # fmt: skip
+def test_settings_of_the_connection_are_kept_for_replay(script, replayed):
+    assert after(script).replay() == replayed
+
+
+def test_the_line_says_what_is_set_again_and_what_is_gone():
+    assert after("CREATE TABLE t (a)").note() == ""
+    assert after("PRAGMA foreign_keys = OFF; CREATE TEMP TABLE t (a)").note() == (
+        "The connection was opened anew (set again: PRAGMA foreign_keys = OFF; temporary tables are gone)."
+    )
