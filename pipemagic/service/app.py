@@ -56,6 +56,7 @@ class Shell:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="pipemagic")
         self._body_limit = body_limit
         self._body_timeout = body_timeout
+        self._reading: set[asyncio.Timeout] = set()
         self._exchanges: set[_Exchange] = set()
         self._stopping = False
 
@@ -84,6 +85,8 @@ class Shell:
     def stop(self) -> None:
         """End the calls that are running, as if their clients had hung up; called in the event loop."""
         self._stopping = True
+        for limit in self._reading:
+            limit.reschedule(0.0)
         for exchange in list(self._exchanges):
             exchange.hang_up()
 
@@ -97,9 +100,15 @@ class Shell:
         if b"expect" in headers and declared.isdigit() and int(declared) > self._body_limit:
             raise self._too_large()  # the client waits to hear this before it sends anything
         try:
-            async with asyncio.timeout(self._body_timeout):
-                return await self._read(receive)
+            async with asyncio.timeout(self._body_timeout) as limit:
+                self._reading.add(limit)
+                try:
+                    return await self._read(receive)
+                finally:
+                    self._reading.discard(limit)
         except TimeoutError:
+            if self._stopping:
+                raise Refused(503, "the service is stopping") from None
             line = f"the request body did not arrive within {self._body_timeout:g} s"
             raise Refused(408, line, "REQUEST_TIMEOUT") from None
 

@@ -334,9 +334,7 @@ class Catalog:
     def reserve_index(self, database_id: str, up_to: int) -> None:
         """Write down, durably, the highest commit counter that may be used before this is called again."""
         with self._lock, self._connection:
-            self._connection.execute(
-                "UPDATE databases SET reserved_index = ? WHERE id = ?", (up_to, database_id)
-            )
+            self._connection.execute("UPDATE databases SET reserved_index = ? WHERE id = ?", (up_to, database_id))
 
     def reserved_index(self, database_id: str) -> int:
         """Give the highest counter that may have been used; 0 for a new database."""

@@ -15,10 +15,8 @@ import msgspec
 from pipemagic.service.app import Receive, Scope, Send, read_request, send_response
 from pipemagic.service.core import OWN_HOSTS
 from pipemagic.service.http import Refused, json
+from pipemagic.service.layout import LEASE_PATH, STOP_PATH
 from pipemagic.service.tokens import Tokens
-
-LEASE_PATH = "/pipemagic/lease"
-STOP_PATH = "/pipemagic/stop"
 
 LINGER = 20.0
 """Seconds without a lease after which a service that nobody started by hand ends."""
@@ -98,7 +96,7 @@ class Control:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+        headers = [(b"content-type", b"application/json")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         line = msgspec.json.encode(self._about) + b"\n"
         await send({"type": "http.response.body", "body": line, "more_body": True})

@@ -29,11 +29,7 @@ from pipemagic.service.app import BODY_TIMEOUT, Shell
 from pipemagic.service.control import Control, Leases
 from pipemagic.service.core import Service
 from pipemagic.service.files import make_private_folder, write_private
-
-RUNTIME_FILE = "service.json"
-LOCK_FILE = "service.lock"
-LOG_FILE = "service.log"
-PORT_FILE = "port"
+from pipemagic.service.layout import LOCK_FILE, LOG_FILE, PORT_FILE, RUNTIME_FILE
 
 LOOPBACK = "127.0.0.1"
 KEEP_ALIVE = 75  # seconds; clients drop idle connections before that, so they never meet a closing one

@@ -26,12 +26,11 @@ from pipemagic.errors import ServiceError
 from pipemagic.service.catalog import Account, Catalog, DatabaseRecord, PlatformToken
 from pipemagic.service.files import write_private
 from pipemagic.service.http import Refused
+from pipemagic.service.layout import KEY_FILE, PLATFORM_TOKEN_FILE
 
 PLATFORM_PREFIX = "pmp_"
 """How platform tokens begin: scanners of secrets can find them, and a mix-up can be named."""
 
-KEY_FILE = "signing-key.pem"
-PLATFORM_TOKEN_FILE = "platform-token"
 FIRST_TOKEN = "default"
 """Name of the token in the file; the others are made through the management API."""
 

@@ -1,0 +1,312 @@
+"""Finding, starting, leasing and stopping the embedded service, with real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from pipemagic import __version__, local
+from pipemagic.errors import ServiceError
+
+WAIT = 20.0
+posix = pytest.mark.skipif(os.name != "posix", reason="signals and file modes are those of POSIX")
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from pipemagic import local
+lease = local.temporary() if sys.argv[1] == "temporary" else local.ensure(Path(sys.argv[1]))
+print(lease.service.url, lease.service.folder, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "data"
+    yield folder
+    with suppress(ServiceError):
+        local.stop(folder)
+    for child in local._started:
+        child.wait(WAIT)
+    local._reap()
+
+
+@pytest.fixture
+def quick_end(monkeypatch):
+    """Services that are started end a second after their last lease instead of twenty."""
+    spawn = local._spawn
+    monkeypatch.setattr(local, "_spawn", lambda folder, **options: spawn(folder, "--linger", "1", **options))
+
+
+class Kernel:
+    """Another process that holds a lease."""
+
+    def __init__(self, target):
+        package = str(Path(local.__file__).parents[1])
+        self.popen = subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(target)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=os.environ | {"PYTHONPATH": package},
+        )  # fmt: skip
+
+    def place(self):
+        url, folder = self.popen.stdout.readline().split(maxsplit=1)
+        return url, Path(folder.strip())
+
+    def kill(self):
+        self.popen.kill()
+        self.popen.wait(WAIT)
+        self.popen.stdin.close()
+        self.popen.stdout.close()
+
+
+@pytest.fixture
+def kernels():
+    started = []
+
+    def start(target):
+        started.append(Kernel(target))
+        return started[-1]
+
+    yield start
+    for kernel in started:
+        kernel.kill()
+
+
+def pid_of(folder):
+    return json.loads((folder / "service.json").read_text())["pid"]
+
+
+def gone(pid, within):
+    """Wait for the end of a process that may be a child of ours; tells whether it came."""
+    try:
+        psutil.Process(pid).wait(within)
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.TimeoutExpired:
+        return False
+    return True
+
+
+def test_nothing_is_there_and_nothing_is_made_by_looking(folder):
+    assert local.find(folder) is None
+    assert local.stop(folder) is False
+    assert not folder.exists()
+
+
+def test_start_find_stop(folder):
+    with local.ensure(folder) as lease:
+        found = local.find(folder)
+        assert found == lease.service
+        assert (found.organization, found.version, found.folder) == ("local", __version__, folder)
+        headers = {"Authorization": f"Bearer {found.platform_token()}"}
+        assert httpx.get(f"{found.url}/v1/auth/validate", headers=headers).json() == {"exp": -1}
+        assert lease.alive
+        assert local.stop(folder) is True
+        assert not lease.alive
+        assert local.find(folder) is None
+    with local.ensure(folder) as lease:
+        assert lease.service.url == found.url  # addresses survive a restart
+
+
+def test_the_token_is_in_no_repr(folder):
+    with local.ensure(folder) as lease:
+        assert lease.service.platform_token() not in repr(lease) + repr(lease.service) + str(vars(lease))
+        lease.close()
+        lease.close()
+        assert repr(lease) == f"<Lease of {lease.service.url}, ended>"
+
+
+def test_a_lease_notices_that_the_service_was_killed(folder):
+    with local.ensure(folder) as lease:
+        psutil.Process(pid_of(folder)).kill()
+        deadline = time.monotonic() + WAIT
+        while lease.alive:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert local.find(folder) is None
+        with local.ensure(folder) as again:
+            assert again.alive
+
+
+def test_two_leases_of_one_service(folder):
+    with local.ensure(folder) as first, local.ensure(folder) as second:
+        assert first.service == second.service
+        first.close()
+        assert second.alive
+
+
+def test_the_service_is_detached_from_its_starter(folder):
+    with local.ensure(folder):
+        process = psutil.Process(pid_of(folder))
+        if os.name == "posix":
+            assert os.getsid(process.pid) == process.pid
+            targets = (
+                {os.readlink(f"/proc/{process.pid}/fd/{n}") for n in (0, 1, 2)} if sys.platform == "linux" else set()
+            )
+            assert targets <= {"/dev/null", str(folder / "service.log")}
+        assert Path(process.cwd()) == folder
+
+
+def test_it_ends_after_the_last_lease(folder, quick_end):
+    with local.ensure(folder):
+        pid = pid_of(folder)
+        assert not gone(pid, 2)
+    assert gone(pid, 5)
+    assert local.find(folder) is None
+
+
+@posix
+def test_it_ends_however_its_only_kernel_dies(folder, kernels, monkeypatch):
+    """The real times: 20 s of patience, at most 30 s until no process is left."""
+    kernel = kernels(folder)
+    kernel.place()
+    pid = pid_of(folder)
+    kernel.kill()
+    assert not gone(pid, 15)  # a kernel that is restarted finds it again
+    assert gone(pid, 14)
+    assert not (folder / "service.json").exists()
+
+
+@posix
+def test_it_outlives_the_kernel_that_started_it(folder, kernels, quick_end):
+    first = kernels(folder)
+    url, _ = first.place()
+    with local.ensure(folder) as lease:
+        first.kill()
+        assert lease.service.url == url
+        assert not gone(pid_of(folder), 2)
+        assert lease.alive
+
+
+def test_kernels_that_start_at_once_share_one_service(folder, kernels):
+    started = [kernels(folder) for _ in range(4)]
+    urls = {kernel.place()[0] for kernel in started}
+    assert len(urls) == 1
+    services = [
+        process for process in psutil.process_iter(["cmdline"])
+        if str(folder) in (process.info["cmdline"] or []) and "--data" in process.info["cmdline"]
+    ]  # fmt: skip
+    assert [process.pid for process in services] == [pid_of(folder)]
+
+
+# -- runtime files that lead nowhere
+
+
+def write_runtime_file(folder, **changes):
+    folder.mkdir(parents=True, exist_ok=True)
+    about = {"url": "http://127.0.0.1:9", "port": 9, "pid": os.getpid(), "host": platform.node(),
+             "version": __version__, "organization": "local"}  # fmt: skip
+    (folder / "service.json").write_text(json.dumps(about | changes))
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '"x"', '{"host": 1}'])
+def test_a_runtime_file_of_any_content_is_survived(folder, content):
+    folder.mkdir()
+    (folder / "service.json").write_text(content)
+    assert local.find(folder) is None
+    with local.ensure(folder) as lease:
+        assert lease.alive
+
+
+def test_a_runtime_file_of_a_dead_process_is_not_used(folder):
+    """Its port and pid may be anybody's by now; nobody is asked, so nobody sees a token."""
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        stranger.settimeout(0.2)
+        write_runtime_file(folder, url=f"http://127.0.0.1:{stranger.getsockname()[1]}")
+        assert local.find(folder) is None
+        with local.ensure(folder) as lease:
+            assert lease.alive
+        with pytest.raises(TimeoutError):
+            stranger.accept()
+
+
+def test_a_runtime_file_of_another_host_is_not_used(folder):
+    with local.ensure(folder):
+        about = json.loads((folder / "service.json").read_text())
+        (folder / "service.json").write_text(json.dumps(about | {"host": "elsewhere"}))
+        assert local.find(folder) is None
+        with pytest.raises(ServiceError, match=r"is in use by the service at .* on elsewhere\)") as caught:
+            local.ensure(folder)
+        assert caught.value.code == "FOLDER_IN_USE"
+        (folder / "service.json").write_text(json.dumps(about))
+
+
+def test_a_service_of_another_version_is_said(folder):
+    with local.ensure(folder):
+        about = json.loads((folder / "service.json").read_text())
+        (folder / "service.json").write_text(json.dumps(about | {"version": "0.0.1"}))
+        with pytest.raises(ServiceError, match=r"is of pipemagic 0\.0\.1, this is") as caught:
+            local.ensure(folder)
+        assert caught.value.code == "VERSION_MISMATCH"
+        assert "pipemagic stop" in caught.value.hint
+        assert local.stop(folder) is True
+
+
+def test_a_service_that_cannot_start_says_why(folder):
+    folder.mkdir()
+    (folder / "catalog.sqlite").write_bytes(b"this is no database, but long enough to look at" * 100)
+    with pytest.raises(ServiceError) as caught:
+        local.ensure(folder)
+    assert str(folder) in str(caught.value)
+
+
+# -- temporary
+
+
+def test_a_temporary_service_is_ones_own(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with local.temporary() as lease, local.temporary() as other:
+        assert lease.alive
+        assert lease.service != other.service
+        assert lease.service.folder.parent == tmp_path
+        assert lease.service.folder != other.service.folder
+    assert not lease.alive
+    assert list(tmp_path.iterdir()) == []
+
+
+@posix
+def test_a_temporary_service_dies_with_its_kernel(kernels, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    kernel = kernels("temporary")
+    _, folder = kernel.place()
+    assert folder.parent == tmp_path
+    pid = pid_of(folder)
+    kernel.popen.send_signal(signal.SIGKILL)
+    assert gone(pid, 5)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- where things are
+
+
+def test_the_default_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "x"))
+    assert local.default_folder() == tmp_path / "x"
+    monkeypatch.setenv("PIPEMAGIC_DATA", "~/y")
+    assert local.default_folder() == Path.home() / "y"
+    monkeypatch.delenv("PIPEMAGIC_DATA")
+    assert local.default_folder().name == "pipemagic"
+
+
+def test_looking_costs_no_heavy_import():
+    code = "import sys; from pipemagic import local; print([m for m in sys.argv[1:] if m in sys.modules])"
+    heavy = ["apsw", "uvicorn", "httpx", "pandas", "cryptography", "msgspec"]
+    package = str(Path(local.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True,
+        env=os.environ | {"PYTHONPATH": package},
+    )  # fmt: skip
+    assert done.stdout.strip() == "[]"
