@@ -26,6 +26,7 @@ from pipemagic.service.turns import WriterQueue
 log = logging.getLogger(__name__)
 
 CHECKPOINT_PAGES = 1000
+PROGRESS = 100_000  # SQLite's virtual machine instructions between two looks at `stopped`: about a millisecond
 INDEX_BLOCK = 1000
 FETCH = 2000  # rows at a time between looks at the response limit
 
@@ -54,6 +55,9 @@ class Connection:
         self.raw.pragma("synchronous", "FULL")
         self.sandbox.install(self.raw, database.limits)
         self.raw.set_wal_hook(self._committed)
+        self.raw.set_progress_handler(lambda: self.stopped, PROGRESS)
+        self.stopped = False
+        """Set to stop the running statement: SQLite's own interrupt is lost just before the first step."""
         self._schema = database.schema_changes
         self.idle_since = 0.0
 
@@ -63,6 +67,15 @@ class Connection:
             if pages >= CHECKPOINT_PAGES:
                 self.checkpoint()
         return int(apsw.SQLITE_OK)
+
+    def stop(self) -> None:
+        """Stop the running statement; call from any thread, and `go` before the next one."""
+        self.stopped = True
+        self.raw.interrupt()
+
+    def go(self) -> None:
+        """Let the next statement run."""
+        self.stopped = False
 
     def checkpoint(self) -> None:
         """Move what readers no longer need from the WAL to the database file."""

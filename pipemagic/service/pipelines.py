@@ -215,9 +215,7 @@ class Pipeline:
         try:
             self._budget.spend(RESULT_OVERHEAD)
             cols, lists = connection.run(plan, bindings, may_write=stream.turn is not None or nested)
-            if not want_rows:
-                lists = (rows[:0] for rows in lists)
-            rows, count = results.encode_rows(lists, self._budget)
+            rows, count = results.encode_rows(lists, self._budget, keep=want_rows)
         except NeedsTurn:
             stream.leave()
             raise
@@ -228,7 +226,7 @@ class Pipeline:
         self._finished(plan, started)
         changed = connection.raw.changes() if plan.changes_rows else 0
         return WireResult(
-            cols if want_rows else (),
+            cols,
             rows,
             affected_row_count=changed,
             last_insert_rowid=str(connection.raw.last_insert_rowid()) if plan.inserts else None,

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pipemagic import sql as sqltext
+from pipemagic.errors import ProtocolError
 from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Error, NamedArg
-from pipemagic.hrana.values import SqlValue, Value, decode
+from pipemagic.hrana.values import Float, SqlValue, Value, decode
 from pipemagic.service.sandbox import CATALOGUE
 
 _VERBS = frozenset({"SELECT", "VALUES", "INSERT", "REPLACE", "UPDATE", "DELETE"})
@@ -132,7 +133,7 @@ def bind(made: Plan, args: Sequence[Value] | None, named: Sequence[NamedArg] | N
         raise Rejected("positional and named arguments cannot be mixed in one statement", faults.ARGS_BOTH)
     if named:
         return _bind_named(made, named)
-    given = [decode(value) for value in args or ()]
+    given = [_argument(value) for value in args or ()]
     if made.explains and len(given) < len(made.parameters):
         given += [None] * (len(made.parameters) - len(given))
     for name in made.parameters:
@@ -146,8 +147,17 @@ def bind(made: Plan, args: Sequence[Value] | None, named: Sequence[NamedArg] | N
     return tuple(given)
 
 
+def _argument(value: Value) -> SqlValue:
+    if isinstance(value, Float) and value.value is None:
+        raise Rejected("a float argument must be a number", faults.ARGS_INVALID)
+    try:
+        return decode(value)
+    except ProtocolError as error:
+        raise Rejected(f"an argument cannot be read: {error.message}", faults.ARGS_INVALID) from None
+
+
 def _bind_named(made: Plan, named: Sequence[NamedArg]) -> tuple[SqlValue, ...]:
-    values = {arg.name: decode(arg.value) for arg in named}
+    values = {arg.name: _argument(arg.value) for arg in named}
     used: set[str] = set()
     bound: list[SqlValue] = []
     for name in made.parameters:

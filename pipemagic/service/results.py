@@ -54,14 +54,21 @@ class Budget:
         self.left -= size
 
 
-def encode_rows(lists: Iterable[list[tuple[SqlValue, ...]]], budget: Budget) -> tuple[msgspec.Raw, int]:
-    """Give the rows as a JSON array, and their number; TooLarge as soon as they pass the limit."""
+def encode_rows(
+    lists: Iterable[list[tuple[SqlValue, ...]]], budget: Budget, *, keep: bool = True
+) -> tuple[msgspec.Raw, int]:
+    """Give the rows as a JSON array (empty without ``keep``), and their number.
+
+    TooLarge as soon as they pass the limit.
+    """
     wire, chunks, count = _WIRE, [], 0
     for rows in lists:
+        count += len(rows)
+        if not keep:
+            continue
         data = _ENCODER.encode([[wire[type(value)](value) for value in row] for row in rows])
         budget.spend(len(data))
         chunks.append(data[1:-1])
-        count += len(rows)
     return msgspec.Raw(b"[" + b",".join(chunks) + b"]"), count
 
 

@@ -75,12 +75,14 @@ class ServerStream:
         """Note that the statement is over, so that a late interrupt cannot hit the next one."""
         with self.guard:
             self._running = False
+            if self._connection is not None:
+                self._connection.go()
 
     def interrupt(self) -> None:
         """Stop the running statement, unless it is a COMMIT that has begun."""
         with self.guard:
             if self._running and self._interruptible and self._connection is not None:
-                self._connection.raw.interrupt()
+                self._connection.stop()
 
     def abandon(self) -> None:
         """Stop the running statement and let no further one start: nobody waits for the answer."""

@@ -1,0 +1,98 @@
+"""Drive a service by calls: no port, and a clock that tests move."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipemagic.service.core import Service
+from pipemagic.service.http import Cancel, Request
+
+CLOSE = {"type": "close"}
+GET_AUTOCOMMIT = {"type": "get_autocommit"}
+
+
+class Clock:
+    """Seconds that pass only when a test says so."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def __call__(self) -> float:
+        return self.time
+
+    def advance(self, seconds: float) -> None:
+        self.time += seconds
+
+
+def execute(sql: str, *args: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    stmt = {"sql": sql, **fields}
+    if args:
+        stmt["args"] = list(args)
+    return {"type": "execute", "stmt": stmt}
+
+
+@dataclass
+class Answer:
+    """One answer of a pipeline."""
+
+    status: int
+    body: Any
+    content_type: str = ""
+
+    @property
+    def baton(self) -> str | None:
+        return self.body["baton"]
+
+    @property
+    def codes(self) -> list[str]:
+        """'ok' or the error's code, for each request."""
+        return ["ok" if one["type"] == "ok" else one["error"]["code"] for one in self.body["results"]]
+
+    def rows(self, index: int = 0) -> list[list[Any]]:
+        """The rows of one result: the wire's value, None for null."""
+        result = self.body["results"][index]
+        assert result["type"] == "ok", result
+        rows = result["response"]["result"]["rows"]
+        return [[cell.get("value", cell.get("base64")) for cell in row] for row in rows]
+
+    def error(self, index: int = 0) -> dict[str, str]:
+        return self.body["results"][index]["error"]
+
+    def response(self, index: int = 0) -> dict[str, Any]:
+        return self.body["results"][index]["response"]
+
+
+@dataclass
+class Caller:
+    """Sends requests to a service as one database's client."""
+
+    service: Service
+    token: str
+    headers: dict[str, str] = field(default_factory=lambda: {"host": "127.0.0.1:8080"})
+
+    def post(
+        self, *requests: dict[str, Any], baton: str | None = None, version: int = 3, cancel: Cancel | None = None
+    ) -> Answer:
+        body = json.dumps({"baton": baton, "requests": requests}).encode()
+        headers = {**self.headers, "authorization": f"Bearer {self.token}"}
+        request = Request("POST", f"/v{version}/pipeline", headers=headers, body=body)
+        response = self.service.call(request, cancel)
+        data = b"".join(response.chunks)
+        parsed = json.loads(data) if response.content_type == "application/json" else data.decode()
+        return Answer(response.status, parsed, response.content_type)
+
+    def run(self, *statements: str) -> Answer:
+        """Run statements and close, in one request."""
+        return self.post(*(execute(sql) for sql in statements), CLOSE)
+
+
+def caller_of(service: Service, name: str, *, read_only: bool = False, subject: str = "ada") -> Caller:
+    """Make a token for a database (made if need be) and give its caller."""
+    names = [one.name for one in service.catalog.databases("local")]
+    if name not in names:
+        service.catalog.create_database("local", name, "default")
+    record = service.catalog.database("local", name)
+    token = service.tokens.issue_database(record, read_only=read_only, expires_in=None, subject=subject)
+    return Caller(service, token)

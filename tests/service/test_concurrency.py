@@ -1,0 +1,192 @@
+"""What needs real time and threads: interrupts, hang-ups, the queue of writers, kept locks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from service_calls import CLOSE, GET_AUTOCOMMIT, caller_of, execute
+
+from pipemagic.service.core import Service
+from pipemagic.service.http import Cancel
+from pipemagic.service.limits import Limits
+from pipemagic.service.turns import WriterQueue
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+
+
+@pytest.fixture
+def live(tmp_path):
+    """A service with the real clock and its sweeper."""
+    service = Service(tmp_path / "data", limits=Limits(writer_wait=5.0))
+    service.catalog.create_group("local", "default", "ams")
+    service.start()
+    yield service
+    service.close()
+
+
+@pytest.fixture
+def live_db(live):
+    db = caller_of(live, "flights")
+    db.run("CREATE TABLE t(a)")
+    return db
+
+
+def test_a_statement_that_runs_past_the_window_is_interrupted_and_rolled_back(live_db):
+    began = time.monotonic()
+    answer = live_db.post(
+        execute("BEGIN IMMEDIATE"),
+        execute("INSERT INTO t VALUES (1)"),
+        execute(ENDLESS),
+        execute("INSERT INTO t VALUES (2)"),
+        GET_AUTOCOMMIT,
+    )
+    took = time.monotonic() - began
+    assert answer.codes == ["ok", "ok", "TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT", "ok"]
+    assert answer.response(4)["is_autocommit"] is True
+    assert 4.9 < took < 6
+    assert live_db.post(execute("SELECT count(*) FROM t"), CLOSE, baton=answer.baton).rows() == [["0"]]
+
+
+def test_an_interrupted_insert_ends_in_a_timeout_too(live_db):
+    filling = ENDLESS.replace("max(i)", "i")
+    answer = live_db.post(execute("BEGIN"), execute(f"INSERT INTO t {filling}"), execute("COMMIT"), CLOSE)
+    assert answer.codes == ["ok", "TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT", "ok"]
+    assert live_db.run("SELECT count(*) FROM t").rows() == [["0"]]
+
+
+def test_a_client_that_hangs_up_stops_its_statement_and_loses_its_transaction(live_db, live):
+    baton = live_db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)")).baton
+    cancel = Cancel()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(live_db.post, execute(ENDLESS), baton=baton, cancel=cancel)
+        stream = next(iter(live.streams._streams.values()))
+        while not stream._running:
+            time.sleep(0.001)
+        began = time.monotonic()
+        cancel.set()
+        running.result(2)
+    assert time.monotonic() - began < 1
+    assert len(live.streams) == 0
+    assert live_db.run("INSERT INTO t VALUES (2)", "SELECT a FROM t").rows(1) == [["2"]]
+
+
+def test_a_waiting_client_that_hangs_up_leaves_the_queue(live_db, live):
+    holder = live_db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)"))
+    cancel = Cancel()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(live_db.post, execute("INSERT INTO t VALUES (2)"), CLOSE, cancel=cancel)
+        queue = live.databases.open(live.catalog.database("local", "flights")).writers
+        while queue.next_deadline() is None:
+            time.sleep(0.001)
+        cancel.set()
+        waiting.result(2)
+    assert queue.next_deadline() is None
+    live_db.post(execute("COMMIT"), CLOSE, baton=holder.baton)
+    assert live_db.run("SELECT a FROM t").rows() == [["1"]]
+
+
+def test_writers_wait_for_each_other_without_an_error_in_order_of_arrival(live_db, live):
+    holder = live_db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (0)"))
+    queue = live.databases.open(live.catalog.database("local", "flights")).writers
+    with ThreadPoolExecutor(5) as pool:
+        waiting = []
+        for number in range(1, 6):
+            waiting.append(pool.submit(live_db.run, f"INSERT INTO t VALUES ({number})"))
+            while len(queue._waiting) < number:
+                time.sleep(0.001)
+        assert live_db.run("SELECT count(*) FROM t").rows() == [["0"]]  # readers never wait
+        live_db.post(execute("COMMIT"), CLOSE, baton=holder.baton)
+        assert all(one.result(5).codes == ["ok", "ok"] for one in waiting)
+    assert live_db.run("SELECT a FROM t ORDER BY rowid").rows() == [[str(number)] for number in range(6)]
+
+
+def test_a_writer_behind_an_overdue_transaction_gets_its_turn_when_that_is_rolled_back(live_db):
+    live_db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)"))
+    began = time.monotonic()
+    time.sleep(0.2)
+    answer = live_db.run("INSERT INTO t VALUES (2)", "SELECT a FROM t")
+    assert answer.codes == ["ok", "ok", "ok"]
+    assert answer.rows(1) == [["2"]]
+    assert 4.5 < time.monotonic() - began < 6
+
+
+def test_a_writer_that_waits_too_long_gets_busy_with_the_holders_age(tmp_path):
+    service = Service(tmp_path / "data", limits=Limits(writer_wait=0.3))
+    service.catalog.create_group("local", "default", "ams")
+    service.start()
+    db = caller_of(service, "flights")
+    db.run("CREATE TABLE t(a)")
+    holder = db.post(execute("BEGIN IMMEDIATE"))
+    answer = db.post(execute("BEGIN IMMEDIATE"), GET_AUTOCOMMIT, CLOSE)
+    assert answer.codes[0] == "SQLITE_BUSY"
+    assert "another stream has been writing for 0." in answer.error()["message"]
+    assert answer.response(1)["is_autocommit"] is True
+    db.post(CLOSE, baton=holder.baton)
+    assert db.run("INSERT INTO t VALUES (1)").codes == ["ok", "ok"]
+    service.close()
+
+
+def test_a_transaction_that_waits_for_its_turn_past_its_window_times_out(live_db):
+    deferred = live_db.post(execute("BEGIN"))
+    time.sleep(1)
+    live_db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)"))
+    answer = live_db.post(execute("INSERT INTO t VALUES (2)"), execute("COMMIT"), CLOSE, baton=deferred.baton)
+    assert answer.codes == ["TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT", "ok"]
+
+
+def test_one_baton_twice_at_once_runs_once(live_db, live):
+    baton = live_db.post(execute("SELECT 1")).baton
+    cancel = Cancel()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(live_db.post, execute(ENDLESS), baton=baton, cancel=cancel)
+        stream = next(iter(live.streams._streams.values()))
+        while not stream._running:
+            time.sleep(0.001)
+        second = live_db.post(execute("SELECT 2"), baton=baton)
+        assert second.body == "Received a baton that has already been used"
+        cancel.set()
+        running.result(2)
+
+
+def test_closing_the_service_interrupts_what_runs(tmp_path):
+    service = Service(tmp_path / "data")
+    service.catalog.create_group("local", "default", "ams")
+    service.start()
+    db = caller_of(service, "flights")
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(db.run, ENDLESS)
+        while not any(stream._running for stream in service.streams._streams.values()):
+            time.sleep(0.001)
+        began = time.monotonic()
+        service.streams.end_all()
+        assert running.result(2).status == 503
+    assert time.monotonic() - began < 1
+    service.close()
+
+
+def test_the_turn_goes_from_hand_to_hand_under_threads():
+    queue, inside, most = WriterQueue(time.monotonic), [], []
+    guard = threading.Lock()
+
+    def writer() -> None:
+        for _ in range(200):
+            turn = queue.enter(time.monotonic() + 30)
+            assert turn.block(30)
+            assert turn.granted
+            with guard:
+                inside.append(1)
+                most.append(len(inside))
+            with guard:
+                inside.pop()
+            queue.leave(turn)
+
+    threads = [threading.Thread(target=writer) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(most) == 800
+    assert max(most) == 1
