@@ -21,6 +21,7 @@ from pipemagic.client.stream import AGAIN, ClientStream, Dialect
 from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT, Transport
 from pipemagic.errors import ProtocolError, TransactionLost
 from pipemagic.frames import to_frame
+from pipemagic.frames.collector import collector_paused
 from pipemagic.hrana.messages import Close, Execute, Request, Stmt, StmtResult
 from pipemagic.hrana.stream import Tx
 from pipemagic.hrana.values import SqlValue, decode
@@ -151,7 +152,9 @@ class Database:
 
     def query(self, sql: str, args: Arguments = None) -> pd.DataFrame:
         """Run one statement and give its rows as a DataFrame."""
-        return self.execute(sql, args).frame()
+        # Until the wire's objects are gone: the collector would walk them all once more.
+        with collector_paused():
+            return self.execute(sql, args).frame()
 
     def batch(self, statements: Sequence[Statement], *, atomic: bool = True) -> list[Result]:
         """Run statements in one round trip; with ``atomic`` all apply or none.
@@ -241,7 +244,8 @@ class DatabaseTransaction:
 
     def query(self, sql: str, args: Arguments = None) -> pd.DataFrame:
         """Run one statement in the transaction and give its rows as a DataFrame."""
-        return self.execute(sql, args).frame()
+        with collector_paused():
+            return self.execute(sql, args).frame()
 
     def batch(self, statements: Sequence[Statement]) -> list[Result]:
         """Run statements in the transaction in one round trip, stopping at the first error."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from types import TracebackType
 
-from pipemagic.client.gc_pause import collector_paused
 from pipemagic.client.nesting import Nesting
 from pipemagic.client.transport import HttpAnswer, Transport
 from pipemagic.client.urls import Endpoint, follow
@@ -21,6 +20,7 @@ from pipemagic.errors import (
     TransactionLost,
     UnsupportedError,
 )
+from pipemagic.frames.collector import collector_paused
 from pipemagic.hrana import faults
 from pipemagic.hrana.messages import (
     BatchResponse,

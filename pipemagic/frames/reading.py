@@ -24,6 +24,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from pipemagic.errors import ProtocolError
+from pipemagic.frames.collector import collector_paused
 from pipemagic.frames.dates import parse_dates
 from pipemagic.hrana.messages import StmtResult
 from pipemagic.hrana.values import Blob, Float, Integer, Null, Text, Value, decode, decode_blob
@@ -47,14 +48,15 @@ def to_frame(result: StmtResult, *, note: Note | None = None) -> pd.DataFrame:
     import pandas as pd
 
     width = len(result.cols)
-    if any(len(row) != width for row in result.rows):
+    if set(map(len, result.rows)) - {width}:
         raise ProtocolError("the server sent rows that are not as wide as their columns")
-    columns: Sequence[tuple[Value, ...]] = list(zip(*result.rows, strict=True)) or [()] * width
     say = note or (lambda _: None)
-    arrays = [
-        _column(values, col.name or f"number {number}", col.decltype or "", say)
-        for number, (col, values) in enumerate(zip(result.cols, columns, strict=True), start=1)
-    ]
+    with collector_paused(width * len(result.rows)):
+        columns: Sequence[tuple[Value, ...]] = list(zip(*result.rows, strict=True)) or [()] * width
+        arrays = [
+            _column(values, col.name or f"number {number}", col.decltype or "", say)
+            for number, (col, values) in enumerate(zip(result.cols, columns, strict=True), start=1)
+        ]
     # By number first: a dict would lose duplicate names.
     frame = pd.DataFrame(dict(enumerate(arrays)), index=pd.RangeIndex(len(result.rows)), copy=False)
     frame.columns = pd.Index([col.name or "" for col in result.cols], dtype=None if width else object)
@@ -101,7 +103,7 @@ def _column(values: Sequence[Value], name: str, decltype: str, note: Note) -> An
     if kind is Integer:
         return _integers(values, decltype, nulls=nulls)
     if kind is Float:
-        return _floats(values, name, note)
+        return _floats(values, name, note, nulls=nulls)
     if kind is Text:
         return _texts(values, decltype, nulls=nulls)
     return _objects([None if type(value) is Null else decode_blob(value.base64) for value in values])  # type: ignore[union-attr]
@@ -122,10 +124,11 @@ def _integers(values: Sequence[Value], decltype: str, *, nulls: bool) -> Any:
     return numbers if mask is None else pd.arrays.IntegerArray(numbers, mask)
 
 
-def _floats(values: Sequence[Value], name: str, note: Note) -> Any:
+def _floats(values: Sequence[Value], name: str, note: Note, *, nulls: bool) -> Any:
     import numpy as np
 
-    numbers = [getattr(value, "value", math.nan) for value in values]  # NULL has no value
+    # A NULL has no value.
+    numbers = [getattr(value, "value", math.nan) for value in values] if nulls else list(map(_value, values))
     if None in numbers:
         note(f"column {name} holds infinities; the server does not tell their sign, they are shown as NaN")
         numbers = [math.nan if number is None else number for number in numbers]
