@@ -1,0 +1,54 @@
+"""README's notebook examples print what README says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from traitlets.config import Config
+
+README = Path(__file__).parents[1] / "README.md"
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def examples() -> list[tuple[str, str]]:
+    """Pair each notebook cell with the output that README shows below it ('' if it shows none)."""
+    blocks = FENCE.findall(README.read_text(encoding="utf-8"))
+    pairs = []
+    for number, (kind, body) in enumerate(blocks):
+        if kind == "ipython":
+            follows = blocks[number + 1] if number + 1 < len(blocks) else ("", "")
+            pairs.append((body, follows[1] if follows[0] == "text" else ""))
+    return pairs
+
+
+@pytest.fixture
+def shell():
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "nocolor"
+    shell = InteractiveShell(config=config)
+    yield shell
+    shell.run_line_magic("unload_ext", "pipemagic")
+    InteractiveShell.clear_instance()
+
+
+def test_the_examples_print_what_readme_says(shell):
+    pairs = examples()
+    assert len(pairs) >= 3
+    for source, expected in pairs:
+        with capture_output() as captured:
+            result = shell.run_cell(source)
+        printed = re.sub(r"^Out\[\d+\]: ?\n?", "", captured.stdout, flags=re.MULTILINE).strip()
+        if expected:
+            assert printed == expected.strip()
+        else:
+            assert result.success, printed
+
+
+def test_the_first_example_has_at_most_ten_lines():
+    sources = [source for source, _ in examples()[:2]]
+    assert sum(source.count("\n") for source in sources) <= 10
