@@ -1,0 +1,309 @@
+"""The ``pipemagic`` command as a shell sees it: output, errors, exit codes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import nbformat
+import pytest
+
+import pipemagic
+from pipemagic import __version__, cli, local
+from pipemagic.cli import quickstart
+from pipemagic.errors import ServiceError, UnsupportedError
+
+WAIT = 20.0
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(pipemagic.__file__).parents[1])}
+COMMAND = [sys.executable, "-m", "pipemagic"]
+
+posix = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "data"
+    yield folder
+    with suppress(ServiceError):
+        local.stop(folder)
+    for child in local._started:
+        child.wait(WAIT)
+    local._reap()
+
+
+@pytest.fixture
+def run(folder, capsys):
+    """Run a command in this process; gives exit code, standard output and standard error."""
+
+    def run(*arguments):
+        code = cli.main([*arguments, "--data", str(folder)])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@contextmanager
+def serving(folder, *options):
+    """Run ``pipemagic serve`` as a process; gives it and its first line."""
+    process = subprocess.Popen(
+        [*COMMAND, "serve", "--data", folder, *options], env=ENVIRONMENT,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        yield process, process.stdout.readline()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+# -- serve and stop
+
+
+@posix
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_serve_says_where_it_is_and_ends_on_a_signal(folder, number):
+    with serving(folder, "--port", "0") as (process, line):
+        about = json.loads(line)
+        assert about == {"url": about["url"], "organization": "local", "pid": process.pid}
+        assert httpx.get(f"{about['url']}/health").status_code == 200
+        started = time.monotonic()
+        process.send_signal(number)
+        out, err = process.communicate(timeout=5)
+        assert time.monotonic() - started < 2
+        assert (process.returncode, out, err) == (0, "", "")
+
+
+def test_serve_on_a_port_that_is_taken(folder):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with serving(folder, "--port", str(port)) as (process, line):
+            _, err = process.communicate(timeout=WAIT)
+            assert (line, process.returncode) == ("", 1)
+            assert err.startswith(f"Error: cannot listen on port {port}: ")
+            assert "--port 0" in err
+
+
+def test_serve_keeps_its_port(folder):
+    with serving(folder, "--port", "0") as (_, first):
+        pass
+    with serving(folder) as (_, second):
+        assert json.loads(second)["url"] == json.loads(first)["url"]
+
+
+def test_a_second_serve_names_the_first(folder, run):
+    with serving(folder) as (_, line):
+        code, out, err = run("serve")
+        assert (code, out) == (1, "")
+        assert err.startswith("Error: the data folder")
+        assert json.loads(line)["url"] in err
+
+
+def test_a_service_started_by_hand_is_used_and_stays(folder, run):
+    with serving(folder) as (process, line):
+        assert run("org", "list") == (0, "local\n", "")
+        assert local.find(folder).url == json.loads(line)["url"]
+        assert process.poll() is None
+        assert run("stop") == (0, "", "")
+        assert process.wait(5) == 0
+    assert run("stop") == (0, "", "no service was running\n")
+
+
+# -- accounts and databases
+
+
+def test_the_way_to_a_database(folder, run):
+    """The commands of the seed's quick start, one after the other, with what they print used as it is."""
+    assert run("org", "list") == (0, "local\n", "")
+    code, platform, _ = run("auth", "token")
+    assert code == 0
+    base = local.find(folder).url
+    answer = httpx.get(f"{base}/v1/locations", headers={"Authorization": f"Bearer {platform.strip()}"})
+    assert "ams" in answer.json()["locations"]
+
+    assert run("group", "create", "edge", "--location", "ams") == (0, "edge\n", "")
+    assert run("db", "create", "flights", "--group", "edge") == (0, "flights\n", "")
+    code, url, _ = run("db", "show", "flights", "--http-url")
+    assert (code, url) == (0, f"http://flights-local.localhost:{base.rpartition(':')[2]}\n")
+    code, token, _ = run("db", "tokens", "create", "flights")
+    assert (code, len(token.split("."))) == (0, 3)
+
+    host = url.strip().removeprefix("http://")
+    answer = httpx.post(
+        f"{base}/v2/pipeline", headers={"Host": host, "Authorization": f"Bearer {token.strip()}"},
+        json={"requests": [{"type": "execute", "stmt": {"sql": "CREATE TABLE t (a)"}}, {"type": "close"}]},
+    )  # fmt: skip
+    assert answer.json()["results"][0]["type"] == "ok"
+
+
+def test_what_is_known_about_a_database(run):
+    run("group", "create", "edge", "--location", "ams")
+    run("db", "create", "flights", "--group", "edge")
+    code, out, _ = run("db", "show", "flights")
+    lines = dict(line.split(None, 1) for line in out.splitlines())
+    assert code == 0
+    assert (lines["Name:"], lines["Group:"], lines["Locations:"]) == ("flights", "edge", "ams")
+
+
+def test_tokens_with_less(folder, run):
+    run("group", "create", "edge", "--location", "ams")
+    run("db", "create", "flights", "--group", "edge")
+    token = run("db", "tokens", "create", "flights", "--read-only", "--expiration", "7d")[1].strip()
+    answer = httpx.post(
+        f"{local.find(folder).url}/v2/pipeline", headers={"Authorization": f"Bearer {token}"},
+        json={"requests": [{"type": "execute", "stmt": {"sql": "CREATE TABLE t (a)"}}, {"type": "close"}]},
+    )  # fmt: skip
+    assert answer.status_code == 403
+    code, out, err = run("db", "tokens", "create", "flights", "--expiration", "soon")
+    assert (code, out) == (1, "")
+    assert err.startswith("Error: ")
+    assert "Invalid expiration format" in err
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["db", "create", "flights", "--group", "nope"], ["group not found", "pipemagic group create nope"]),
+    (["db", "show", "nope", "--http-url"], ["could not find database with name nope"]),
+    (["db", "tokens", "create", "nope"], ["could not find database with name nope"]),
+    (["db", "create", "../x", "--group", "edge"], ["invalid database name"]),
+    (["group", "create", "edge", "--location", "xxx"], ["invalid location: xxx"]),
+])  # fmt: skip
+def test_errors_are_one_line_and_exit_code_1(run, arguments, words):
+    code, out, err = run(*arguments)
+    assert (code, out) == (1, "")
+    assert err.startswith("Error: ")
+    assert "Traceback" not in err
+    for word in words:
+        assert word in err
+
+
+@pytest.mark.parametrize("arguments", [
+    [], ["nope"], ["db"], ["db", "create", "x"], ["serve", "--port", "x"], ["serve", "--port", "70000"],
+    ["org", "list", "--nope"],
+])  # fmt: skip
+def test_wrong_usage(arguments, capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(arguments)
+    assert caught.value.code == 2
+    assert "usage: pipemagic" in capsys.readouterr().err
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["--version"])
+    assert (caught.value.code, capsys.readouterr().out) == (0, f"pipemagic {__version__}\n")
+
+
+# -- the quick start
+
+
+@pytest.fixture
+def notebook(tmp_path):
+    """Write a notebook of these cells; text that begins with # is Markdown."""
+
+    def write(*cells):
+        made = [
+            nbformat.v4.new_markdown_cell(cell) if cell.startswith("# ") else nbformat.v4.new_code_cell(cell)
+            for cell in cells
+        ]
+        path = tmp_path / "quickstart.ipynb"
+        nbformat.write(nbformat.v4.new_notebook(cells=made), path)
+        return path
+
+    return write
+
+
+def test_the_tour_prints_cells_and_what_they_show(notebook, tmp_path):
+    out = io.StringIO()
+    path = notebook(
+        "# A title",
+        "import pandas as pd\nprint('printed')",
+        "pd.DataFrame({'city': ['Lom', 'Brno'], 'n': [1, 2]})",
+        "import sys, os; sys.executable, os.getcwd()",
+        "None",
+    )
+    assert quickstart.tour(out, path) == 0
+    told = out.getvalue()
+    assert told.startswith("# A title\n\n> import pandas as pd\n> print('printed')\nprinted\n\n> pd.DataFrame(")
+    assert "   city  n\n0   Lom  1\n1  Brno  2\n" in told
+    assert repr(sys.executable) in told
+    assert "pipemagic-tour-" in told
+    assert nbformat.read(path, as_version=4).cells[1].outputs == []
+
+
+def test_the_tour_stops_at_an_error(notebook):
+    out = io.StringIO()
+    assert quickstart.tour(out, notebook("print('before')", "1 / 0", "print('after')")) == 1
+    told = out.getvalue()
+    assert "before" in told
+    assert "ZeroDivisionError: division by zero" in told
+    assert "\x1b[" not in told
+    assert "after" not in told
+
+
+def test_the_tour_tells_of_a_kernel_that_dies(notebook):
+    out = io.StringIO()
+    assert quickstart.tour(out, notebook("import os; os._exit(1)")) == 1
+    assert "DeadKernelError" in out.getvalue()
+
+
+def test_the_extra_is_named_when_it_is_missing(monkeypatch, capsys):
+    monkeypatch.setattr(quickstart, "find_spec", lambda name: None)
+    for command in ("tour", "lab"):
+        assert cli.main([command]) == 1
+        err = capsys.readouterr().err
+        assert err.startswith("Error: the quick start needs ")
+        assert 'pip install "pipemagic[lab]"' in err
+
+
+def test_the_copy_for_jupyterlab(tmp_path, notebook, monkeypatch):
+    packaged = notebook("1 + 1")
+    monkeypatch.setattr(quickstart, "find_notebook", lambda: packaged)
+    folder = tmp_path / "work"
+    folder.mkdir()
+    copy = quickstart.writable_copy(folder)
+    assert copy == folder / "quickstart.ipynb"
+    assert copy.read_bytes() == packaged.read_bytes()
+    copy.write_text("mine")
+    assert quickstart.writable_copy(folder).read_text() == "mine"
+
+
+def test_a_copy_where_the_folder_is_read_only(tmp_path, notebook, monkeypatch):
+    packaged = notebook("1 + 1")
+    monkeypatch.setattr(quickstart, "find_notebook", lambda: packaged)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
+    copy = quickstart.writable_copy(tmp_path / "work")
+    assert copy.parent.parent == tmp_path
+    assert copy.read_bytes() == packaged.read_bytes()
+
+
+def test_lab_opens_the_copy_and_hands_on_other_options(tmp_path, notebook, monkeypatch):
+    """The real JupyterLab, asked for its version only."""
+    packaged = notebook("1 + 1")
+    folder = tmp_path / "work"
+    folder.mkdir()
+    monkeypatch.setattr(quickstart, "find_notebook", lambda: packaged)
+    monkeypatch.chdir(folder)
+    assert cli.main(["lab", "--version"]) == 0
+    assert (folder / "quickstart.ipynb").is_file()
+
+
+def test_an_installation_without_the_notebook(monkeypatch, tmp_path):
+    monkeypatch.setattr(pipemagic, "__file__", str(tmp_path / "pipemagic" / "__init__.py"))
+    with pytest.raises(UnsupportedError, match=r"has no quickstart\.ipynb"):
+        quickstart.find_notebook()
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "quickstart.ipynb").write_text("checkout")
+    assert quickstart.find_notebook().read_text() == "checkout"
+    (tmp_path / "pipemagic" / "notebooks").mkdir(parents=True)
+    (tmp_path / "pipemagic" / "notebooks" / "quickstart.ipynb").write_text("wheel")
+    assert quickstart.find_notebook().read_text() == "wheel"
