@@ -10,7 +10,7 @@ from typing import TypeVar
 from pipemagic.client.database import Database
 from pipemagic.client.running import Run, run
 from pipemagic.client.stream import ClientStream, Dialect
-from pipemagic.errors import ConnectError, PipemagicError, StatementError, TransactionLost, UnsupportedError
+from pipemagic.errors import ConnectError, PipemagicError, ServerError, StatementError, TransactionLost, UnsupportedError
 from pipemagic.hrana.messages import Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import reports
@@ -41,6 +41,7 @@ class Connection:
     _ledger: Ledger = field(default_factory=Ledger, repr=False)
     _settings: Settings = field(default_factory=Settings, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a panel may close it meanwhile
+    _ended: bool = field(default=False, repr=False)  # the server rolled back: a ROLLBACK has nothing left to do
     _moved: bool = field(default=False, repr=False)  # the stream is one of a database that is gone
     _takes_arguments: bool = field(default=False, repr=False)  # asked, where it is not certain
 
@@ -77,7 +78,7 @@ class Connection:
         is_open = self.transaction is Tx.OPEN
         if ran.error is not None:
             failure = reports.Failure(cell, ran.error, len(ran.results), before, is_open)
-            raise reports.statement_error(failure)
+            raise reports.statement_error(failure, notes)
         return CellResult(tuple(done), tuple(notes), is_open)
 
     def once(self, ask: Callable[[Database], T]) -> T:
@@ -111,14 +112,14 @@ class Connection:
     def _settle(self, cell: Cell) -> tuple[list[Outcome], Cell]:
         """Let only BEGIN and ROLLBACK through after a transaction was lost; ROLLBACK has nothing left to do."""
         first = cell.statements[0]
-        if self._stream is None or self.transaction is not Tx.LOST:
-            return [], cell
-        if not is_rollback(first) and first.keyword != "BEGIN":
-            raise reports.refused(cell)
-        self._stream.settle()
-        if self._moved:
-            self._stream, self._moved = None, False
-        return ([Outcome(first)], cell.without_first()) if is_rollback(first) else ([], cell)
+        if self._stream is not None and self.transaction is Tx.LOST:
+            if not is_rollback(first) and first.keyword != "BEGIN":
+                raise reports.refused(cell)
+            self._stream.settle()
+            if self._moved:
+                self._stream, self._moved = None, False
+        ended, self._ended = self._ended, False
+        return ([Outcome(first)], cell.without_first()) if ended and is_rollback(first) else ([], cell)
 
     def _check_arguments(self, cell: Cell) -> None:
         """Ask a server that may know only the requirement's ``stmt.sql`` whether it binds arguments.
@@ -131,6 +132,10 @@ class Connection:
             try:
                 bound = self.once(lambda database: database.execute("SELECT :value", {"value": 1}).rows) == [(1,)]
             except StatementError:
+                bound = False
+            except ServerError as error:
+                if error.status != 400:
+                    raise
                 bound = False
             if not bound:
                 raise UnsupportedError(
@@ -175,7 +180,7 @@ class Connection:
         self._use(self.find_again())
         if self._stream is not None and self.transaction is Tx.OPEN:
             self._stream.transaction.move("lose")
-            self._moved = True
+            self._moved = self._ended = True
             undone = list(self._ledger.statements)
             self._ledger.clear()
             reason = "the service was stopped while the transaction was open, and rolled it back"
@@ -188,16 +193,18 @@ class Connection:
 
     def _with_what_was_undone(self, error: PipemagicError, stream: ClientStream, cell: Cell) -> PipemagicError:
         """Add the statements that are gone with the transaction to the error that ended it."""
+        state, hint, how = stream.transaction.state, reports.AGAIN, "Undone"
         undone = list(self._ledger.statements)
         if not undone and isinstance(error, TransactionLost):  # it began in this cell
-            began = self._ledger.began_at(cell.statements) or 0
-            undone = [statement.text for statement in cell.statements[began:]]
-        if stream.transaction.state is not Tx.OPEN:
+            first = next((number for number, one in enumerate(cell.statements) if opens(one)), 0)
+            undone, hint = [statement.text for statement in cell.statements[first:]], reports.IN_ONE_CELL
+            how = "Undone, or not run"
+        if state is not Tx.OPEN:
             self._ledger.clear()
-        if stream.transaction.state is Tx.LOST:
-            error.message, error.hint = reports.undone(error.message, undone), reports.AFTER_LOSS
-        elif isinstance(error, TransactionLost):
-            error.message, error.hint = reports.undone(error.message, undone), reports.IN_ONE_CELL
+        if state is Tx.LOST or isinstance(error, TransactionLost):
+            self._ended = True
+            error.message = reports.undone(error.message, undone, how=how)
+            error.hint = reports.AFTER_LOSS if state is Tx.LOST else hint
         return error
 
     def _follow(self, cell: Cell, ran: Run) -> list[Outcome]:

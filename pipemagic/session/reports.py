@@ -20,13 +20,11 @@ OPEN = f"Transaction open: {END_IT} (it has 5 s)."
 ROLLED_BACK = "The open transaction was rolled back."
 """The line for whatever closes a connection in the middle of a transaction."""
 
-AFTER_LOSS = (
-    "Run the cells again from BEGIN on, or put the whole transaction into one cell. "
-    "Until BEGIN or ROLLBACK nothing more runs here, so that no part of it is applied alone."
-)
+AGAIN = "Run the cells again from BEGIN on, or put the whole transaction into one cell."
+
+AFTER_LOSS = f"{AGAIN}\nUntil BEGIN or ROLLBACK nothing more runs here, so that no part of it is applied alone."
 
 IN_ONE_CELL = "Split what takes so long into several transactions, or make it faster, and run the cell again."
-
 
 @dataclass(frozen=True)
 class Failure:
@@ -44,8 +42,8 @@ class Failure:
     open_after: bool
 
 
-def statement_error(failure: Failure) -> StatementError:
-    """Give the error that a failed cell raises."""
+def statement_error(failure: Failure, notes: Sequence[str] = ()) -> StatementError:
+    """Give the error that a failed cell raises; ``notes`` are the lines that it would have shown."""
     error, cell = failure.error, failure.cell
     if error.code == RESPONSE_TOO_LARGE and len(cell.statements) > 1:
         return _too_large(error)
@@ -54,7 +52,7 @@ def statement_error(failure: Failure) -> StatementError:
     offset = fault.offset
     if error.offset is not None:
         offset = sql.character_offset(statement.text, error.offset)
-    hints = [f"The transaction is still open: {END_IT}." if failure.open_after else "", error.hint]
+    hints = [f"The transaction is still open: {END_IT}." if failure.open_after else "", error.hint, *notes]
     return StatementError(
         "\n".join([fault.message, *_where(cell, error.index, offset), *_fate(failure)]),
         hint="\n".join(hint for hint in hints if hint),
@@ -121,9 +119,9 @@ def span(cell: Cell, first: int, end: int) -> str:
     return f"statement {last}" if end - first == 1 else f"statements {cell.before + first + 1}-{last}"
 
 
-def undone(reason: str, statements: Sequence[str]) -> str:
+def undone(reason: str, statements: Sequence[str], *, how: str = "Undone") -> str:
     """Give the reason for a rollback with the statements that it undid."""
-    return "\n".join([reason, "Undone:", listing(statements)]) if statements else reason
+    return "\n".join([reason, f"{how}:", listing(statements)]) if statements else reason
 
 
 def refused(cell: Cell) -> TransactionLost:

@@ -40,7 +40,14 @@ class Services:
             if at is None:
                 raise SessionError("for which service is the token?", hint="name it with --at URL")
             chosen = self._remote(at, slug, token_env)
-        chosen.locations()  # the cheapest question that shows whether address and token are right
+        if chosen is self._current:
+            return chosen
+        try:
+            chosen.locations()  # the cheapest question that shows whether address and token are right
+        except BaseException:
+            chosen.close()
+            raise
+        self._leave()
         self._current = chosen
         return chosen
 
@@ -60,6 +67,8 @@ class Services:
     def prepare(self, *, temporary: bool) -> str:
         """Make the embedded service's organization the current one; gives the name of a database in it."""
         embedded = self.embedded(temporary=temporary)
+        if self._current is not embedded.platform:
+            self._leave()
         self._current = embedded.platform
         return embedded.prepare()
 
@@ -82,10 +91,18 @@ class Services:
 
     def close(self) -> None:
         """Give the leases back."""
+        self._leave()
         for embedded in (self._shared, self._temporary):
             if embedded is not None:
                 embedded.close()
-        self._current = self._shared = self._temporary = None
+        self._shared = self._temporary = None
+
+    def _leave(self) -> None:
+        """Close the current organization's connections, unless they are those of an embedded service."""
+        embedded = [one.platform for one in (self._shared, self._temporary) if one is not None]
+        if self._current is not None and self._current not in embedded:
+            self._current.close()
+        self._current = None
 
     def _remote(self, at: str, slug: str | None, token_env: str | None) -> Platform:
         token = secrets.find(self._environ, token_env, secrets.PLATFORM_TOKENS)

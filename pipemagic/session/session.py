@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pipemagic.client import urls
@@ -124,10 +125,10 @@ class Session:
         """Give a connection to a database of the current organization, without taking it in."""
         platform = self.platform
         again = (lambda: platform.open(database)) if platform.moves else None
-        connection = Connection(name or database, platform.open(database), platform.where, platform, again)
-        _check(connection.database)
-        return connection
-
+        found = platform.open(database)
+        with _closing_on_error(found):
+            _check(found)
+        return Connection(name or database, found, platform.where, platform, again)
     def adopt(self, connection: Connection) -> Connection:
         """Take a connection in under its name and make it the current one; an earlier one of the name is closed."""
         if connection.name in self.connections:
@@ -172,7 +173,7 @@ class Session:
         """
         service = self._services.to_stop()
         for connection in list(self.connections.values()):
-            if service is None or connection.platform is not service.platform:
+            if service is None or connection.where != service.where:
                 continue
             if service.temporary:
                 self._forget(connection)
@@ -192,13 +193,14 @@ class Session:
         endpoint = urls.parse(address)
         token = token or secrets.find(self._environ, token_env, secrets.DATABASE_TOKENS)
         database, host = Database(endpoint, token), endpoint.named_host
-        try:
-            _check(database)
-        except AuthError as error:
-            if token is not None or error.status != 401 or self._ask_token is None:
-                raise
-            database.renew_token(self._ask_token(host))
-            _check(database)
+        with _closing_on_error(database):
+            try:
+                _check(database)
+            except AuthError as error:
+                if token is not None or error.status != 401 or self._ask_token is None:
+                    raise
+                database.renew_token(self._ask_token(host))
+                _check(database)
         return Connection(name or _name_for(host), database, host)
 
     def _forget(self, connection: Connection) -> None:
@@ -213,6 +215,15 @@ def _check(database: Database) -> None:
     """Find out at once whether address and token are right, and what the server can do."""
     _ = database.dialect
     database.execute("SELECT 1")
+
+
+@contextmanager
+def _closing_on_error(database: Database) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        database.close()
+        raise
 
 
 def _name_for(host: str) -> str:

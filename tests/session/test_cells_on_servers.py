@@ -1,0 +1,185 @@
+"""Cells on real servers: splitting, stopping at the first error, what is said about the rest."""
+
+from __future__ import annotations
+
+import pytest
+from seed_server import SeedServer
+
+from pipemagic.client.database import Database
+from pipemagic.errors import ParameterError, StatementError, UnsupportedError
+from pipemagic.hrana.stream import Tx
+from pipemagic.session import Connection, Session
+from pipemagic.session.reports import OPEN
+
+
+@pytest.fixture
+def numbers(session):
+    """The session with a table n of the numbers 1 and 2."""
+    session.run("CREATE TABLE n (i INTEGER PRIMARY KEY); INSERT INTO n VALUES (1), (2)")
+    return session
+
+
+def values(session, sql, **params):
+    return session.run(sql, params)[0:].iloc[:, 0].tolist()
+
+
+def test_the_frame_is_that_of_the_last_statement_with_columns(numbers):
+    result = numbers.run_cell("SELECT 1 AS a; INSERT INTO n VALUES (3), (4); SELECT count(*) AS c FROM n; DELETE FROM n")
+    assert result.frame.to_dict("list") == {"c": [4]}
+    assert [outcome.has_columns for outcome in result.outcomes] == [True, False, True, False]
+    assert [outcome.affected_row_count for outcome in result.outcomes][1::2] == [2, 4]
+    assert result.outcomes[0].frame().to_dict("list") == {"a": [1]}
+
+
+def test_a_cell_without_columns_has_no_frame(numbers):
+    assert numbers.run("DELETE FROM n") is None
+
+
+def test_integers_of_64_bits_are_exact_beside_nulls(session):
+    frame = session.run("SELECT :a AS i UNION ALL SELECT NULL UNION ALL SELECT :b", {"a": 2**53 + 1, "b": -(2**63)})
+    assert str(frame["i"].dtype) == "Int64"
+    assert frame["i"].isna().tolist() == [False, True, False]
+    assert [int(i) for i in frame["i"].dropna()] == [2**53 + 1, -(2**63)]
+
+
+def test_parameters_are_values_and_never_text(numbers):
+    hostile = "'); DROP TABLE n; --"
+    assert values(numbers, "SELECT :text; SELECT :text", text=hostile) == [hostile]
+    assert values(numbers, "SELECT count(*) FROM n WHERE i = @i OR i = $j", i=1, j=2) == [2]
+
+
+def test_nothing_is_sent_if_a_parameter_has_no_value(numbers):
+    with pytest.raises(ParameterError, match="line 2: :missing"):
+        numbers.run("INSERT INTO n VALUES (3);\nSELECT :missing", {})
+    assert values(numbers, "SELECT count(*) FROM n") == [2]
+
+
+def test_an_error_names_the_statement_the_line_and_the_place(numbers):
+    with pytest.raises(StatementError) as caught:
+        numbers.run("INSERT INTO n VALUES (3);\n-- é\nINSERT INTO n VALUES (4);\nINSERT INTO n\n  VALUES (1);\nDELETE FROM n")
+    error = caught.value
+    assert error.index == 2
+    assert error.message == (
+        "UNIQUE constraint failed: n.i\n"
+        "statement 3 of 4, line 4:\n"
+        "  INSERT INTO n VALUES (1)\n"
+        "Statements 1-2 were applied; statement 4 did not run."
+    )
+    assert error.hint == ""
+    assert values(numbers, "SELECT i FROM n ORDER BY i") == [1, 2, 3, 4]
+
+
+def test_a_syntax_error_in_statement_3_of_5_names_it(numbers):
+    cell = "INSERT INTO n VALUES (3);\nINSERT INTO n VALUES (4);\nSELECT 'ü', i FROMM n WHERE;\nDELETE FROM n;\nSELECT 1"
+    with pytest.raises(StatementError) as caught:
+        numbers.run(cell)
+    lines = caught.value.message.split("\n")
+    assert "syntax error" in lines[0]
+    assert lines[1] == "statement 3 of 5, line 3:"
+    assert lines[2] == "  SELECT 'ü', i FROMM n WHERE;"
+    assert lines[3].strip() == "^"
+    # Whether those before ran depends on the server: some look at the whole cell first. What is said is true.
+    count = values(numbers, "SELECT count(*) FROM n")[0]
+    said = {2: "No statement of the cell ran.", 4: "Statements 1-2 were applied; statements 4-5 did not run."}
+    assert lines[4:] == [said[count]]
+
+
+def test_the_caret_points_into_the_cell(numbers):
+    with pytest.raises(StatementError, match=r"no such column: nope") as caught:
+        numbers.run("SELECT 'é', nope FROM n")
+    assert caught.value.message.split("\n")[1:] == ["  SELECT 'é', nope FROM n", "              ^"]
+    assert caught.value.sql[12:] == "nope FROM n"
+    assert caught.value.offset == 13  # in UTF-8 bytes
+
+
+def test_a_transaction_of_the_cell_is_rolled_back_when_it_fails(numbers):
+    with pytest.raises(StatementError) as caught:
+        numbers.run("INSERT INTO n VALUES (3);\nBEGIN;\nINSERT INTO n VALUES (4);\nSELECT nope FROM n;\nCOMMIT")
+    assert caught.value.message.endswith(
+        "Statement 1 was applied; statements 2-3 were rolled back; statement 5 did not run."
+    )
+    assert "still open" not in caught.value.hint
+    assert numbers.connection().transaction is Tx.NONE
+    assert values(numbers, "SELECT max(i) FROM n") == [3]
+
+
+def test_a_savepoint_of_the_cell_is_a_transaction_too(numbers):
+    with pytest.raises(StatementError, match="Statements 1-2 were rolled back."):
+        numbers.run("SAVEPOINT a; INSERT INTO n VALUES (3); SELECT nope FROM n")
+    assert values(numbers, "SELECT max(i) FROM n") == [2]
+
+
+def test_a_transaction_over_two_cells(numbers):
+    assert numbers.run_cell("BEGIN; INSERT INTO n VALUES (3)").open_line == OPEN
+    assert numbers.run_cell("INSERT INTO n VALUES (4)").open_line == OPEN
+    assert numbers.run_cell("COMMIT").open_line == ""
+    assert values(numbers, "SELECT count(*) FROM n") == [4]
+
+
+def test_a_transaction_of_an_earlier_cell_stays_open_after_an_error(numbers):
+    numbers.run("BEGIN")
+    with pytest.raises(StatementError) as caught:
+        numbers.run("INSERT INTO n VALUES (3); SELECT nope FROM n; SELECT 1")
+    assert "Statement 1 was part of the open transaction; statement 3 did not run." in caught.value.message
+    assert caught.value.hint == (
+        "The transaction is still open: COMMIT keeps what ran in it, ROLLBACK undoes it."
+    )
+    assert values(numbers, "SELECT count(*) FROM n") == [3]
+    numbers.run("ROLLBACK")
+    assert values(numbers, "SELECT count(*) FROM n") == [2]
+
+
+def test_an_error_that_ends_the_transaction_says_so(numbers):
+    numbers.run("BEGIN; INSERT INTO n VALUES (3)")
+    with pytest.raises(StatementError) as caught:
+        numbers.run("INSERT OR ROLLBACK INTO n VALUES (1)")
+    assert "The database rolled back the whole transaction, with what earlier cells did in it." in caught.value.message
+    assert numbers.connection().transaction is Tx.NONE
+    assert values(numbers, "SELECT count(*) FROM n") == [2]
+
+
+def test_a_trigger_is_one_statement(numbers):
+    numbers.run(
+        "CREATE TRIGGER twice AFTER INSERT ON n WHEN new.i < 100 BEGIN INSERT INTO n VALUES (new.i + 100); SELECT 1; END;\n"
+        "INSERT INTO n VALUES (5)"
+    )
+    assert values(numbers, "SELECT max(i) FROM n") == [105]
+
+
+def test_close_ends_the_stream_after_the_cell(numbers):
+    told = []
+    numbers._tell = told.append
+    assert numbers.run_cell("SELECT 1", close=True).frame is not None
+    assert numbers.connection().stream is None
+    assert told == []
+    numbers.run_cell("BEGIN; DELETE FROM n", close=True)
+    assert told == ["The open transaction was rolled back."]
+    assert values(numbers, "SELECT count(*) FROM n") == [2]
+
+
+def test_settings_are_made_again_on_a_new_stream(numbers):
+    if numbers.connection().database.offers() == frozenset():
+        numbers.run("PRAGMA foreign_keys = ON")  # the plain engine of that server has it off
+        wanted = [1]
+    else:
+        numbers.run("PRAGMA foreign_keys = OFF")
+        wanted = [0]
+    numbers.connection().close()
+    result = numbers.run_cell("PRAGMA foreign_keys")
+    assert result.frame.iloc[:, 0].tolist() == wanted
+    (note,) = result.notes
+    assert note.startswith("The connection was opened anew (set again: PRAGMA foreign_keys = O")
+    assert numbers.run_cell("SELECT 1").notes == ()
+
+
+def test_a_server_without_parameters_is_found_out_before_it_takes_them_for_null(tmp_path):
+    server = SeedServer(tmp_path, with_args=False)
+    try:
+        with Database(server.url, "token") as database:
+            session = Session(environ={})
+            session.adopt(Connection("main", database, "a test"))
+            assert session.run("SELECT 1 AS one").to_dict("list") == {"one": [1]}
+            with pytest.raises(UnsupportedError, match="does not take parameters"):
+                session.run("SELECT :a", {"a": 1})
+    finally:
+        server.close()

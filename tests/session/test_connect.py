@@ -1,0 +1,220 @@
+"""What a target means, where tokens come from, and what becomes of the last connection."""
+
+from __future__ import annotations
+
+import pytest
+from sqld_server import free_port
+
+from pipemagic import local
+from pipemagic.errors import AddressError, AuthError, ConnectError, NotFound, SessionError
+from pipemagic.session import Session
+
+
+@pytest.fixture
+def make_session():
+    sessions = []
+
+    def make(environ=None, **options):
+        sessions.append(Session(environ=environ or {}, **options))
+        return sessions[-1]
+
+    yield make
+    for session in sessions:
+        session.shut_down()
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """A data folder for the embedded service of this test."""
+    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
+    yield tmp_path / "data"
+    local.stop()
+
+
+# -- addresses
+
+
+@pytest.mark.parametrize("variable", ["PIPEMAGIC_TOKEN", "TURSO_AUTH_TOKEN"])
+def test_an_address_takes_its_token_from_the_usual_variables(make_session, sqld_database, variable):
+    session = make_session({variable: sqld_database.token})
+    connection = session.connect(sqld_database.url)
+    assert (connection.name, connection.where) == (sqld_database.name, f"{sqld_database.name}.localhost")
+    assert session.run("SELECT 1 AS one").to_dict("list") == {"one": [1]}
+
+
+def test_a_named_variable_wins_and_must_be_there(make_session, sqld_database):
+    session = make_session({"PIPEMAGIC_TOKEN": "wrong", "MINE": sqld_database.token})
+    assert session.connect(sqld_database.url, name="db", token_env="MINE").name == "db"
+    with pytest.raises(SessionError, match="variable YOURS is not set"):
+        session.connect(sqld_database.url, token_env="YOURS")
+
+
+def test_a_token_in_the_place_of_a_variable_is_not_repeated(make_session, sqld_database):
+    with pytest.raises(SessionError, match="name of an environment variable") as caught:
+        make_session().connect(sqld_database.url, token_env=sqld_database.token)
+    assert sqld_database.token[:10] not in str(caught.value)
+
+
+def test_a_token_is_asked_for_only_if_the_server_wants_one(make_session, sqld_database):
+    asked = []
+
+    def ask(where):
+        asked.append(where)
+        return sqld_database.token
+
+    session = make_session(ask_token=ask)
+    session.connect(sqld_database.url)
+    assert asked == [f"{sqld_database.name}.localhost"]
+    session.connect(sqld_database.url, token=sqld_database.token)
+    assert len(asked) == 1
+
+
+def test_a_wrong_token_is_found_out_at_once(make_session, sqld, sqld_database):
+    other = sqld.database()
+    with pytest.raises(AuthError, match="not accepted"):
+        make_session({"PIPEMAGIC_TOKEN": "wrong"}).connect(sqld_database.url)
+    with pytest.raises((AuthError, NotFound)):
+        make_session({"PIPEMAGIC_TOKEN": other.token}).connect(sqld_database.url)
+    with pytest.raises(AuthError, match="not accepted"):
+        make_session().connect(sqld_database.url)  # and nobody to ask
+
+
+def test_addresses_that_do_not_work(make_session):
+    session = make_session()
+    with pytest.raises(ConnectError, match="refused"):
+        session.connect(f"http://127.0.0.1:{free_port()}")
+    with pytest.raises(AddressError, match="carries a token"):
+        session.connect("libsql://x.example?authToken=secret")
+    with pytest.raises(AddressError):
+        session.connect("postgres://x.example/db")
+    with pytest.raises(SessionError, match="--temporary is for the embedded service"):
+        session.connect("http://127.0.0.1:1", temporary=True)
+    assert session.connections == {}
+
+
+# -- the current connection
+
+
+def test_without_a_connection_the_error_says_how_to_get_one(make_session):
+    session = make_session()
+    with pytest.raises(SessionError, match="no database is connected\n%pipedb connect"):
+        session.run("SELECT 1")
+    with pytest.raises(SessionError, match="no connection 'x'"):
+        session.run("SELECT 1", on="x")
+
+
+def test_two_connections(make_session, sqld):
+    one, two = sqld.database(), sqld.database()
+    session = make_session()
+    session.connect(one.url, name="one", token=one.token)
+    session.run("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+    first = session.connection()
+    session.connect(two.url, name="two", token=two.token)
+    assert first.stream is None  # nothing was open in it
+    assert session.run("SELECT count(*) AS n FROM sqlite_master")["n"].tolist() == [0]
+    assert session.run("SELECT a FROM t", on="one")["a"].tolist() == [1]
+    assert session.current == "two"
+    with pytest.raises(SessionError, match="did you mean one"):
+        session.run("SELECT 1", on="on")
+    assert session.use("one").name == "one"
+    assert session.close() == "one"
+    with pytest.raises(SessionError, match="no database is connected\n%pipedb use two"):
+        session.run("SELECT 1")
+
+
+def test_a_transaction_survives_the_change_to_another_connection_and_not_the_replacement(make_session, sqld):
+    told = []
+    one, two = sqld.database(), sqld.database()
+    session = make_session(tell=told.append)
+    session.connect(one.url, name="one", token=one.token)
+    session.run("CREATE TABLE t (a); BEGIN; INSERT INTO t VALUES (1)")
+    session.connect(two.url, name="two", token=two.token)
+    assert told == []
+    assert session.run("SELECT count(*) AS n FROM t", on="one")["n"].tolist() == [1]
+    session.connect(one.url, name="one", token=one.token)
+    assert told == ["The open transaction was rolled back."]
+    assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
+
+
+# -- the embedded service
+
+
+def test_without_a_target_everything_is_made_that_is_missing(make_session, data):
+    session = make_session()
+    connection = session.connect()
+    assert (connection.name, connection.where) == ("main", "embedded service")
+    platform = session.platform
+    assert platform.organization == "local"
+    assert [group.name for group in platform.groups().items] == ["default"]
+    assert [(one.name, one.group) for one in platform.databases().items] == [("main", "default")]
+    session.run("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+    session.connect()
+    assert session.run("SELECT a FROM t")["a"].tolist() == [1]
+
+
+def test_a_bare_name_is_a_connection_or_a_database_of_the_organization(make_session, data):
+    session = make_session()
+    session.connect()
+    session.platform.create_database("flights", "default")
+    assert session.connect("flights").name == "flights"
+    assert session.connect("flights", name="again").name == "again"
+    kept = session.connections["main"]
+    assert session.connect("main") is kept
+    with pytest.raises(SessionError, match=r"no database 'flight' in organization local\ndid you mean flights\?"):
+        session.connect("flight")
+    with pytest.raises(SessionError, match="%pipedb create-database"):
+        session.connect("weather")
+    with pytest.raises(SessionError, match="a token belongs to an address"):
+        session.connect("flights", token_env="MINE")
+
+
+def test_a_stopped_service_is_started_again_by_the_next_cell(make_session, data):
+    session = make_session()
+    session.connect()
+    session.run("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
+    assert session.stop()
+    assert local.find() is None
+    assert session.run("SELECT a FROM t")["a"].tolist() == [1]
+    local.stop()  # as another notebook would
+    assert [one.name for one in session.platform.databases().items] == ["main"]
+    local.stop()
+    assert session.connection().once(lambda database: database.health())
+
+
+def test_a_service_that_is_not_used_can_be_stopped_too(make_session, data):
+    session = make_session()
+    assert not session.stop()
+    local.ensure().close()
+    assert session.stop()
+
+
+def test_a_temporary_service_takes_its_data_with_it(make_session, data):
+    session = make_session()
+    session.connect(temporary=True)
+    assert session.connection().where == "temporary service"
+    assert not data.exists()
+    session.run("CREATE TABLE t (a)")
+    session.connect(temporary=True)  # as when a notebook is run again: it is the same service
+    assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
+    assert session.stop()
+    assert session.connections == {}
+    with pytest.raises(SessionError, match="no database is connected"):
+        session.run("SELECT 1")
+
+
+def test_the_management_api_may_be_elsewhere(make_session, data):
+    with local.ensure() as lease:
+        service = lease.service
+        session = make_session({"PIPEMAGIC_API_URL": service.url, "TURSO_API_TOKEN": service.platform_token()})
+        assert session.platform.where == "127.0.0.1"
+        assert session.platform.organization == "local"
+        session.platform.create_group("g", "ams")
+        session.platform.create_database("elsewhere", "g")
+        assert session.connect("elsewhere").where == "127.0.0.1"
+        assert session.organization().organization == "local"
+        with pytest.raises(SessionError, match="no platform token for"):
+            make_session().organization("local", at=service.url)
+        with pytest.raises(AuthError):
+            make_session({"T": "wrong"}).organization("local", at=service.url, token_env="T")
+        with pytest.raises(SessionError, match="name it with --at URL"):
+            make_session({"T": "x"}).organization(token_env="T")

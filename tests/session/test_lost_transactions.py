@@ -1,0 +1,224 @@
+"""Streams that expire and transactions that are lost, on the real service with a clock that the tests move."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from pipemagic.errors import InterruptedRequest, ServiceError, StatementError, TransactionLost
+from pipemagic.session import Connection, Session
+
+
+@pytest.fixture
+def numbers(timed):
+    timed.run("CREATE TABLE n (i INTEGER PRIMARY KEY); INSERT INTO n VALUES (1)")
+    return timed
+
+
+def count(session):
+    return int(session.run("SELECT count(*) FROM n").iloc[0, 0])
+
+
+def test_an_idle_stream_is_opened_again_without_a_word(numbers, clock):
+    clock.advance(11)
+    result = numbers.run_cell("INSERT INTO n VALUES (2)")
+    assert result.notes == ()
+    assert count(numbers) == 2
+
+
+def test_settings_are_replayed_ahead_of_the_cell_and_one_line_says_so(numbers, clock):
+    numbers.run("CREATE TABLE child (i REFERENCES n); PRAGMA foreign_keys = OFF")
+    clock.advance(11)
+    result = numbers.run_cell("INSERT INTO child VALUES (99)")
+    assert result.notes == ("The connection was opened anew (set again: PRAGMA foreign_keys = OFF).",)
+
+
+def test_the_line_also_comes_when_the_cell_fails(numbers, clock):
+    numbers.run("PRAGMA foreign_keys = OFF")
+    clock.advance(11)
+    with pytest.raises(StatementError) as caught:
+        numbers.run("SELECT nope FROM n")
+    assert "The connection was opened anew (set again: PRAGMA foreign_keys = OFF)." in caught.value.hint
+
+
+def test_five_seconds_end_a_transaction_and_the_error_lists_what_was_undone(numbers, clock):
+    numbers.run("BEGIN")
+    numbers.run("INSERT INTO n VALUES (2);\nUPDATE n\n  SET i = i + 10")
+    clock.advance(6)
+    with pytest.raises(TransactionLost) as caught:
+        numbers.run("INSERT INTO n VALUES (3)")
+    message, hint = caught.value.message, caught.value.hint
+    assert "5 s" in message.split("\n")[0]
+    assert message.split("\n")[1:] == [
+        "Undone:", "  BEGIN", "  INSERT INTO n VALUES (2)", "  UPDATE n SET i = i + 10",
+    ]  # fmt: skip
+    assert hint.startswith("Run the cells again from BEGIN on")
+    with pytest.raises(TransactionLost):
+        count(numbers)
+    numbers.run("ROLLBACK")
+    assert count(numbers) == 1
+
+
+def test_five_seconds_come_before_ten(numbers, clock):
+    numbers.run("BEGIN; INSERT INTO n VALUES (2)")
+    clock.advance(60)
+    with pytest.raises(TransactionLost, match="within 5 s"):
+        numbers.run("COMMIT")
+
+
+@pytest.mark.parametrize("cell", ["INSERT INTO n VALUES (3)", "COMMIT", "SELECT 1", "ROLLBACK TO a", "INSERT INTO n VALUES (3); COMMIT"])
+def test_run_all_cannot_apply_the_second_half_alone(numbers, clock, cell):
+    numbers.run("BEGIN; SAVEPOINT a; INSERT INTO n VALUES (2)")
+    clock.advance(6)
+    with pytest.raises(TransactionLost):
+        numbers.run("INSERT INTO n VALUES (3)")
+    with pytest.raises(TransactionLost, match=r"^not run, .*\nRun the cells again from BEGIN on, or type ROLLBACK"):
+        numbers.run(cell)
+    numbers.run("ROLLBACK")
+    assert count(numbers) == 1
+
+
+@pytest.mark.parametrize("first", ["BEGIN", "BEGIN IMMEDIATE", "ROLLBACK; BEGIN"])
+def test_begin_goes_on_after_a_loss(numbers, clock, first):
+    numbers.run("BEGIN; INSERT INTO n VALUES (2)")
+    clock.advance(6)
+    with pytest.raises(TransactionLost):
+        numbers.run("COMMIT")
+    numbers.run(f"{first}; INSERT INTO n VALUES (3)")
+    numbers.run("COMMIT")
+    assert numbers.run("SELECT i FROM n ORDER BY i")["i"].tolist() == [1, 3]
+
+
+def test_the_first_rollback_after_a_loss_has_nothing_to_do(numbers, clock):
+    numbers.run("BEGIN; INSERT INTO n VALUES (2)")
+    clock.advance(6)
+    with pytest.raises(TransactionLost) as caught:
+        numbers.run("COMMIT")  # it was the end of the transaction, so nothing after it is refused
+    assert caught.value.hint == "Run the cells again from BEGIN on, or put the whole transaction into one cell."
+    assert [one.statement.text for one in numbers.run_cell("ROLLBACK").outcomes] == ["ROLLBACK"]
+    with pytest.raises(StatementError, match="cannot rollback"):
+        numbers.run("ROLLBACK")
+
+
+def test_statements_after_a_rollback_that_had_nothing_to_do_keep_their_numbers(numbers, clock):
+    numbers.run("BEGIN")
+    clock.advance(6)
+    with pytest.raises(TransactionLost):
+        numbers.run("SELECT 1")
+    with pytest.raises(StatementError) as caught:
+        numbers.run("ROLLBACK;\nINSERT INTO n VALUES (2);\nSELECT nope FROM n;\nSELECT 1")
+    assert "statement 3 of 4, line 3:" in caught.value.message
+    assert "Statement 2 was applied; statement 4 did not run." in caught.value.message
+
+
+ENDLESS = "SELECT count(*) FROM (WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i FROM c)"
+
+
+@pytest.fixture
+def time_flies(service, clock):
+    """Let time pass while a statement runs, until the test ends: 6 s at each look of the service's sweeper."""
+    over = threading.Event()
+
+    def fly():
+        while not over.wait(0.02):
+            clock.advance(6)
+            service.sweep()
+
+    flying = threading.Thread(target=fly)
+    yield flying
+    over.set()
+    flying.join()
+
+
+def test_a_cell_that_takes_too_long_says_what_of_it_was_undone(numbers, time_flies):
+    numbers.run("INSERT INTO n VALUES (2)")
+    time_flies.start()
+    with pytest.raises(TransactionLost) as caught:
+        numbers.run(f"SELECT 1; BEGIN; INSERT INTO n VALUES (3); {ENDLESS}; COMMIT")
+    assert "within 5 s" in caught.value.message.split("\n")[0]
+    assert caught.value.message.split("\n")[1:4] == ["Undone, or not run:", "  BEGIN", "  INSERT INTO n VALUES (3)"]
+    assert caught.value.hint.startswith("Split what takes so long")
+
+
+def test_a_cell_that_takes_too_long_and_has_no_commit_is_refused_its_rest(numbers, time_flies):
+    time_flies.start()
+    with pytest.raises(TransactionLost):
+        numbers.run(f"BEGIN; INSERT INTO n VALUES (3); {ENDLESS}")
+    with pytest.raises(TransactionLost, match="not run"):
+        numbers.run("INSERT INTO n VALUES (4); COMMIT")
+    numbers.run("ROLLBACK")
+    assert count(numbers) == 1
+
+
+def test_an_interrupt_in_a_transaction_loses_it(numbers, transport, monkeypatch):
+    numbers.run("BEGIN; INSERT INTO n VALUES (2)")
+
+    def interrupt(request):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transport, "handle_request", interrupt)
+        with pytest.raises(InterruptedRequest) as caught:
+            numbers.run("INSERT INTO n VALUES (3)")
+    assert "Undone:\n  BEGIN; INSERT INTO n VALUES (2)" not in caught.value.message
+    assert "Undone:\n  BEGIN\n  INSERT INTO n VALUES (2)" in caught.value.message
+    with pytest.raises(TransactionLost, match="not run"):
+        numbers.run("INSERT INTO n VALUES (4); COMMIT")
+
+
+def test_an_interrupt_without_a_transaction_leaves_the_next_cell_alone(numbers, transport, monkeypatch):
+    def interrupt(request):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transport, "handle_request", interrupt)
+        with pytest.raises(InterruptedRequest):
+            numbers.run("SELECT 1")
+    assert count(numbers) == 1
+
+
+@pytest.fixture
+def moving(make_database, transport, clock):
+    """A session whose database comes back, as after a restart of the service on another port."""
+    session = Session(environ={})
+
+    def find_again():
+        transport.down = False
+        return make_database()
+
+    connection = Connection("main", make_database(), "a test", find_again=find_again)
+    session.adopt(connection)
+    session.run("CREATE TABLE n (i INTEGER PRIMARY KEY); INSERT INTO n VALUES (1)")
+    return session
+
+
+def test_a_service_that_moved_is_found_again(moving, transport):
+    moving.run("PRAGMA foreign_keys = OFF")
+    transport.down = True
+    result = moving.run_cell("INSERT INTO n VALUES (2)")
+    assert result.notes == ("The connection was opened anew (set again: PRAGMA foreign_keys = OFF).",)
+    transport.down = True
+    assert moving.connection().once(lambda database: database.execute("SELECT 1").rows) == [(1,)]
+    assert count(moving) == 2
+
+
+def test_a_service_that_moved_in_the_middle_of_a_transaction_is_an_error(moving, transport):
+    moving.run("BEGIN; INSERT INTO n VALUES (2)")
+    transport.down = True
+    with pytest.raises(TransactionLost, match="the service was stopped while the transaction was open") as caught:
+        moving.run("INSERT INTO n VALUES (3)")
+    assert "Undone:\n  BEGIN\n  INSERT INTO n VALUES (2)" in caught.value.message
+    with pytest.raises(TransactionLost, match="not run"):
+        moving.run("COMMIT")
+    moving.run("ROLLBACK")
+
+
+def test_a_service_that_cannot_be_found_again_says_so(moving, transport):
+    def gone():
+        raise ServiceError("the temporary service has ended")
+
+    moving.connection().find_again = gone
+    transport.down = True
+    with pytest.raises(ServiceError, match="has ended"):
+        moving.run("SELECT 1")

@@ -1,0 +1,99 @@
+"""An organization behind a management API that has the requirement's five endpoints and nothing else."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from scripted_server import Answer, ScriptedServer, as_json
+
+from pipemagic.client.management import Management
+from pipemagic.errors import AlreadyExists, ServerError, SessionError
+from pipemagic.session.platform import Platform
+
+ORG = "/v1/organizations/acme"
+
+
+class FiveEndpoints:
+    """Answers with as little as the requirement allows: nothing is shown of the bodies, so they are empty."""
+
+    def __init__(self):
+        self.groups, self.databases = {}, {}
+
+    def __call__(self, call):
+        if call.headers.get("authorization") != "Bearer platform":
+            return Answer(401)
+        match call.method, call.path:
+            case "GET", "/v1/locations":
+                return as_json({"locations": {"ams": "Amsterdam", "nrt": "Tokyo"}})
+            case "POST", path if path == f"{ORG}/groups":
+                return self._create(self.groups, call.json["name"], call.json["location"])
+            case "POST", path if path == f"{ORG}/databases":
+                if call.json["group"] not in self.groups:
+                    return as_json({"error": "group not found"}, 400)
+                return self._create(self.databases, call.json["name"], call.json["group"])
+            case "POST", path if re.fullmatch(rf"{ORG}/groups/\w+/locations/\w+", path):
+                return as_json({})
+            case "PATCH", path if path == ORG:
+                return as_json({})
+        return Answer(404, content_type="text/plain")
+
+    def _create(self, table, name, value):
+        if name in table:
+            return as_json({"error": f"{name} already exists"}, 409)
+        table[name] = value
+        return as_json({})
+
+
+@pytest.fixture
+def platform():
+    server = ScriptedServer(FiveEndpoints())
+    platform = Platform(Management(server.url, "platform", organization="acme"), "a test")
+    yield platform
+    platform.close()
+    server.close()
+
+
+def test_what_cannot_be_listed_is_what_was_made_here(platform):
+    assert [location.code for location in platform.locations()] == ["ams", "nrt"]
+    assert (list(platform.groups().items), platform.groups().complete) == ([], False)
+    platform.create_group("g", "ams")
+    platform.add_location("g", "nrt")
+    platform.create_database("d", "g")
+    (group,) = platform.groups().items
+    assert (group.name, group.primary, group.locations) == ("g", "ams", ("ams", "nrt"))
+    assert [(one.name, one.group) for one in platform.databases().items] == [("d", "g")]
+
+
+def test_if_not_exists_gives_the_same_either_way(platform):
+    made = [platform.create_group("g", "ams", if_not_exists=True) for _ in range(2)]
+    assert made[0] == made[1]
+    made = [platform.create_database("d", "g", if_not_exists=True) for _ in range(2)]
+    assert made[0] == made[1]
+    made = [platform.add_location("g", "nrt", if_not_exists=True) for _ in range(2)]
+    assert made[0] == made[1]
+
+
+def test_a_taken_name_is_an_error_otherwise(platform):
+    platform.create_group("g", "ams")
+    with pytest.raises(AlreadyExists, match="--if-not-exists"):
+        platform.create_group("g", "ams")
+
+
+def test_errors_say_where_the_right_names_are(platform):
+    with pytest.raises(ServerError, match="group not found\n%pipedb groups lists"):
+        platform.create_database("d", "nope")
+
+
+def test_overages_are_what_was_asked_for_where_the_answer_does_not_say(platform):
+    assert platform.set_overages(on=True) is True
+    assert platform.set_overages(on=False) is False
+
+
+def test_a_database_without_an_address_or_a_token_is_opened_by_its_address(platform):
+    platform.create_group("g", "ams")
+    platform.create_database("d", "g")
+    with pytest.raises(SessionError, match="%pipedb connect ADDRESS --token-env VARIABLE"):
+        platform.open("d")
+    with pytest.raises(SessionError, match="no database 'e' in organization acme\ndid you mean d|%pipedb create-database"):
+        platform.open("e")
