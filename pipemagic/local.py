@@ -11,8 +11,8 @@ import http.client
 import json
 import os
 import platform
-import select
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -54,7 +54,7 @@ class _Child(subprocess.Popen[str]):
         """Do without the warning that the process is still running."""
 
 
-_started: list[_Child] = []  # services that outlive their leases, to be reaped when they end
+_started: list[_Child] = []  # to be reaped when they end, which may be long after their leases
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def default_folder() -> Path:
 
 def find(folder: Path | None = None) -> LocalService | None:
     """Give the service that runs on this machine over the folder, or None. Starts and changes nothing."""
-    folder = folder or default_folder()
+    folder = _absolute(folder)
     found = _read_runtime_file(folder)
     if found is None or not _is_held(folder):
         return None
@@ -127,7 +127,7 @@ def ensure(folder: Path | None = None) -> Lease:
 
     Raises `ServiceError` if it cannot be started or is of another version of pipemagic.
     """
-    folder = folder or default_folder()
+    folder = _absolute(folder)
     _reap()
     found = find(folder)
     if found is not None:
@@ -140,7 +140,7 @@ def ensure(folder: Path | None = None) -> Lease:
 
     try:
         with FileLock(folder / START_LOCK_FILE, timeout=START_TIMEOUT):
-            return _lease(find(folder) or _start(folder))
+            return _lease(find(folder) or _spawn(folder, stdin=subprocess.DEVNULL)[1])
     except Timeout:
         raise ServiceError(
             f"another process has been starting the service for more than {START_TIMEOUT:g} s",
@@ -173,7 +173,7 @@ def temporary() -> Lease:
 
 def stop(folder: Path | None = None) -> bool:
     """End the service over the folder, whoever uses it, and wait for its end; False if there was none."""
-    folder = folder or default_folder()
+    folder = _absolute(folder)
     found = find(folder)
     if found is None:
         return False
@@ -193,6 +193,10 @@ def stop(folder: Path | None = None) -> bool:
 
 
 # -- looking
+
+
+def _absolute(folder: Path | None) -> Path:
+    return folder.absolute() if folder else default_folder()
 
 
 def _read_runtime_file(folder: Path) -> LocalService | None:
@@ -256,9 +260,17 @@ def _lease(found: LocalService) -> Lease:
         connection.close()
         raise
 
+    held = connection.sock
+    held.settimeout(0)
+
     def alive() -> bool:
-        # Nothing more is sent as long as the lease lasts: what can be read is its end.
-        return connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]
+        try:
+            held.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return True  # nothing more is sent as long as the lease lasts
+        except OSError:
+            pass
+        return False
 
     def release() -> None:
         answer.close()
@@ -287,12 +299,6 @@ def _check_version(found: LocalService) -> None:
 # -- starting
 
 
-def _start(folder: Path) -> LocalService:
-    child, started = _spawn(folder, stdin=subprocess.DEVNULL)
-    _started.append(child)
-    return started
-
-
 def _spawn(folder: Path, *options: str, stdin: int) -> tuple[_Child, LocalService]:
     """Start a service that shares nothing with this process but the pipes asked for, and wait until it is ready."""
     detached: dict[str, Any] = {"start_new_session": True}  # no Ctrl-C, no hang-up of a terminal
@@ -302,8 +308,9 @@ def _spawn(folder: Path, *options: str, stdin: int) -> tuple[_Child, LocalServic
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as errors:
         child = _Child(
             [sys.executable, "-P", str(_MAIN), "--data", str(folder), *options],
-            stdin=stdin, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=folder, **detached,
+            stdin=stdin, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=folder.anchor, **detached,
         )  # fmt: skip
+    _started.append(child)
     assert child.stdout is not None
     with child.stdout as pipe:
         said = _first_line(child, pipe)

@@ -157,7 +157,7 @@ def test_the_service_is_detached_from_its_starter(folder):
                 {os.readlink(f"/proc/{process.pid}/fd/{n}") for n in (0, 1, 2)} if sys.platform == "linux" else set()
             )
             assert targets <= {"/dev/null", str(folder / "service.log")}
-        assert Path(process.cwd()) == folder
+        assert process.cwd() == folder.anchor
 
 
 def test_it_ends_after_the_last_lease(folder, quick_end):
@@ -258,9 +258,34 @@ def test_a_service_of_another_version_is_said(folder):
 def test_a_service_that_cannot_start_says_why(folder):
     folder.mkdir()
     (folder / "catalog.sqlite").write_bytes(b"this is no database, but long enough to look at" * 100)
-    with pytest.raises(ServiceError) as caught:
+    with pytest.raises(ServiceError, match=r"catalog\.sqlite is damaged") as caught:
         local.ensure(folder)
-    assert str(folder) in str(caught.value)
+    assert caught.value.code == "BAD_CATALOG"
+
+
+def test_a_service_that_dies_at_its_start_leaves_its_words_in_the_log(folder, monkeypatch):
+    monkeypatch.setattr(local, "_MAIN", Path(__file__).with_name("no-such-file.py"))
+    with pytest.raises(ServiceError, match="could not be started") as caught:
+        local.ensure(folder)
+    assert str(folder / "service.log") in caught.value.hint
+    assert "no-such-file.py" in (folder / "service.log").read_text()
+
+
+def test_a_folder_that_is_none(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        assert local.find(folder) is None
+        with pytest.raises(ServiceError, match="cannot be used") as caught:
+            local.ensure(folder)
+        assert "PIPEMAGIC_DATA" in caught.value.hint
+
+
+def test_a_relative_folder(folder, monkeypatch):
+    folder.mkdir()
+    monkeypatch.chdir(folder.parent)
+    with local.ensure(Path("data")) as lease:
+        assert lease.service.folder == folder
+        assert local.find(folder) == local.find(Path("data")) == lease.service
 
 
 # -- temporary

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import apsw
-
 from pipemagic.service.http import Refused
 from pipemagic.service.locations import LOCATIONS
 from pipemagic.service.names import check_name, check_slug
-from pipemagic.service.schema import migrate
+from pipemagic.service.schema import open_catalog
 
 
 @dataclass(frozen=True)
@@ -108,12 +106,7 @@ class Catalog:
         self._new_id = new_id
         self._lock = threading.RLock()
         self._records: dict[str, DatabaseRecord] = {}  # by id and by host name: every request asks
-        self._connection = apsw.Connection(str(path))
-        self._connection.set_busy_timeout(2000)
-        self._connection.pragma("journal_mode", "wal")
-        self._connection.pragma("synchronous", "full")
-        self._connection.pragma("foreign_keys", True)
-        migrate(self._connection)
+        self._connection = open_catalog(path)
         if not self.accounts():
             self.create_organization(self.create_account(organization), organization, kind="personal")
 

@@ -78,12 +78,12 @@ class Control:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if not scope["path"].startswith("/pipemagic/"):
+        request = read_request(scope) if scope["path"].startswith("/pipemagic/") else None
+        if request is None or request.host not in OWN_HOSTS:
             await self._shell(scope, receive, send)
             return
-        request = read_request(scope)
         try:
-            if request.host not in OWN_HOSTS or (request.method, request.path) not in _ENDPOINTS:
+            if (request.method, request.path) not in _ENDPOINTS:
                 raise Refused(404, "not found")
             authorization = request.headers.get("authorization")
             await asyncio.to_thread(self._tokens.check_platform, authorization)

@@ -7,12 +7,20 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
+from pipemagic.errors import ServiceError
+
 
 def make_private_folder(folder: Path) -> None:
-    """Create the folder if needed and shut everybody else out of it."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if os.name == "posix":
-        folder.chmod(0o700)  # also one that existed: what lies in it is nobody else's
+    """Create the folder if needed and shut everybody else out of it; `ServiceError` if that is not possible."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.name == "posix":
+            folder.chmod(0o700)  # also one that existed: what lies in it is nobody else's
+    except OSError as error:
+        raise ServiceError(
+            f"the data folder {folder} cannot be used: {error.strerror}",
+            hint="name another one with PIPEMAGIC_DATA or --data", code="DATA_FOLDER",
+        ) from None  # fmt: skip
 
 
 def write_private(path: Path, data: bytes) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import apsw
 
 from pipemagic.errors import ServiceError
@@ -67,11 +69,31 @@ MIGRATIONS: tuple[str, ...] = (_VERSION_1,)
 """Script n takes a catalog of schema version n to n + 1. Published scripts never change; new ones are added."""
 
 
-def migrate(connection: apsw.Connection) -> None:
-    """Bring the catalog to the newest schema; each step is applied whole or not at all.
+def open_catalog(path: Path) -> apsw.Connection:
+    """Open the catalog, making it if there is none; what it acknowledges survives any crash.
 
-    Raises `ServiceError` for a catalog of a newer pipemagic.
+    Raises `ServiceError` for a catalog of a newer pipemagic, and for a file that is none.
     """
+    connection = apsw.Connection(str(path))
+    try:
+        connection.set_busy_timeout(2000)
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("synchronous", "full")
+        connection.pragma("foreign_keys", True)
+        _migrate(connection)
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        connection.close()
+        raise ServiceError(
+            f"{path} is damaged: {error}", hint="put a copy of it back, or use another data folder", code="BAD_CATALOG"
+        ) from None
+    except ServiceError:
+        connection.close()
+        raise
+    return connection
+
+
+def _migrate(connection: apsw.Connection) -> None:
+    """Bring the catalog to the newest schema; each step is applied whole or not at all."""
     version = int(connection.pragma("user_version"))
     if version > len(MIGRATIONS):
         raise ServiceError(
