@@ -1,0 +1,203 @@
+"""%%sql and %sql in a shell, on both servers: what is returned, shown, stored, refused."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from IPython.core.error import UsageError
+
+from pipemagic.errors import ParameterError, SessionError, StatementError
+
+OPEN = "Transaction open: COMMIT keeps what ran in it, ROLLBACK undoes it (it has 5 s)."
+
+
+def test_a_cell_gives_a_frame(db):
+    cell = db("%%sql\nSELECT 1 AS a, 'x' AS b")
+    assert isinstance(cell.value, pd.DataFrame)
+    assert cell.value.to_dict("list") == {"a": [1], "b": ["x"]}
+    assert cell.lines == []
+
+
+def test_a_line_gives_a_frame_too(db):
+    db("frame = %sql SELECT 1 AS a")
+    assert db.names["frame"].to_dict("list") == {"a": [1]}
+
+
+def test_integers_of_64_bits_are_exact_beside_nulls(db):
+    db("big, small = 2**53 + 1, -2**63")
+    frame = db("%%sql\nSELECT :big AS i UNION ALL SELECT NULL UNION ALL SELECT $small").value
+    assert str(frame["i"].dtype) == "Int64"
+    assert frame["i"].tolist() == [2**53 + 1, pd.NA, -(2**63)]
+    assert "9007199254740993" in repr(frame)
+
+
+def test_rows_affected_are_one_quiet_line(db):
+    assert db("%sql CREATE TABLE t (a)").lines == ["Done."]
+    assert db("%sql INSERT INTO t VALUES (1)").lines == ["1 row affected."]
+    assert db("%sql INSERT INTO t VALUES (2), (3)").lines == ["2 rows affected."]
+    assert db("%%sql\nUPDATE t SET a = 0;\nDELETE FROM t").lines == ["6 rows affected by 2 statements."]
+    assert db("%sql DELETE FROM t").lines == ["0 rows affected."]
+    assert db("%sql DELETE FROM t").value is None
+
+
+def test_earlier_frames_are_shown_in_order_and_the_last_is_the_value(db):
+    cell = db("%%sql\nCREATE TABLE t (a); INSERT INTO t VALUES (7);\nSELECT a AS first FROM t;\nSELECT 8 AS last; DELETE FROM t")
+    assert cell.value.to_dict("list") == {"last": [8]}
+    (shown,) = cell.shown
+    assert "first" in shown["text/plain"]
+    assert cell.lines == ["1 row affected.", "1 row affected."]
+
+
+@pytest.mark.parametrize(
+    ("cell", "stored"),
+    [
+        ("%%sql -o out\nSELECT 1 AS a", [1]),
+        ("%%sql --out out\nSELECT 1 AS a", [1]),
+        ("%sql -o out SELECT 2 AS a", [2]),
+        ("%sql out << SELECT 3 AS a", [3]),
+        ("%%sql out <<\nSELECT 4 AS a", [4]),
+        ("%%sql\nout << SELECT 5 AS a", [5]),
+        ("%sql out<<SELECT 6 AS a", [6]),
+    ],
+)
+def test_a_frame_is_stored_under_a_name_and_not_returned(db, cell, stored):
+    done = db(cell)
+    assert done.value is None
+    assert db.names["out"]["a"].tolist() == stored
+
+
+def test_a_name_for_nothing_becomes_none(db):
+    db("out = 1")
+    cell = db("%%sql -o out\nCREATE TABLE t (a)")
+    assert cell.lines == ["Done.", "out is None: no statement returned columns."]
+    assert db.names["out"] is None
+
+
+def test_quiet_prints_no_line_and_shows_no_earlier_frame(db):
+    cell = db("%%sql --quiet\nCREATE TABLE t (a);\nSELECT 1;\nBEGIN;\nSELECT 2 AS b")
+    assert (cell.lines, cell.shown) == ([], [])
+    assert cell.value.to_dict("list") == {"b": [2]}
+    db("%sql ROLLBACK")
+
+
+def test_parameters_are_the_variables_of_the_notebook(db):
+    db("import datetime, decimal\nwhen, what, none = datetime.date(2024, 2, 29), \"'); DROP TABLE t; --\", None")
+    frame = db("%%sql\nSELECT :when AS a, @what AS b, $none AS c").value
+    assert frame.iloc[0, :2].tolist() == ["2024-02-29", "'); DROP TABLE t; --"]
+    assert pd.isna(frame.iloc[0, 2])
+
+
+def test_parameters_may_come_from_a_dict_instead(db):
+    db("a, values, wrong = 1, {'a': 2}, 3")
+    assert db("%sql --params values SELECT :a AS a").value["a"].tolist() == [2]
+    assert isinstance(db.fails("%sql --params values SELECT :b").error, ParameterError)
+    assert isinstance(db.fails("%sql --params wrong SELECT :a").error, UsageError)
+    assert isinstance(db.fails("%sql --params nothing SELECT :a").error, UsageError)
+
+
+def test_a_line_in_a_function_sees_its_variables(db):
+    db("def ask(inner):\n    return get_ipython().run_line_magic('sql', 'SELECT :inner AS a')\nframe = ask(42)")
+    assert db.names["frame"]["a"].tolist() == [42]
+
+
+def test_braces_and_dollars_are_not_expanded(db):
+    db("x = 1")
+    assert db("%sql SELECT '{x}' AS a, $x AS b").value.values.tolist() == [["{x}", 1]]
+
+
+def test_a_parameter_without_a_value_is_refused_with_what_is_near(db):
+    db("city = 1")
+    cell = db.fails("%%sql\nSELECT 1;\nSELECT :citi")
+    assert cell.out == "PARAMETER: line 3: :citi has no value: no variable or key 'citi'\ndid you mean :city?\n"
+    assert db.fails("%sql SELECT ?").out == (
+        "PARAMETER: line 1: the parameter ? has no name\nwrite :name; its value is that of the variable name\n"
+    )
+
+
+def test_an_error_is_a_few_lines_with_the_line_of_the_cell(db):
+    cell = db.fails("%%sql\nSELECT 1;\n\nSELECT nope;\nSELECT 3")
+    assert isinstance(cell.error, StatementError)
+    assert cell.out == (
+        f"{cell.error.code}: no such column: nope\n"
+        "statement 2 of 3, line 4:\n"
+        "  SELECT nope;\n"
+        "         ^\n"
+        "Statement 1 was applied; statement 3 did not run.\n"
+    )
+    assert cell.err == ""
+
+
+def test_a_syntax_error_in_statement_3_of_5(db):
+    db("%sql CREATE TABLE t (a)")
+    cell = db.fails("%%sql\nINSERT INTO t VALUES (1);\nINSERT INTO t VALUES (2);\nSELEC 3;\nSELECT 4;\nSELECT 5")
+    assert "statement 3 of 5, line 4:\n  SELEC 3;\n  ^\n" in cell.out
+    count = db("%sql SELECT count(*) AS n FROM t").value["n"].tolist()[0]
+    said = {0: "No statement of the cell ran.", 2: "Statements 1-2 were applied; statements 4-5 did not run."}
+    assert cell.out.endswith(said[count] + "\n")
+
+
+def test_the_first_line_may_hold_sql(db):
+    assert db("%%sql SELECT 1 AS a,\n2 AS b").value.to_dict("list") == {"a": [1], "b": [2]}
+    assert "line 1:" in db.fails("%%sql SELEC 1;\nSELECT 2").out
+    assert db("%%sql -- a comment\nSELECT 1 AS a").value["a"].tolist() == [1]
+
+
+def test_a_transaction_over_cells_says_that_it_is_open(db):
+    db("%sql CREATE TABLE t (a)")
+    assert db("%sql BEGIN").lines == [OPEN]
+    assert db("%sql INSERT INTO t VALUES (1)").lines == ["1 row affected.", OPEN]
+    assert db("%sql SELECT count(*) AS n FROM t").lines == [OPEN]
+    assert db("%sql COMMIT").lines == ["Done."]
+    assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [1]
+
+
+def test_a_cell_that_fails_inside_its_own_transaction_is_rolled_back(db):
+    db("%sql CREATE TABLE t (a)")
+    cell = db.fails("%%sql\nBEGIN;\nINSERT INTO t VALUES (1);\nSELECT nope;\nCOMMIT")
+    assert cell.out.endswith("Statements 1-2 were rolled back; statement 4 did not run.\n")
+    assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
+
+
+def test_close_and_on(db):
+    db("%%sql --close\nSELECT 1")
+    assert db("%pipedb status").lines[0].endswith("current): no server-side connection; no transaction")
+    assert isinstance(db.fails("%sql --on nowhere SELECT 1").error, SessionError)
+    assert db("%sql --on db SELECT 1 AS a").value["a"].tolist() == [1]
+
+
+def test_data_in_a_frame_is_not_markup(db):
+    frame = db("%sql SELECT '<script>x</script>' AS \"<b>\"").value
+    assert "<script>" not in frame._repr_html_()
+
+
+def test_a_column_of_mixed_types_is_told_once(db):
+    cell = db("%sql SELECT 1 AS a UNION ALL SELECT 'x'")
+    assert cell.lines == ["column a mixes INTEGER and TEXT values and stays object; CAST(a AS ...) gives it one type"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("%%sql --quit\nSELECT 1", "unknown option --quit, did you mean --quiet?"),
+        ("%sql", "there is no SQL to run"),
+        ("%%sql\n   ", "there is no SQL to run"),
+        ("%%sql main\nSELECT 1", "main is not SQL; is it a connection? then write --on main"),
+        ("%%sql sqlite://\nSELECT 1", "an address does not go there"),
+        ("%%sql -o 1x\nSELECT 1", "'1x' is not a name that a variable can have"),
+        ("%%sql -o class\nSELECT 1", "'class' is not a name that a variable can have"),
+        ("%sql -o a b << SELECT 1", "--out a and b << both name a variable"),
+        ("%sql --on", "--on needs a value"),
+    ],
+)
+def test_wrong_syntax_is_a_usage_error(db, cell, message):
+    done = db.fails(cell)
+    assert isinstance(done.error, UsageError)
+    assert f"UsageError: {message}" in done.err
+
+
+def test_without_a_connection_the_cell_says_what_to_type(shell):
+    cell = shell.fails("%%sql\nSELECT 1")
+    assert cell.out == (
+        "SESSION: no database is connected\n"
+        "%pipedb connect starts a database on this machine, %pipedb connect ADDRESS takes another\n"
+    )
