@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Generator, Iterator, MutableMapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
 from pipemagic.service.http import Cancel, Refused, Request, Response
 from pipemagic.service.turns import Turn
+from pipemagic.service.workers import Workers
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -53,7 +53,7 @@ class Shell:
         threads: int = THREADS, body_limit: int = BODY_LIMIT, body_timeout: float = BODY_TIMEOUT,
     ) -> None:  # fmt: skip
         self._service = service
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="pipemagic")
+        self._workers = Workers(threads, "pipemagic")
         self._body_limit = body_limit
         self._body_timeout = body_timeout
         self._reading: set[asyncio.Timeout] = set()
@@ -69,7 +69,7 @@ class Shell:
         except Refused as refused:
             await send_response(send, refused.response(), _CLOSE)
             return
-        exchange = _Exchange(self._pool, receive)
+        exchange = _Exchange(self._workers, receive)
         self._exchanges.add(exchange)
         try:
             if self._stopping:
@@ -92,7 +92,7 @@ class Shell:
 
     def close(self) -> None:
         """Wait for the threads to end."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._workers.close()
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         headers = dict(scope["headers"])
@@ -136,10 +136,10 @@ class Shell:
 class _Exchange:
     """One request while the service works on it."""
 
-    def __init__(self, pool: ThreadPoolExecutor, receive: Receive) -> None:
+    def __init__(self, workers: Workers, receive: Receive) -> None:
         self.cancel = Cancel()
         self._loop = asyncio.get_running_loop()
-        self._pool = pool
+        self._workers = workers
         self._receive = receive
         self._parked: asyncio.Future[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
@@ -148,7 +148,7 @@ class _Exchange:
     async def answer(self, steps: Steps) -> Response:
         """Run the call to its end, a thread for each part, none while it waits for a turn."""
         while True:
-            outcome = await self._loop.run_in_executor(self._pool, _advance, steps)
+            outcome = await self._workers.run(_advance, steps)
             if isinstance(outcome, Response):
                 return outcome
             try:
@@ -161,7 +161,7 @@ class _Exchange:
         """Get the next piece of an answer that is made while it is sent; None at its end."""
         if self.cancel.is_set:
             raise HungUp
-        return await self._loop.run_in_executor(self._pool, next, chunks, None)
+        return await self._workers.run(_next, chunks)
 
     def hang_up(self) -> None:
         """Note that nobody waits for the answer any more."""
@@ -206,6 +206,10 @@ def _advance(steps: Steps) -> Turn | Response:
     except StopIteration as end:
         response: Response = end.value
         return response
+
+
+def _next(chunks: Iterator[bytes]) -> bytes | None:
+    return next(chunks, None)
 
 
 def read_request(scope: Scope, body: bytes = b"") -> Request:
