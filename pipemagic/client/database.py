@@ -146,7 +146,9 @@ class Database:
 
     def execute(self, sql: str, args: Arguments = None) -> Result:
         """Run one statement by itself and close in the same request; StatementError if it fails."""
-        stream = ClientStream(self.transport, dialect=Dialect.SEED, clock=self._clock)
+        # Every server takes these two requests; whether it takes arguments has to be known.
+        dialect = self.dialect if args else Dialect.V2
+        stream = ClientStream(self.transport, dialect=dialect, clock=self._clock)
         entry = stream.send([Execute(statement(sql, args)), Close()])[0]
         return Result(result_of(entry, sql), sql)
 

@@ -38,6 +38,7 @@ from pipemagic.hrana.messages import (
     pipeline,
 )
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Stream, Transaction, Tx
+from pipemagic.hrana.values import Integer
 
 CLOSE_TIMEOUT = 5.0
 """Seconds to wait for the answer to a close: it only spares the server 10 s of waiting."""
@@ -172,6 +173,19 @@ class ClientStream:
             for request in requests:
                 if not isinstance(request, Execute | Close):
                     raise UnsupportedError("this server only knows execute and close")
+                if isinstance(request, Execute) and (request.stmt.args or request.stmt.named_args):
+                    self._check_arguments()
+
+    def _check_arguments(self) -> None:
+        """Find out once whether a server with only the seed binds arguments: if it ignored them, all were NULL."""
+        if self._transport.binds_arguments is None:
+            asked: list[Request] = [Execute(Stmt("SELECT ?", args=[Integer("7")])), Close()]
+            answer = self._transport.post(self._path, pipeline(asked))
+            self._transport.binds_arguments = answer.status == 200 and b'"7"' in answer.body
+        if not self._transport.binds_arguments:
+            raise UnsupportedError(
+                "this server does not take parameters", hint="write the values into the statement, with care"
+            )
 
     def _exchange_as_is(self, requests: Sequence[Request]) -> list[Entry]:
         entries = self._exchange(requests, count=False)

@@ -74,6 +74,8 @@ class Transport:
         self.endpoint = endpoint
         self.token = token if isinstance(token, Token) else Token(token)
         self._timeout = httpx.Timeout(timeout, connect=connect_timeout)
+        self.binds_arguments: bool | None = None
+        """Whether a server with only the seed takes arguments; None until it was asked."""
         self._owned = http is None
         self._http = http or _client(endpoint)
         self._sleep = sleep

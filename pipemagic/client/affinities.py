@@ -1,0 +1,60 @@
+"""What a column's declared type would do to the values that are written into it (datatype3.html, section 3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pipemagic.errors import LoadError
+from pipemagic.frames import Column
+from pipemagic.frames.cells import MIXED, PLAIN
+from pipemagic.frames.reading import affinity
+
+_NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*\Z", re.ASCII)
+_EXACT = 2**53
+_AT_ONCE = 50_000
+
+
+def check_affinity(column: Column, declared: str, table: str) -> None:
+    """Refuse a column some of whose values SQLite would turn into others in a column of this declared type.
+
+    A REAL that becomes an INTEGER of the same value, or the other way round, counts as the same.
+    """
+    kind = affinity(declared)
+    if kind in ("", "BLOB") or not _may_change(column, kind):
+        return
+    changed = next((cell for cell in _cells(column) if _changes(cell, column, kind)), None)
+    if changed is not None:
+        raise LoadError(
+            f"column {column.name}: {table} declares it {declared}, where {str(changed)[:40]!r} would become "
+            "another value; nothing was changed",
+            hint="convert the column in the frame first",
+        )
+
+
+def _may_change(column: Column, kind: str) -> bool:
+    """Tell whether the values have to be looked at: by what they all are it is mostly clear."""
+    if column.form is MIXED:
+        return True
+    if column.declared in ("DATE", "DATETIME", "TIMESTAMP", "BLOB"):
+        return False
+    if column.declared == "TEXT":
+        return kind != "TEXT"
+    return kind == "TEXT" or (kind == "REAL" and column.form is PLAIN)
+
+
+def _cells(column: Column) -> Iterator[Any]:
+    start = 0
+    while part := column.cells(start, start + _AT_ONCE):
+        yield from part
+        start += _AT_ONCE
+
+
+def _changes(cell: Any, column: Column, kind: str) -> bool:
+    """Tell of one cell. Doubles and bytes of a mixed column are a list and a dict."""
+    if cell is None or isinstance(cell, dict):
+        return False
+    if isinstance(cell, str) and column.form in (PLAIN, MIXED):
+        return kind != "TEXT" and _NUMBER.match(cell) is not None
+    return kind == "TEXT" or (kind == "REAL" and isinstance(cell, int) and abs(cell) > _EXACT)
