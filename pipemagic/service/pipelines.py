@@ -260,7 +260,7 @@ class Pipeline:
             case UnicodeDecodeError():
                 wire = results.bad_text(error)
             case TooLarge():
-                wire = results.too_large(self._limits.response)
+                wire = results.too_large(self._limits.response, changed=plan.changes_rows)
             case _:
                 wire = Error(f"an argument or the SQL text cannot be stored: {error}", faults.ARGS_INVALID)
         return Rejected(wire.message, wire.code or "SQLITE_ERROR")

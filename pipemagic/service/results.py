@@ -72,11 +72,11 @@ def encode_rows(
     return msgspec.Raw(b"[" + b",".join(chunks) + b"]"), count
 
 
-def too_large(limit: int) -> Error:
-    """Say that an answer was too large, and what helps."""
+def too_large(limit: int, *, changed: bool = False) -> Error:
+    """Say that an answer was too large, what helps, and that a statement which ``changed`` rows did so."""
     return Error(
-        f"Response is too large: the limit of one answer is {limit:,} bytes; ask for fewer rows (LIMIT) or "
-        "columns. What the statement changed stays applied",
+        f"Response is too large: the limit of one answer is {limit:,} bytes; "
+        + ("what the statement changed stays applied" if changed else "ask for fewer rows (LIMIT) or columns"),
         faults.RESPONSE_TOO_LARGE,
     )
 
