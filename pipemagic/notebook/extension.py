@@ -48,7 +48,7 @@ def load(shell: InteractiveShell) -> None:
     if replaced:
         names = " and ".join(sorted({f"{'%%' if kind == 'cell' else '%'}{name}" for kind, name in replaced}))
         owners = ", ".join(sorted({_owner(function) for function in replaced.values()}))
-        warn(f"pipemagic now answers to {names}, which {owners} did; %unload_ext pipemagic gives back.")
+        warn(f"pipemagic now answers to {names}, which {owners} did; %unload_ext pipemagic gives them back.")
 
 
 def unload(shell: InteractiveShell) -> None:

@@ -10,7 +10,14 @@ from typing import TypeVar
 from pipemagic.client.database import Database
 from pipemagic.client.running import Run, run
 from pipemagic.client.stream import ClientStream, Dialect
-from pipemagic.errors import ConnectError, PipemagicError, ServerError, StatementError, TransactionLost, UnsupportedError
+from pipemagic.errors import (
+    ConnectError,
+    PipemagicError,
+    ServerError,
+    StatementError,
+    TransactionLost,
+    UnsupportedError,
+)
 from pipemagic.hrana.messages import Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import reports

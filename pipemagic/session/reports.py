@@ -26,6 +26,7 @@ AFTER_LOSS = f"{AGAIN}\nUntil BEGIN or ROLLBACK nothing more runs here, so that 
 
 IN_ONE_CELL = "Split what takes so long into several transactions, or make it faster, and run the cell again."
 
+
 @dataclass(frozen=True)
 class Failure:
     """A statement of a cell was refused: all that its report needs.

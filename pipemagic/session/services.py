@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pipemagic.client.management import Management
@@ -17,8 +16,8 @@ if TYPE_CHECKING:
 class Services:
     """The current organization, and the leases on embedded services: at most a shared one and a temporary one."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
+    def __init__(self, environment: secrets.Environment) -> None:
+        self._environment = environment
         self._current: Platform | None = None
         self._shared: Embedded | None = None
         self._temporary: Embedded | None = None
@@ -27,7 +26,7 @@ class Services:
     def current(self) -> Platform:
         """The organization that was chosen; else that of PIPEMAGIC_API_URL, else that of the embedded service."""
         if self._current is None:
-            at = self._environ.get(secrets.API_URL)
+            at = self._environment.get(secrets.API_URL)
             self._current = self._remote(at, None, None) if at else self.embedded(temporary=False).platform
         return self._current
 
@@ -36,7 +35,7 @@ class Services:
         if at is None and token_env is None:
             chosen = self.current if slug is None else self.current.sibling(slug)
         else:
-            at = at or self._environ.get(secrets.API_URL)
+            at = at or self._environment.get(secrets.API_URL)
             if at is None:
                 raise SessionError("for which service is the token?", hint="name it with --at URL")
             chosen = self._remote(at, slug, token_env)
@@ -105,7 +104,7 @@ class Services:
         self._current = None
 
     def _remote(self, at: str, slug: str | None, token_env: str | None) -> Platform:
-        token = secrets.find(self._environ, token_env, secrets.PLATFORM_TOKENS)
+        token = self._environment.token(token_env, secrets.PLATFORM_TOKENS)
         if token is None:
             raise SessionError(
                 f"there is no platform token for {at}",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pipemagic.client import urls
 from pipemagic.client.database import Database
+from pipemagic.client.secrets import Secret
 from pipemagic.errors import AuthError, SessionError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import secrets
@@ -45,8 +46,8 @@ class Session:
         self.current: str | None = None
         self._ask_token = ask_token
         self._tell = tell or (lambda _: None)
-        self._environ = environ
-        self._services = Services(environ)
+        self._environment = secrets.Environment(environ)
+        self._services = Services(self._environment)
 
     # -- cells
 
@@ -129,6 +130,7 @@ class Session:
         with _closing_on_error(found):
             _check(found)
         return Connection(name or database, found, platform.where, platform, again)
+
     def adopt(self, connection: Connection) -> Connection:
         """Take a connection in under its name and make it the current one; an earlier one of the name is closed."""
         if connection.name in self.connections:
@@ -191,15 +193,15 @@ class Session:
 
     def _at_address(self, address: str, name: str | None, token: str | None, token_env: str | None) -> Connection:
         endpoint = urls.parse(address)
-        token = token or secrets.find(self._environ, token_env, secrets.DATABASE_TOKENS)
-        database, host = Database(endpoint, token), endpoint.named_host
+        given = Secret(token) if token else self._environment.token(token_env, secrets.DATABASE_TOKENS)
+        database, host = Database(endpoint, given), endpoint.named_host
         with _closing_on_error(database):
             try:
                 _check(database)
             except AuthError as error:
-                if token is not None or error.status != 401 or self._ask_token is None:
+                if given is not None or error.status != 401 or self._ask_token is None:
                     raise
-                database.renew_token(self._ask_token(host))
+                database.renew_token(Secret(self._ask_token(host)))
                 _check(database)
         return Connection(name or _name_for(host), database, host)
 

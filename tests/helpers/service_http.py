@@ -19,11 +19,7 @@ class ServiceTransport(httpx.BaseTransport):
         if self.down:
             raise httpx.ConnectError("refused", request=request)
         headers = {name.lower(): value for name, value in request.headers.items()}
-        call = Request(
-            request.method, request.url.path, dict(request.url.params), headers, request.read()
-        )
+        call = Request(request.method, request.url.path, dict(request.url.params), headers, request.read())
         response = self.service.call(call)
         kinds = [("content-type", response.content_type)] if response.content_type else []
-        return httpx.Response(
-            response.status, headers=[*kinds, *response.headers], content=b"".join(response.chunks)
-        )
+        return httpx.Response(response.status, headers=[*kinds, *response.headers], content=b"".join(response.chunks))

@@ -13,6 +13,7 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 from pipemagic import local
+from pipemagic.session.secrets import API_URL, DATABASE_TOKENS, PLATFORM_TOKENS
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -82,7 +83,7 @@ def plain_shell():
 @pytest.fixture
 def shell(plain_shell, monkeypatch):
     """A shell with the magics; the environment names no token and no service."""
-    for variable in ("PIPEMAGIC_TOKEN", "TURSO_AUTH_TOKEN", "PIPEMAGIC_API_URL", "PIPEMAGIC_API_TOKEN", "TURSO_API_TOKEN"):
+    for variable in (*DATABASE_TOKENS, *PLATFORM_TOKENS, API_URL):
         monkeypatch.delenv(variable, raising=False)
     plain_shell("%load_ext pipemagic")
     return plain_shell

@@ -41,7 +41,10 @@ def test_rows_affected_are_one_quiet_line(db):
 
 
 def test_earlier_frames_are_shown_in_order_and_the_last_is_the_value(db):
-    cell = db("%%sql\nCREATE TABLE t (a); INSERT INTO t VALUES (7);\nSELECT a AS first FROM t;\nSELECT 8 AS last; DELETE FROM t")
+    cell = db(
+        "%%sql\nCREATE TABLE t (a); INSERT INTO t VALUES (7);\n"
+        "SELECT a AS first FROM t;\nSELECT 8 AS last; DELETE FROM t"
+    )
     assert cell.value.to_dict("list") == {"last": [8]}
     (shown,) = cell.shown
     assert "first" in shown["text/plain"]
@@ -81,7 +84,7 @@ def test_quiet_prints_no_line_and_shows_no_earlier_frame(db):
 
 
 def test_parameters_are_the_variables_of_the_notebook(db):
-    db("import datetime, decimal\nwhen, what, none = datetime.date(2024, 2, 29), \"'); DROP TABLE t; --\", None")
+    db('import datetime, decimal\nwhen, what, none = datetime.date(2024, 2, 29), "\'); DROP TABLE t; --", None')
     frame = db("%%sql\nSELECT :when AS a, @what AS b, $none AS c").value
     assert frame.iloc[0, :2].tolist() == ["2024-02-29", "'); DROP TABLE t; --"]
     assert pd.isna(frame.iloc[0, 2])

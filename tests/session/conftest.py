@@ -1,4 +1,4 @@
-"""Sessions on three servers: the service in process (whose clock tests move), sqld, and one that knows the seed only."""
+"""Sessions on three servers: the service in process (tests move its clock), sqld, one that knows the seed only."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def test_a_cell_without_sql_is_refused(text):
 
 @pytest.mark.parametrize("sql", ["SELECT ?", "SELECT ?1"])
 def test_parameters_without_a_name_are_refused_with_a_hint(sql):
-    with pytest.raises(ParameterError, match="line 2: the parameter .* has no name\nwrite :name"):
+    with pytest.raises(ParameterError, match=r"line 2: the parameter .* has no name\nwrite :name"):
         read(f"\n{sql}", {})
 
 

@@ -24,7 +24,9 @@ def values(session, sql, **params):
 
 
 def test_the_frame_is_that_of_the_last_statement_with_columns(numbers):
-    result = numbers.run_cell("SELECT 1 AS a; INSERT INTO n VALUES (3), (4); SELECT count(*) AS c FROM n; DELETE FROM n")
+    result = numbers.run_cell(
+        "SELECT 1 AS a; INSERT INTO n VALUES (3), (4); SELECT count(*) AS c FROM n; DELETE FROM n"
+    )
     assert result.frame.to_dict("list") == {"c": [4]}
     assert [outcome.has_columns for outcome in result.outcomes] == [True, False, True, False]
     assert [outcome.affected_row_count for outcome in result.outcomes][1::2] == [2, 4]
@@ -56,7 +58,9 @@ def test_nothing_is_sent_if_a_parameter_has_no_value(numbers):
 
 def test_an_error_names_the_statement_the_line_and_the_place(numbers):
     with pytest.raises(StatementError) as caught:
-        numbers.run("INSERT INTO n VALUES (3);\n-- é\nINSERT INTO n VALUES (4);\nINSERT INTO n\n  VALUES (1);\nDELETE FROM n")
+        numbers.run(
+            "INSERT INTO n VALUES (3);\n-- é\nINSERT INTO n VALUES (4);\nINSERT INTO n\n  VALUES (1);\nDELETE FROM n"
+        )
     error = caught.value
     assert error.index == 2
     assert error.message == (
@@ -70,9 +74,11 @@ def test_an_error_names_the_statement_the_line_and_the_place(numbers):
 
 
 def test_a_syntax_error_in_statement_3_of_5_names_it(numbers):
-    cell = "INSERT INTO n VALUES (3);\nINSERT INTO n VALUES (4);\nSELECT 'ü', i FROMM n WHERE;\nDELETE FROM n;\nSELECT 1"
     with pytest.raises(StatementError) as caught:
-        numbers.run(cell)
+        numbers.run(
+            "INSERT INTO n VALUES (3);\nINSERT INTO n VALUES (4);\n"
+            "SELECT 'ü', i FROMM n WHERE;\nDELETE FROM n;\nSELECT 1"
+        )
     lines = caught.value.message.split("\n")
     assert "syntax error" in lines[0]
     assert lines[1] == "statement 3 of 5, line 3:"
@@ -104,7 +110,7 @@ def test_a_transaction_of_the_cell_is_rolled_back_when_it_fails(numbers):
 
 
 def test_a_savepoint_of_the_cell_is_a_transaction_too(numbers):
-    with pytest.raises(StatementError, match="Statements 1-2 were rolled back."):
+    with pytest.raises(StatementError, match="Statements 1-2 were rolled back"):
         numbers.run("SAVEPOINT a; INSERT INTO n VALUES (3); SELECT nope FROM n")
     assert values(numbers, "SELECT max(i) FROM n") == [2]
 
@@ -121,9 +127,7 @@ def test_a_transaction_of_an_earlier_cell_stays_open_after_an_error(numbers):
     with pytest.raises(StatementError) as caught:
         numbers.run("INSERT INTO n VALUES (3); SELECT nope FROM n; SELECT 1")
     assert "Statement 1 was part of the open transaction; statement 3 did not run." in caught.value.message
-    assert caught.value.hint == (
-        "The transaction is still open: COMMIT keeps what ran in it, ROLLBACK undoes it."
-    )
+    assert caught.value.hint == ("The transaction is still open: COMMIT keeps what ran in it, ROLLBACK undoes it.")
     assert values(numbers, "SELECT count(*) FROM n") == [3]
     numbers.run("ROLLBACK")
     assert values(numbers, "SELECT count(*) FROM n") == [2]
@@ -140,7 +144,8 @@ def test_an_error_that_ends_the_transaction_says_so(numbers):
 
 def test_a_trigger_is_one_statement(numbers):
     numbers.run(
-        "CREATE TRIGGER twice AFTER INSERT ON n WHEN new.i < 100 BEGIN INSERT INTO n VALUES (new.i + 100); SELECT 1; END;\n"
+        "CREATE TRIGGER twice AFTER INSERT ON n WHEN new.i < 100\n"
+        "BEGIN INSERT INTO n VALUES (new.i + 100); SELECT 1; END;\n"
         "INSERT INTO n VALUES (5)"
     )
     assert values(numbers, "SELECT max(i) FROM n") == [105]

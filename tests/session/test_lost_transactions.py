@@ -67,7 +67,9 @@ def test_five_seconds_come_before_ten(numbers, clock):
         numbers.run("COMMIT")
 
 
-@pytest.mark.parametrize("cell", ["INSERT INTO n VALUES (3)", "COMMIT", "SELECT 1", "ROLLBACK TO a", "INSERT INTO n VALUES (3); COMMIT"])
+@pytest.mark.parametrize(
+    "cell", ["INSERT INTO n VALUES (3)", "COMMIT", "SELECT 1", "ROLLBACK TO a", "INSERT INTO n VALUES (3); COMMIT"]
+)
 def test_run_all_cannot_apply_the_second_half_alone(numbers, clock, cell):
     numbers.run("BEGIN; SAVEPOINT a; INSERT INTO n VALUES (2)")
     clock.advance(6)

@@ -20,9 +20,9 @@ class PlatformModel(WorkingModel):
     """What an organization has, as plain tuples, and how to make more of it. Knows no widgets and holds no token."""
 
     title = Unicode()
-    locations = List(help="(code, place)")
-    groups = List(help="(name, locations as one text)")
-    databases = List(help="(name, group)")
+    locations: List[Any] = List(help="(code, place)")
+    groups: List[Any] = List(help="(name, locations as one text)")
+    databases: List[Any] = List(help="(name, group)")
     complete = Bool(True, help="whether the lists hold everything there is")
     current = Unicode(help="the name of the connection that %%sql uses")
 
@@ -196,12 +196,12 @@ def _database(name: str, current: str) -> str:
 
 
 def _offer(dropdown: widgets.Dropdown, options: list[tuple[str, str]]) -> None:
-    """Change the choices; what was chosen stays chosen if it is still there."""
+    """Change the choices; what was chosen stays chosen if it is still there, else it is the first."""
     chosen = dropdown.value
     if list(dropdown.options) != options:
         dropdown.options = options
-        if chosen in [value for _, value in options]:
-            dropdown.value = chosen
+        values = [value for _, value in options]
+        dropdown.value = chosen if chosen in values else next(iter(values), None)
 
 
 def _button(text: str, name: str) -> Any:

@@ -1,0 +1,196 @@
+"""%pipedb: what each subcommand prints and gives. The lines are those that README and the notebook show."""
+
+from __future__ import annotations
+
+import pytest
+from IPython.core.error import UsageError
+
+from pipemagic.errors import AlreadyExists, ServerError, SessionError
+from pipemagic.notebook.commands import COMMANDS
+
+HOSTILE = ['my "table"', "sel'ect", "a; DROP TABLE t", "été ✓", "--close", "<b>x</b>", "%s {x}"]
+
+
+@pytest.fixture
+def embedded(shell, data):
+    shell("%pipedb connect")
+    return shell
+
+
+# -- the organization
+
+
+def test_connect_without_a_target_makes_a_database_and_says_the_same_again(shell, data):
+    for _ in range(2):
+        assert shell("%pipedb connect").lines == ["Connected to main (embedded service)."]
+    assert shell("%sql SELECT 1 AS a").value["a"].tolist() == [1]
+
+
+def test_from_a_group_to_a_database_of_ones_own(embedded):
+    assert embedded("%pipedb organization").lines == ["Organization local (embedded service)."]
+    assert "ams" in embedded("%pipedb locations").value["location"].tolist()
+    for flag in ("", " --if-not-exists"):
+        assert embedded(f"%pipedb create-group edge --location ams{flag}").lines == ["Group edge is in ams."]
+    for flag in ("", " --if-not-exists"):
+        assert embedded(f"%pipedb add-location edge nrt{flag}").lines == ["Group edge is in ams, nrt."]
+    for flag in ("", " --if-not-exists"):
+        line = "Database flights is in group edge."
+        assert embedded(f"%pipedb create-database flights --group edge{flag}").lines == [line]
+    assert embedded("%pipedb groups").value.to_dict("list") == {
+        "group": ["default", "edge"], "primary": ["ams", "ams"], "locations": ["ams", "ams, nrt"],
+    }  # fmt: skip
+    assert embedded("%pipedb databases").value.to_dict("list") == {
+        "database": ["flights", "main"], "group": ["edge", "default"],
+    }  # fmt: skip
+    assert embedded("%pipedb connect flights").lines == ["Connected to flights (embedded service)."]
+    assert embedded("%pipedb overages on").lines == ["Overages of organization local are on."]
+    assert embedded("%pipedb overages off").lines == ["Overages of organization local are off."]
+
+
+def test_what_is_there_already_is_an_error_with_a_hint(embedded):
+    embedded("%pipedb create-group edge --location ams")
+    cell = embedded.fails("%pipedb create-group edge --location ams")
+    assert isinstance(cell.error, AlreadyExists)
+    assert cell.out.splitlines()[-1] == "choose another name, or take what is there with --if-not-exists"
+    cell = embedded.fails("%pipedb create-database d --group nope")
+    assert isinstance(cell.error, ServerError)
+    assert cell.out.endswith("group not found\n%pipedb groups lists what there is\n")
+    assert "%pipedb locations lists" in embedded.fails("%pipedb create-group g --location nowhere").out
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", 'a"b', "A", "", "x" * 64])
+def test_names_that_cannot_be_host_names_are_refused(embedded, name):
+    quoted = name.replace("'", "''")
+    assert embedded.fails(f"%pipedb create-database '{quoted}' --group default").error is not None
+    assert embedded("%pipedb databases").value["database"].tolist() == ["main"]
+
+
+# -- connections
+
+
+def test_connections_use_close_stop(embedded):
+    embedded("%pipedb create-database other --group default")
+    assert embedded("%pipedb connect other --as second").lines == ["Connected to second (embedded service)."]
+    assert embedded("%pipedb connections").value.to_dict("list") == {
+        "connection": ["main", "second"], "where": ["embedded service"] * 2, "current": [False, True],
+    }  # fmt: skip
+    assert embedded("%pipedb use main").lines == ["Using main."]
+    embedded("%sql BEGIN")
+    assert embedded("%pipedb close").lines == ["The open transaction was rolled back.", "Closed main."]
+    assert isinstance(embedded.fails("%sql SELECT 1").error, SessionError)
+    assert embedded("%pipedb close second").lines == ["Closed second."]
+    assert embedded("%pipedb stop").lines == ["Stopped the embedded service."]
+    assert embedded("%pipedb stop").lines == ["The embedded service is not running."]
+
+
+def test_a_temporary_service(shell, data):
+    assert shell("%pipedb connect --temporary").lines == ["Connected to main (temporary service)."]
+    assert not data.exists()
+    assert shell("%pipedb stop").lines == ["Stopped the embedded service."]
+
+
+# -- the server
+
+
+def test_status_version_health(db):
+    assert db("%pipedb status").lines[0].endswith("current): no server-side connection; no transaction")
+    db("%sql BEGIN")
+    (line,) = db("%pipedb status").lines
+    assert "current): server-side connection idle for 0." in line
+    assert "s; transaction open for 0." in line
+    db("%sql ROLLBACK")
+    assert db("%pipedb health").lines == ["healthy"]
+    assert db("%pipedb version").lines[0].split()[0] in ("pipemagic", "sqld")
+
+
+# -- data
+
+
+def test_tables_and_schema(db):
+    db("%%sql\nCREATE TABLE city (id INTEGER PRIMARY KEY, name TEXT NOT NULL DEFAULT 'x', area REAL);\n"
+       "CREATE VIEW big AS SELECT * FROM city")  # fmt: skip
+    assert db("%pipedb tables").value.to_dict("list") == {"table": ["big", "city"], "type": ["view", "table"]}
+    frame = db("%pipedb schema city").value
+    assert frame.drop(columns="default").to_dict("list") == {
+        "column": ["id", "name", "area"], "type": ["INTEGER", "TEXT", "REAL"], "nullable": [True, False, True],
+        "primary key": [True, False, False],
+    }  # fmt: skip
+    assert frame["default"].fillna("none").tolist() == ["none", "'x'", "none"]
+    assert db("%pipedb schema big").value["column"].tolist() == ["id", "name", "area"]
+    assert db.fails("%pipedb schema citi").out == "SESSION: there is no table 'citi'\ndid you mean city?\n"
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_of_tables(db, name):
+    sql_name = '"' + name.replace('"', '""') + '"'
+    db.names["name"] = name
+    db(f'%sql CREATE TABLE {sql_name} ("<i>" TEXT)')
+    assert db("%pipedb tables").value["table"].tolist() == [name]
+    assert db(f"%pipedb schema {sql_name}").value["column"].tolist() == ["<i>"]
+    assert "<b>x" not in db("%pipedb tables").value._repr_html_()
+
+
+def test_tables_and_schema_do_not_touch_the_stream(db):
+    db("%%sql\nBEGIN;\nCREATE TABLE uncommitted (a)")
+    stream = db.ip.magics_manager.registry["PipeMagics"].session.connection().stream
+    before = stream._stream.baton
+    assert db("%pipedb tables").value.empty
+    db("%pipedb version\n%pipedb health\n%pipedb status")
+    assert stream._stream.baton == before
+    db("%sql ROLLBACK")
+
+
+def test_load(db):
+    db("import pandas\nflights = pandas.DataFrame({'n': [2**53 + 1, -2**63], 'from': ['a', None]})")
+    assert db("%pipedb load flights --table flights").lines == ["Loaded 2 rows into flights."]
+    assert db("%pipedb load flights --table flights --if-exists append").lines == ["Loaded 2 rows into flights."]
+    assert db("%sql SELECT n FROM flights").value["n"].tolist() == [2**53 + 1, -(2**63)] * 2
+    assert db("%pipedb load flights --table flights --if-exists replace").lines == ["Loaded 2 rows into flights."]
+    assert db("%sql SELECT count(*) AS c FROM flights").value["c"].tolist() == [2]
+    assert db.fails("%pipedb load flights --table flights").error is not None
+    db("one = flights.head(1)")
+    assert db("%pipedb load one --table 'we\"ird'").lines == ['Loaded 1 row into we"ird.']
+
+
+def test_load_refuses_what_it_cannot_do(db):
+    db("number = 1\nimport pandas\nframe = pandas.DataFrame({'a': [1]})")
+    assert "UsageError: there is no variable 'fram', did you mean frame?" in db.fails("%pipedb load fram --table t").err
+    assert "number is not a DataFrame but a int" in db.fails("%pipedb load number --table t").err
+    assert "--table TABLE is missing" in db.fails("%pipedb load frame").err
+    assert "--if-exists is one of fail, append, replace" in db.fails("%pipedb load frame --table t --if-exists x").err
+    db("%sql BEGIN")
+    assert "a transaction is open on db" in db.fails("%pipedb load frame --table t").out
+    db("%sql ROLLBACK")
+
+
+# -- help and wrong lines
+
+
+def test_help_knows_every_subcommand(shell):
+    overview = shell("%pipedb help").out
+    assert shell("%pipedb").out == overview
+    for name, command in COMMANDS.items():
+        assert f"  {name} " in overview
+        assert shell(f"%pipedb help {name}").lines[0] == command.usage
+        assert shell(f"%pipedb {name} --help").lines[0] == command.usage
+    for topic in ("sql", "%%sql", "transactions", "tokens"):
+        assert shell(f"%pipedb help {topic}").lines
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("%pipedb conect", "%pipedb has no 'conect', did you mean connect?"),
+        ("%pipedb xyzzy", "%pipedb has no 'xyzzy'; %pipedb help lists what there is"),
+        ("%pipedb help xyzzy", "no help on 'xyzzy'"),
+        ("%pipedb connect --temprary", "unknown option --temprary, did you mean --temporary?"),
+        ("%pipedb use", "NAME is missing"),
+        ("%pipedb overages maybe", "SETTING is one of on, off; not 'maybe'"),
+        ("%pipedb create-group g", "--location CODE is missing"),
+        ("%pipedb schema 'x", "a quote is not closed"),
+    ],
+)
+def test_wrong_lines_are_usage_errors(shell, line, message):
+    cell = shell.fails(line)
+    assert isinstance(cell.error, UsageError)
+    assert f"UsageError: {message}" in cell.err

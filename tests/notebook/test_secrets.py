@@ -1,0 +1,80 @@
+"""Tokens come in by the environment or a prompt, and come out nowhere."""
+
+from __future__ import annotations
+
+import gc
+import getpass
+
+import pytest
+from IPython.core.error import UsageError
+from ipywidgets import Widget
+
+from pipemagic.errors import AuthError, SessionError
+from pipemagic.notebook.prompts import ask_token
+
+
+def test_a_prompt_asks_without_showing(shell, sqld_database, monkeypatch):
+    asked = []
+
+    def answer(prompt):
+        asked.append(prompt)
+        return sqld_database.token
+
+    monkeypatch.setattr(getpass, "getpass", answer)
+    shell(f"%pipedb connect {sqld_database.url} --as db")
+    assert asked == [f"Token for {sqld_database.name}.localhost: "]
+    assert shell("%sql SELECT 1 AS a").value["a"].tolist() == [1]
+
+
+@pytest.mark.parametrize("failure", [EOFError, OSError])
+def test_where_nobody_can_be_asked_the_error_names_the_variables(shell, sqld_database, monkeypatch, failure):
+    def answer(prompt):
+        raise failure
+
+    monkeypatch.setattr(getpass, "getpass", answer)
+    cell = shell.fails(f"%pipedb connect {sqld_database.url}")
+    assert isinstance(cell.error, SessionError)
+    assert "PIPEMAGIC_TOKEN" in cell.out
+    with pytest.raises(SessionError):
+        ask_token("x")
+
+
+def test_a_token_on_the_line_is_refused_and_not_repeated(shell, sqld_database):
+    token = sqld_database.token
+    for line in (f"connect {sqld_database.url}?authToken={token}", f"connect {sqld_database.url} --token {token}",
+                 f"connect {sqld_database.url} --token-env {token}", f"organization acme {token}"):  # fmt: skip
+        cell = shell.fails(f"%pipedb {line}")
+        assert isinstance(cell.error, UsageError)
+        assert token[:20] not in cell.out + cell.err
+
+
+def test_a_token_is_in_no_repr_and_no_traceback(shell, sqld_database, monkeypatch):
+    token = sqld_database.token
+    monkeypatch.setenv("MINE", token)
+    shell(f"%pipedb connect {sqld_database.url} --as db --token-env MINE")
+    session = shell.ip.magics_manager.registry["PipeMagics"].session
+    connection = session.connection()
+    shell("%sql SELECT 1")
+    said = [repr(session), repr(session.__dict__), repr(connection), repr(connection.__dict__)]
+    said += [repr(connection.database.__dict__), repr(connection.stream.__dict__)]
+    monkeypatch.setenv("WRONG", token[:-4] + "AAAA")
+    shell("%xmode Verbose")
+    wrong = shell.fails(f"%pipedb connect {sqld_database.url} --token-env WRONG")
+    assert isinstance(wrong.error, AuthError)
+    bad = shell.fails("%sql SELECT nope")
+    said += [wrong.out, wrong.err, bad.out, bad.err]
+    for text in said:
+        assert token[:30] not in text
+        assert token.split(".")[1] not in text
+
+
+def test_the_panel_holds_no_token(shell, data):
+    shell("%pipedb connect")
+    token = (data / "platform-token").read_text().strip()
+    panel = shell("%pipedb panel").value
+    assert "Organization local" in panel.model.text()
+    states = [one.get_state() for one in gc.get_objects() if isinstance(one, Widget)]
+    assert len(states) > 10
+    text = repr(states) + repr(panel.model.trait_values()) + repr(panel)
+    assert token not in text
+    assert "eyJ" not in text
