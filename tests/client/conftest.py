@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from scripted_server import Answer, Call, ScriptedServer
 from seed_server import SeedServer
+from service_http import ServiceTransport
+from sqld_server import SqldDatabase
 
 from pipemagic.client import urls
+from pipemagic.client.database import Database
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.client.transport import Transport
+from pipemagic.service.core import Service
 
 Script = Answer | Callable[[Call], Answer]
 
@@ -73,3 +78,52 @@ def stream_to(clock: Clock, pauses: list[float]) -> Iterator[Callable[..., Clien
     yield make
     for transport in transports:
         transport.close()
+
+
+@pytest.fixture
+def service(tmp_path: Path, clock: Clock) -> Iterator[Service]:
+    """The embedded service in process, on the test's clock."""
+    service = Service(tmp_path / "data", clock=clock)
+    service.catalog.create_group("local", "default", "ams")
+    yield service
+    service.close()
+
+
+def connect_in_process(service: Service, clock: Clock, name: str = "flights") -> Database:
+    record = service.catalog.create_database("local", name, "default")
+    token = service.tokens.issue_database(record, read_only=False, expires_in=None, subject="ada")
+    http = httpx.Client(transport=ServiceTransport(service))
+    return Database("http://127.0.0.1:8080", token, http=http, clock=clock)
+
+
+@pytest.fixture
+def embedded(service: Service, clock: Clock) -> Iterator[Database]:
+    """A database of the embedded service."""
+    with connect_in_process(service, clock) as database:
+        yield database
+
+
+@pytest.fixture
+def on_sqld(sqld_database: SqldDatabase) -> Iterator[Database]:
+    """A database of sqld."""
+    with Database(sqld_database.url, sqld_database.token) as database:
+        yield database
+
+
+@pytest.fixture
+def on_seed(seed: SeedServer, clock: Clock) -> Iterator[Database]:
+    """A database of a server that knows the seed and nothing else."""
+    with Database(seed.url, "a-secret-token", clock=clock) as database:
+        yield database
+
+
+@pytest.fixture(params=["embedded", "on_sqld", "on_seed"])
+def database(request: pytest.FixtureRequest) -> Database:
+    """A database of every kind of server."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(params=["embedded", "on_sqld"])
+def full(request: pytest.FixtureRequest) -> Database:
+    """A database of every server with the whole protocol."""
+    return request.getfixturevalue(request.param)

@@ -139,7 +139,9 @@ def test_a_transaction_that_timed_out_is_lost_and_the_stream_kept(scripted, stre
 def test_what_ran_outside_a_lost_transaction_is_said(scripted, stream_to) -> None:
     ran = entry({"type": "execute"})
     failed = error_entry("cannot commit - no transaction is active", "SQLITE_UNKNOWN")
-    server = scripted(opened, results(error_entry("Transaction timed out", "TRANSACTION_TIMEOUT"), ran, failed, AUTOCOMMIT))
+    server = scripted(
+        opened, results(error_entry("Transaction timed out", "TRANSACTION_TIMEOUT"), ran, failed, AUTOCOMMIT)
+    )
     stream = stream_to(server)
     open_transaction(stream)
     with pytest.raises(errors.TransactionLost, match=r"1 later statement\(s\) .* ran outside it and stay applied"):

@@ -1,0 +1,426 @@
+from __future__ import annotations
+
+import math
+import ssl
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+import pandas as pd
+import pytest
+import trustme
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scripted_server import Answer, as_text, good
+from seed_server import SeedServer
+from sqld_server import Sqld
+
+import pipemagic
+from pipemagic import errors
+from pipemagic.client.database import Database
+from pipemagic.client.stream import Dialect
+from pipemagic.hrana.messages import Execute, Stmt
+from pipemagic.hrana.stream import Tx
+
+
+def sql(text: str) -> Execute:
+    return Execute(Stmt(text))
+
+
+def count(database: Database, table: str = "t") -> int:
+    return database.execute(f"SELECT count(*) FROM {table}").rows[0][0]
+
+
+# -- every server
+
+
+def test_a_result(database) -> None:
+    result = database.execute("SELECT ? AS a, ?2 AS a, NULL AS \"\", x'00ff' AS blob", [2**53 + 1, "é\0😀"])
+    assert result.columns == ("a", "a", "", "blob")
+    assert result.rows == [(2**53 + 1, "é\0😀", None, b"\0\xff")]
+    assert result.affected_row_count == 0
+
+
+def test_named_arguments(database) -> None:
+    rows = database.execute("SELECT :a, @b, $c", {"a": -(2**63), "b": 1.5, "c": None}).rows
+    assert rows == [(-(2**63), 1.5, None)]
+
+
+def test_writes_are_counted(database) -> None:
+    database.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT)")
+    inserted = database.execute("INSERT INTO t(b) VALUES ('x'), ('y')")
+    assert inserted.affected_row_count == 2
+    assert inserted.last_insert_rowid == 2
+    assert database.execute("UPDATE t SET b = 'z'").affected_row_count == 2
+
+
+def test_a_failed_statement(database) -> None:
+    with pytest.raises(errors.StatementError, match="no such table: nope") as caught:
+        database.execute("SELECT * FROM nope")
+    assert caught.value.sql == "SELECT * FROM nope"
+    assert not str(caught.value).startswith("SQLite error")
+
+
+def test_a_frame(database) -> None:
+    database.execute("CREATE TABLE t(a INTEGER, b BOOLEAN, c DATETIME)")
+    database.execute(
+        "INSERT INTO t VALUES (?, ?, ?), (NULL, 0, NULL)", [2**53 + 1, True, pd.Timestamp("2024-01-31 12:30")]
+    )
+    frame = database.query("SELECT * FROM t")
+    assert isinstance(frame, pd.DataFrame)
+    assert frame["a"].tolist() == [2**53 + 1, pd.NA]
+    if database.dialect is not Dialect.SEED:  # which does not tell declared types
+        assert [str(kind) for kind in frame.dtypes] == ["Int64", "boolean", "datetime64[us]"]
+        assert frame["c"][0] == pd.Timestamp("2024-01-31 12:30")
+
+
+def test_an_atomic_batch_applies_all_or_nothing(database) -> None:
+    database.execute("CREATE TABLE t(a UNIQUE)")
+    results = database.batch(["INSERT INTO t VALUES (1)", ("INSERT INTO t VALUES (?)", [2]), "SELECT a FROM t"])
+    assert results[2].rows == [(1,), (2,)]
+    with pytest.raises(errors.StatementError, match="UNIQUE constraint failed: t.a") as caught:
+        database.batch(["INSERT INTO t VALUES (3)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (4)"])
+    assert caught.value.index == 1
+    assert caught.value.hint == "nothing was applied"
+    assert count(database) == 2
+
+
+def test_a_plain_batch_stops_at_the_first_error(database) -> None:
+    database.execute("CREATE TABLE t(a UNIQUE)")
+    with pytest.raises(errors.StatementError) as caught:
+        database.batch(
+            ["INSERT INTO t VALUES (3)", "INSERT INTO t VALUES (3)", "INSERT INTO t VALUES (4)"], atomic=False
+        )
+    assert caught.value.index == 1
+    assert caught.value.hint == "1 of 3 statements ran before it, the later ones did not"
+    assert database.execute("SELECT a FROM t").rows == [(3,)]
+
+
+def test_an_empty_batch(database) -> None:
+    assert database.batch([]) == []
+
+
+@pytest.mark.parametrize("atomic", [True, False])
+def test_a_syntax_error_in_the_third_of_five_is_the_third(full, atomic) -> None:
+    with pytest.raises(errors.StatementError) as caught:
+        full.batch(["CREATE TABLE t(a)", "SELECT 1", "SELEC 2", "SELECT 3", "SELECT 4"], atomic=atomic)
+    assert caught.value.index == 2
+    assert caught.value.sql == "SELEC 2"
+    assert caught.value.offset == 0
+
+
+def test_a_transaction_commits(database) -> None:
+    database.execute("CREATE TABLE t(a)")
+    with database.transaction() as inside:
+        inside.execute("INSERT INTO t VALUES (?)", [1])
+        inside.batch(["INSERT INTO t VALUES (2)", "INSERT INTO t VALUES (3)"])
+        assert inside.query("SELECT sum(a) AS s FROM t")["s"][0] == 6
+    assert count(database) == 3
+
+
+def test_a_transaction_that_raises_is_rolled_back(database) -> None:
+    database.execute("CREATE TABLE t(a)")
+    with pytest.raises(ZeroDivisionError), database.transaction() as inside:
+        inside.execute("INSERT INTO t VALUES (1)")
+        _ = 1 / 0
+    assert count(database) == 0
+
+
+def test_an_error_inside_leaves_the_transaction_open(database) -> None:
+    database.execute("CREATE TABLE t(a UNIQUE)")
+    with database.transaction() as inside:
+        inside.execute("INSERT INTO t VALUES (1)")
+        with pytest.raises(errors.StatementError):
+            inside.execute("INSERT INTO t VALUES (1)")
+        inside.execute("INSERT INTO t VALUES (2)")
+    assert count(database) == 2
+
+
+def test_nothing_runs_outside_a_transaction_that_a_statement_ended(database) -> None:
+    database.execute("CREATE TABLE t(a UNIQUE)")
+    with pytest.raises(errors.TransactionLost, match="nothing was run outside it"), database.transaction() as inside:
+        inside.execute("INSERT INTO t VALUES (1)")
+        with pytest.raises(errors.StatementError):
+            inside.execute("INSERT OR ROLLBACK INTO t VALUES (1)")
+        inside.execute("INSERT INTO t VALUES (2)")
+    assert count(database) == 0
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@given(
+    value=st.none() | st.integers(-(2**63), 2**63 - 1) | st.text(st.characters(exclude_categories=["Cs"])) | st.binary()
+)
+def test_every_value_comes_back(full, value) -> None:
+    assert full.execute("SELECT ?", [value]).rows == [(value,)]
+
+
+def test_floats_come_back_bit_for_bit(full) -> None:
+    numbers = [0.1, -0.0, 1 / 3, math.pi, 5e-324, 1.7976931348623157e308, 123456.789, 0.6046602879796196, 2.0**63]
+    got = [full.execute("SELECT ?", [number]).rows[0][0] for number in numbers]
+    assert [number.hex() for number in got] == [number.hex() for number in numbers]
+
+
+def test_version_and_health(database) -> None:
+    assert database.version()
+    assert database.health()
+
+
+def test_reprs_hide_the_token(database) -> None:
+    assert repr(database) == f"Database('{database.url}')"
+    token = database.transport.token.headers()["Authorization"].removeprefix("Bearer ")
+    assert token not in f"{database!r} {vars(database)} {vars(database.transport)}"
+
+
+# -- what a server offers
+
+
+def test_offers(embedded, on_sqld, on_seed) -> None:
+    assert embedded.offers() == on_sqld.offers() == {2, 3}
+    assert on_seed.offers() == frozenset()
+
+
+def test_offers_only_version_2(scripted) -> None:
+    server = scripted(good)
+    del server.pages["/v3"]
+    with Database(server.url) as database:
+        assert database.offers() == {2}
+        database.open_stream().send([sql("SELECT 1")])
+    assert [call.path for call in server.calls] == ["/v3", "/v2", "/v2/pipeline"]
+
+
+def test_asking_for_versions_notices_a_web_server_and_a_bad_token(scripted) -> None:
+    server = scripted(good)
+    server.pages["/v3"] = Answer(body=b"<html>", content_type="text/html")
+    with Database(server.url) as database, pytest.raises(errors.ProtocolError, match="an HTML page came back"):
+        database.offers()
+    server.pages["/v3"] = as_text("who are you?", 401)
+    with Database(server.url) as database, pytest.raises(errors.AuthError, match="who are you"):
+        database.offers()
+
+
+def test_the_seed_alone_is_enough(on_seed: Database, seed: SeedServer) -> None:
+    on_seed.execute("CREATE TABLE t(a)")
+    on_seed.batch(["INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)"])
+    with on_seed.transaction() as inside:
+        inside.execute("INSERT INTO t VALUES (?)", [3])
+    assert count(on_seed) == 3
+    assert {call.path for call in seed.posts} == {"/v2/pipeline"}
+    assert {kind for call in seed.posts for kind in call.kinds} == {"execute", "close"}
+    assert max(len(call.sql) for call in seed.posts) == 1
+
+
+def test_without_arguments_a_parameter_is_an_error(tmp_path) -> None:
+    server = SeedServer(tmp_path, with_args=False)
+    try:
+        with Database(server.url) as database:
+            assert database.execute("SELECT 1").rows == [(1,)]
+            with pytest.raises(errors.UnsupportedError, match="does not take parameters"):
+                database.execute("SELECT ?", [1])
+            with pytest.raises(errors.UnsupportedError, match="does not take parameters"):
+                database.batch(["SELECT 1", ("SELECT :a", {"a": 1})])
+    finally:
+        server.close()
+
+
+def test_arguments_that_are_ignored_are_an_error_too(scripted) -> None:
+    def ignores(call):
+        return Answer(body=good(call).body.replace(b'"rows": []', b'"rows": [[{"type": "null"}]]'))
+
+    server = scripted(ignores)
+    server.pages.clear()
+    with Database(server.url) as database, pytest.raises(errors.UnsupportedError, match="does not take parameters"):
+        database.execute("INSERT INTO t VALUES (?)", [1])
+    assert [call.sql for call in server.posts] == [["SELECT ?"]]
+
+
+# -- servers that really behave so
+
+
+def test_the_embedded_service_expires_an_idle_stream(embedded, clock) -> None:
+    stream = embedded.open_stream()
+    stream.on_reopen = lambda: [sql("PRAGMA foreign_keys = OFF")]
+    stream.send([sql("SELECT 1")])
+    clock.advance(9.9)
+    stream.send([sql("SELECT 1")])
+    assert stream.reopened == 0
+    clock.advance(10.1)
+    (entry,) = stream.send([sql("PRAGMA foreign_keys")])
+    assert entry.response.result.rows[0][0].value == "0"
+    assert stream.reopened == 1
+
+
+def test_the_client_may_notice_later_than_the_embedded_service(service, embedded, clock) -> None:
+    stream = embedded.open_stream()
+    stream.send([sql("SELECT 1")])
+    stream._answered_at += 5  # as if the answer had taken 5 s to arrive
+    clock.advance(12)
+    stream.send([sql("SELECT 2")])
+    assert stream.reopened == 1
+    stream.send([sql("BEGIN")])
+    stream._answered_at += 5
+    clock.advance(12)
+    with pytest.raises(errors.TransactionLost, match="committed within 5 s"):
+        stream.send([sql("SELECT 3")])
+
+
+def test_the_embedded_service_ends_a_transaction_after_5_s(embedded, clock) -> None:
+    embedded.execute("CREATE TABLE t(a)")
+    with (
+        pytest.raises(errors.TransactionLost, match="within 5 s and was open for 6 s"),
+        embedded.transaction() as inside,
+    ):
+        inside.execute("INSERT INTO t VALUES (1)")
+        clock.advance(6)
+        inside.execute("INSERT INTO t VALUES (2)")
+    assert count(embedded) == 0
+
+
+def test_another_sqld_process_does_not_know_a_baton(sqld_binary, sqld_database, tmp_path) -> None:
+    with Database(sqld_database.url, sqld_database.token) as before:
+        stream = before.open_stream()
+        stream.send([sql("SELECT 1")])
+        baton = stream._stream.baton
+    server = Sqld(sqld_binary, tmp_path)
+    try:
+        place = server.database("flights")
+        with Database(place.url, place.token) as after:
+            stream = after.open_stream()
+            stream._stream.baton = baton  # as after a restart: the key of batons is new in every process
+            stream.send([sql("SELECT 1")])
+            assert stream.reopened == 1
+            stream.send([sql("BEGIN")])
+            stream._stream.baton = baton
+            with pytest.raises(errors.TransactionLost, match="was it restarted"):
+                stream.send([sql("SELECT 1")])
+    finally:
+        server.close()
+
+
+def test_sqld_says_what_is_wrong_with_a_token_and_a_name(sqld, sqld_database) -> None:
+    with Database(sqld_database.url, "nonsense") as database:
+        with pytest.raises(errors.AuthError, match="The JWT is invalid"):
+            database.execute("SELECT 1")
+        database.renew_token(sqld_database.token)
+        assert database.execute("SELECT 1").rows == [(1,)]
+    with Database(sqld_database.url.replace(sqld_database.name, "nope"), sqld_database.token) as database:
+        with pytest.raises(errors.NotFound):
+            database.execute("SELECT 1")
+    with Database(sqld_database.url, sqld_database.mint(a="ro")) as database:
+        with pytest.raises(errors.AuthError, match="does not allow this"):
+            database.execute("CREATE TABLE t(a)")
+    with Database(sqld_database.url, sqld_database.mint(exp=1)) as database:
+        with pytest.raises(errors.AuthError, match="The JWT has expired"):
+            database.execute("SELECT 1")
+
+
+def test_a_result_above_the_limit_of_sqld(on_sqld) -> None:
+    big = "SELECT hex(zeroblob(2000000)) AS a"
+    with pytest.raises(errors.StatementError) as caught:
+        on_sqld.batch([big, big, big, big], atomic=False)
+    assert caught.value.code == "RESPONSE_TOO_LARGE"
+    assert "LIMIT" in caught.value.hint
+
+
+def test_a_lost_transaction_is_settled_by_the_user(embedded, clock) -> None:
+    embedded.execute("CREATE TABLE t(a)")
+    stream = embedded.open_stream()
+    stream.send([sql("BEGIN"), sql("INSERT INTO t VALUES (1)")])
+    clock.advance(11)
+    for _ in range(2):
+        with pytest.raises(errors.TransactionLost):
+            stream.send([sql("INSERT INTO t VALUES (2)")])
+    stream.settle()
+    stream.send([sql("INSERT INTO t VALUES (3)")])
+    assert stream.transaction.state is Tx.NONE
+    assert embedded.execute("SELECT a FROM t").rows == [(3,)]
+
+
+# -- addresses that do not work
+
+
+def test_nothing_listens(sqld) -> None:
+    from sqld_server import free_port
+
+    with pytest.raises(errors.ConnectError, match="connection refused"):
+        pipemagic.connect(f"http://127.0.0.1:{free_port()}").execute("SELECT 1")
+
+
+def test_an_unknown_host() -> None:
+    with pytest.raises(errors.ConnectError, match=r"the host name in https://no-such-host.invalid is unknown"):
+        with pipemagic.connect("libsql://no-such-host.invalid", connect_timeout=5) as database:
+            database.execute("SELECT 1")
+
+
+@pytest.fixture
+def tls_server():
+    certificate = trustme.CA().issue_cert("127.0.0.1")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    certificate.configure_cert(context)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    server.handle_error = lambda *_: None
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield server.server_address[1]
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_an_untrusted_certificate(tls_server) -> None:
+    with pipemagic.connect(f"https://127.0.0.1:{tls_server}") as database:
+        with pytest.raises(errors.ConnectError, match="is not trusted") as caught:
+            database.execute("SELECT 1")
+    assert "SSL_CERT_FILE" in caught.value.hint
+
+
+def test_tls_where_there_is_none(scripted) -> None:
+    server = scripted(good)
+    with pipemagic.connect(f"https://127.0.0.1:{server.port}") as database:
+        with pytest.raises(errors.ConnectError, match="no TLS connection") as caught:
+            database.execute("SELECT 1")
+    assert caught.value.hint == "a server without TLS wants http:// instead"
+
+
+def test_no_tls_where_there_is_some(tls_server) -> None:
+    with pipemagic.connect(f"http://127.0.0.1:{tls_server}") as database, pytest.raises(errors.UnknownOutcome):
+        database.execute("SELECT 1")
+
+
+def test_a_token_with_a_line_break_is_refused() -> None:
+    with pytest.raises(errors.ConnectError, match="characters that no token has"):
+        pipemagic.connect("http://127.0.0.1:1", "a\nb")
+
+
+def test_names_below_localhost_are_not_looked_up(scripted) -> None:
+    server = scripted(good)
+    with pipemagic.connect(f"http://flights-local.localhost:{server.port}") as database:
+        database.execute("SELECT 1")
+    assert server.posts[0].headers["host"] == f"flights-local.localhost:{server.port}"
+
+
+def test_loopback_never_goes_through_a_proxy(scripted, monkeypatch) -> None:
+    proxy, server = scripted(good), scripted(good)
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, proxy.url)
+    with pipemagic.connect(server.url) as database:
+        database.execute("SELECT 1")
+    assert proxy.calls == []
+    assert len(server.posts) == 1
+
+
+def test_a_client_of_ones_own_stays_open(scripted) -> None:
+    server = scripted(good)
+    with httpx.Client() as http:
+        with pipemagic.connect(server.url, http=http) as database:
+            database.execute("SELECT 1")
+        assert not http.is_closed
+
+
+def test_an_interrupt_is_an_unknown_outcome() -> None:
+    def interrupted(_request):
+        raise KeyboardInterrupt
+
+    with httpx.Client(transport=httpx.MockTransport(interrupted)) as http:
+        with pytest.raises(errors.InterruptedRequest, match="what was sent may have run"):
+            pipemagic.connect("http://127.0.0.1:1", http=http).execute("SELECT 1")

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+
+import httpx
+import pytest
+from scripted_server import Answer, Call, ScriptedServer, as_json
+from service_http import ServiceTransport
+
+import pipemagic
+from pipemagic import errors
+from pipemagic.client.database import Database
+from pipemagic.client.management import Management
+from pipemagic.client.resources import DatabaseInfo, Group, Location, Organization
+
+
+@pytest.fixture
+def platform(service, tmp_path):
+    """The management API of the embedded service."""
+    token = (tmp_path / "data" / "platform-token").read_text().strip()
+    http = httpx.Client(transport=ServiceTransport(service))
+    with pipemagic.management("http://127.0.0.1:8080", token, http=http) as management:
+        yield management
+
+
+def test_the_whole_way_to_a_database(platform, service) -> None:
+    assert Location("ams", "Amsterdam, Netherlands") in platform.locations()
+    assert platform.slug == "local"
+    assert [one.slug for one in platform.organizations()] == ["local"]
+    group = platform.create_group("edge", "ams")
+    assert group == platform.group("edge")
+    assert group.locations == ("ams",)
+    assert platform.add_location("edge", "nrt").locations == ("ams", "nrt")
+    made = platform.create_database("flights", "edge")
+    assert (made.name, made.group, made.url) == ("flights", "edge", "http://flights-local.localhost:8080")
+    assert platform.database("flights").locations == ("ams", "nrt")
+    assert [one.name for one in platform.databases("edge")] == ["flights"]
+    token = platform.create_token("flights", expiration="7d", read_only=True)
+    assert "***" in repr(token)
+    assert token not in repr(token)
+    with Database(made.url, token, http=httpx.Client(transport=ServiceTransport(service))) as database:
+        assert database.execute("SELECT 1").rows == [(1,)]
+        with pytest.raises(errors.AuthError):
+            database.execute("CREATE TABLE t(a)")
+    platform.delete_database("flights")
+    platform.delete_group("edge")
+    assert platform.databases("edge") == []
+    assert "edge" not in [one.name for one in platform.groups()]
+
+
+def test_the_organization(platform) -> None:
+    assert platform.organization() == Organization("local", "local", "personal", False)
+    assert platform.update_organization(overages=True).overages is True
+    assert platform.organization().overages is True
+    assert platform.validate() is None
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda m: m.create_group("default", "ams"), errors.AlreadyExists, "already exists"),
+        (lambda m: m.create_group("x", "nowhere"), errors.ServerError, "nowhere"),
+        (lambda m: m.create_group("../x", "ams"), errors.ServerError, "name"),
+        (lambda m: m.create_database("x", "nope"), errors.ServerError, "group not found"),
+        (lambda m: m.group("nope"), errors.NotFound, "group"),
+        (lambda m: m.group("a/../default"), errors.NotFound, "group"),
+        (lambda m: m.group(".."), errors.ParameterError, "not a name"),
+        (lambda m: m.group(""), errors.ParameterError, "not a name"),
+        (lambda m: m.database("nope"), errors.NotFound, "nope"),
+        (lambda m: m.create_token("nope"), errors.NotFound, "nope"),
+        (lambda m: m.create_token("nope", expiration="soon"), errors.ServerError, "expiration"),
+    ],
+)
+def test_refusals(platform, call, error, message) -> None:
+    with pytest.raises(error, match=message) as caught:
+        call(platform)
+    assert len(str(caught.value).splitlines()) <= 2
+
+
+def test_an_organization_of_somebody_else(platform) -> None:
+    platform._slug = "acme"
+    with pytest.raises(errors.NotFound, match="organization"):
+        platform.groups()
+
+
+def test_a_bad_token(service) -> None:
+    with httpx.Client(transport=ServiceTransport(service)) as http:
+        bad = Management("http://127.0.0.1:8080", "a-secret-token", http=http)
+        with pytest.raises(errors.AuthError) as caught:
+            bad.locations()
+        assert "a-secret-token" not in f"{caught.value}{bad!r}"
+
+
+# -- other services
+
+
+class Platform(ScriptedServer):
+    """Answers every request by ``reply``, whatever its method."""
+
+    def __init__(self, reply) -> None:
+        self.reply = reply
+        super().__init__()
+
+    def answer(self, call: Call) -> Answer:
+        return self.reply(call)
+
+
+@pytest.fixture
+def platform_of():
+    with ExitStack() as open_things:
+
+        def start(reply, **options) -> Management:
+            server = Platform(reply if callable(reply) else lambda _: reply)
+            open_things.callback(server.close)
+            options = {"organization": "acme", **options}
+            return open_things.enter_context(Management(server.url, "a-secret-token", **options))
+
+        yield start
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ({"locations": {"nrt": "Tokyo", "ams": "Amsterdam"}}, [Location("ams", "Amsterdam"), Location("nrt", "Tokyo")]),
+        ({"ams": "Amsterdam"}, [Location("ams", "Amsterdam")]),
+        ({"locations": {"fly": {"ams": "Amsterdam"}, "aws": {"aws-us-east-1": "Virginia"}}},
+         [Location("ams", "Amsterdam"), Location("aws-us-east-1", "Virginia")]),
+        ([{"code": "ams", "description": "Amsterdam"}], [Location("ams", "Amsterdam")]),
+        ({"locations": ["ams"]}, [Location("ams", "ams")]),
+        ({}, []),
+    ],
+)  # fmt: skip
+def test_locations_in_any_shape(platform_of, body, found) -> None:
+    assert platform_of(as_json(body)).locations() == found
+
+
+@pytest.mark.parametrize("wrap", [lambda one: one, lambda one: {"group": one}])
+@pytest.mark.parametrize("one", [
+    {"name": "edge", "primary": "ams", "locations": ["ams", "nrt"]},
+    {"Name": "edge", "Primary": "ams", "Locations": ["nrt", "ams"]},
+    {"name": "edge", "locations": ["ams", "nrt"]},
+])  # fmt: skip
+def test_groups_in_any_shape(platform_of, wrap, one) -> None:
+    assert platform_of(as_json(wrap(one))).group("edge") == Group("edge", "ams", ("ams", "nrt"))
+
+
+@pytest.mark.parametrize("answer", [Answer(), as_json({}), as_json(None), Answer(201, b'{"group": "edge"}')])
+def test_what_an_answer_leaves_out_is_what_was_asked(platform_of, answer) -> None:
+    platform = platform_of(answer)
+    assert platform.create_group("edge", "ams") == Group("edge", "ams", ("ams",))
+    assert platform.create_database("flights", "edge") == DatabaseInfo("flights", "edge", "", "")
+    assert platform.update_organization(overages=True) == Organization("acme", "acme", "", True)
+
+
+@pytest.mark.parametrize(
+    ("one", "url"),
+    [
+        ({"Hostname": "flights-acme.example.io"}, "https://flights-acme.example.io"),
+        ({"hostname": "flights-acme.localhost"}, "http://flights-acme.localhost:PORT"),
+        ({"hostname": "flights-acme.localhost:9"}, "http://flights-acme.localhost:9"),
+        ({"Hostname": "flights-acme.lan", "primaryRegion": "local"}, "http://flights-acme.lan:PORT"),
+    ],
+)
+def test_addresses_of_databases(platform_of, one, url) -> None:
+    platform = platform_of(as_json({"database": {"Name": "flights", "DbId": "7", **one}}))
+    found = platform.create_database("flights", "edge")
+    assert found.url == url.replace("PORT", str(platform.endpoint.port))
+    assert found.id == "7"
+
+
+@pytest.mark.parametrize("body", [[{"slug": "acme", "type": "personal"}], {"organizations": [{"slug": "acme"}]}])
+def test_the_only_organization_is_the_one(platform_of, body) -> None:
+    platform = platform_of(as_json(body), organization=None)
+    assert platform.slug == "acme"
+
+
+def test_of_several_organizations_the_personal_one_is_taken(platform_of) -> None:
+    mine = [{"slug": "a", "type": "team"}, {"slug": "b", "type": "personal"}]
+    assert platform_of(as_json(mine), organization=None).slug == "b"
+    with pytest.raises(errors.SessionError, match="which organization"):
+        _ = platform_of(as_json([{"slug": "a"}, {"slug": "b"}]), organization=None).slug
+
+
+@pytest.mark.parametrize(
+    ("status", "text"), [(409, "group already exists"), (400, "database with same name already exists"),
+                         (422, "name not available")]
+)  # fmt: skip
+def test_a_name_that_is_taken(platform_of, status, text) -> None:
+    with pytest.raises(errors.AlreadyExists, match=text) as caught:
+        platform_of(as_json({"error": text}, status)).create_group("edge", "ams")
+    assert caught.value.status == status
+    assert caught.value.message == text
+
+
+def test_a_service_with_the_five_endpoints_only(platform_of) -> None:
+    def five(call: Call) -> Answer:
+        known = {("GET", "/v1/locations"), ("POST", "/v1/organizations/acme/groups")}
+        return as_json({}) if (call.method, call.path) in known else as_json({"error": "no such endpoint"}, 404)
+
+    platform = platform_of(five)
+    assert platform.create_group("edge", "ams").name == "edge"
+    for what in (platform.groups, platform.databases):
+        with pytest.raises(errors.UnsupportedError, match="has no list of"):
+            what()
+
+
+@pytest.mark.parametrize("status", [405, 501])
+def test_a_list_that_is_not_offered(platform_of, status) -> None:
+    with pytest.raises(errors.UnsupportedError):
+        platform_of(as_json({"error": "no"}, status)).groups()
+
+
+def test_a_web_page(platform_of) -> None:
+    page = Answer(body=b"<html><body>Welcome</body></html>", content_type="text/html")
+    with pytest.raises(errors.ProtocolError, match="is not JSON"):
+        platform_of(page).locations()
+    with pytest.raises(errors.NotFound, match="HTML page"):
+        platform_of(Answer(404, page.body, "text/html")).group("x")
+
+
+def test_what_is_sent(platform_of) -> None:
+    calls: list[Call] = []
+
+    def record(call: Call) -> Answer:
+        calls.append(call)
+        return as_json({"jwt": "x.y.z"})
+
+    platform = platform_of(record)
+    platform.create_group("edge", "ams")
+    platform.add_location("a b/c", "nrt")
+    platform.update_organization(overages=False)
+    platform.create_token("flights")
+    assert [(call.method, call.path) for call in calls] == [
+        ("POST", "/v1/organizations/acme/groups"),
+        ("POST", "/v1/organizations/acme/groups/a%20b%2Fc/locations/nrt"),
+        ("PATCH", "/v1/organizations/acme"),
+        ("POST", "/v1/organizations/acme/databases/flights/auth/tokens?expiration=never&authorization=full-access"),
+    ]
+    assert calls[0].json == {"name": "edge", "location": "ams"}
+    assert calls[0].headers["content-type"] == "application/json"
+    assert calls[2].json == {"overages": False}
+    assert all(call.headers["authorization"] == "Bearer a-secret-token" for call in calls)
+
+
+def test_the_address_may_end_in_v1(platform_of) -> None:
+    platform = platform_of(as_json({}))
+    assert Management(platform.url + "/v1/").url == platform.url
+
+
+def test_an_answer_without_a_token(platform_of) -> None:
+    with pytest.raises(errors.ProtocolError, match="no token"):
+        platform_of(as_json({})).create_token("flights")
+    assert json.loads('{"jwt": 5}')["jwt"] == 5
+    with pytest.raises(errors.ProtocolError, match="no token"):
+        platform_of(as_json({"jwt": 5})).create_token("flights")
