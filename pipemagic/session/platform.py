@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -182,8 +183,6 @@ class Platform:
 
 
 def _hint(message: str) -> str:
-    """Say where the right names are listed."""
-    for what in ("location", "group", "database"):
-        if what in message:
-            return f"%pipedb {what}s lists what there is"
-    return ""
+    """Say where the right names are listed, if a name was not one of them."""
+    unknown = re.search(r"(group|database) not found|invalid (location)", message, re.IGNORECASE)
+    return f"%pipedb {(unknown[1] or unknown[2]).lower()}s lists what there is" if unknown else ""

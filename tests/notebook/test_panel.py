@@ -39,7 +39,7 @@ def click(panel, button):
 
 def test_it_shows_what_there_is(panel):
     assert panel.model.title == "Organization local (embedded service)"
-    assert ("Amsterdam, Netherlands (ams)", "ams") in panel.location.options
+    assert ("ams: Amsterdam, Netherlands", "ams") in panel.location.options
     assert panel.group.options == (("default", "default"),)
     assert panel.database.options == (("main", "main"),)
     assert "<b>main</b> (current)" in panel.lists.value

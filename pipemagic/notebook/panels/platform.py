@@ -100,13 +100,15 @@ class PlatformModel(WorkingModel):
 
 STYLE = """<style>
 .pipemagic-panel {border: 1px solid var(--jp-border-color2, #ccc); padding: 8px 12px; max-width: 760px}
-.pipemagic-panel table {border-collapse: collapse; line-height: 1.5}
+.pipemagic-panel table {border-collapse: collapse; line-height: 1.5; margin: 4px 0 12px}
 .pipemagic-panel th, .pipemagic-panel td {text-align: left; padding: 2px 16px 2px 0; vertical-align: top}
 .pipemagic-panel .pipemagic-error {color: var(--jp-error-color1, #b00020); white-space: pre-wrap}
+.pipemagic-panel .pipemagic-status .widget-html-content {line-height: 1.4; padding: 6px 0; white-space: normal}
 .pipemagic-panel .pipemagic-note {color: var(--jp-ui-font-color2, #666)}
 </style>"""
 
-_WIDE = {"description_width": "8em"}
+_LEFT: dict[str, Any] = {"style": {"description_width": "112px"}, "layout": {"width": "310px"}}
+_MIDDLE: dict[str, Any] = {"style": {"description_width": "70px"}, "layout": {"width": "270px"}}
 
 
 class PlatformPanel(widgets.VBox):  # type: ignore[misc]
@@ -117,13 +119,13 @@ class PlatformPanel(widgets.VBox):  # type: ignore[misc]
         self.title = widgets.HTML()
         self.refresh = _button("Refresh", "pipemagic-refresh")
         self.lists = _classed(widgets.HTML(), "pipemagic-lists")
-        self.group_name = widgets.Text(description="Group name:", style=_WIDE)
-        self.location = widgets.Dropdown(description="Location:")
+        self.group_name = widgets.Text(description="Group name:", **_LEFT)
+        self.location = widgets.Dropdown(description="Location:", **_MIDDLE)
         self.create_group = _button("Create group", "pipemagic-create-group")
-        self.database_name = widgets.Text(description="Database name:", style=_WIDE)
-        self.group = widgets.Dropdown(description="Group:")
+        self.database_name = widgets.Text(description="Database name:", **_LEFT)
+        self.group = widgets.Dropdown(description="Group:", **_MIDDLE)
         self.create_database = _button("Create database", "pipemagic-create-database")
-        self.database = widgets.Dropdown(description="Database:", style=_WIDE)
+        self.database = widgets.Dropdown(description="Database:", **_LEFT)
         self.connect = _button("Connect", "pipemagic-connect")
         self.status = _classed(widgets.HTML(), "pipemagic-status")
         super().__init__([
@@ -154,7 +156,7 @@ class PlatformPanel(widgets.VBox):  # type: ignore[misc]
         model = self.model
         self.title.value = f"{STYLE}<b>{escape(model.title)}</b>"
         self.lists.value = _table(model)
-        _offer(self.location, [(f"{place} ({code})", code) for code, place in model.locations])
+        _offer(self.location, [(f"{code}: {place}", code) for code, place in model.locations])
         _offer(self.group, [(name, name) for name, _ in model.groups])
         _offer(self.database, [(name, name) for name, _ in model.databases])
         for field, made in ((self.group_name, model.groups), (self.database_name, model.databases)):
@@ -205,7 +207,7 @@ def _offer(dropdown: widgets.Dropdown, options: list[tuple[str, str]]) -> None:
 
 
 def _button(text: str, name: str) -> Any:
-    return _classed(widgets.Button(description=text), name)
+    return _classed(widgets.Button(description=text, layout={"width": "136px"}), name)
 
 
 def _classed(widget: Any, name: str) -> Any:

@@ -1,0 +1,154 @@
+"""In a real kernel: interrupts, no standard input, the end of the kernel."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+import pytest
+from jupyter_client.manager import KernelManager
+
+from pipemagic import local
+from pipemagic.session import Session
+
+ENDLESS = "SELECT count(*) FROM (WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i FROM c)"
+PATIENCE = 30.0
+
+
+@dataclass
+class Reply:
+    """What came back for a cell."""
+
+    status: str
+    name: str = ""
+    text: str = ""
+    outputs: list[dict[str, Any]] = field(default_factory=list)
+
+
+class Kernel:
+    """A kernel process, and the one thing that we do with it."""
+
+    def __init__(self, environment):
+        self.manager = KernelManager(kernel_name="python3")
+        self.manager.start_kernel(env=environment)
+        self.client = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=PATIENCE)
+
+    def send(self, code):
+        return self.client.execute(code, allow_stdin=False)
+
+    def reply(self, message, timeout=PATIENCE):
+        reply = Reply("?")
+        end = time.monotonic() + timeout
+        while reply.status == "?" or not reply.name:
+            content = self._next(self.client.get_shell_msg, message, end)["content"]
+            reply.status, reply.name = content["status"], content.get("ename", "-")
+        while True:
+            got = self._next(self.client.get_iopub_msg, message, end)
+            if got["msg_type"] == "status" and got["content"]["execution_state"] == "idle":
+                return reply
+            reply.outputs.append(got)
+            reply.text += got["content"].get("text", "") + "\n".join(got["content"].get("traceback", []))
+
+    def _next(self, get, message, end):
+        while True:
+            try:
+                got = get(timeout=max(0.01, end - time.monotonic()))
+            except queue.Empty:
+                pytest.fail("the kernel did not answer in time")
+            if got["parent_header"].get("msg_id") == message:
+                return got
+
+    def run(self, code):
+        return self.reply(self.send(code))
+
+    def close(self):
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=False)
+        self.manager.cleanup_resources()
+
+
+@pytest.fixture
+def kernel(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
+    kernel = Kernel({**os.environ, "IPYTHONDIR": str(tmp_path / "ipython")})
+    assert kernel.run("%load_ext pipemagic").status == "ok"
+    yield kernel
+    kernel.close()
+    local.stop()
+
+
+def send_endless(kernel, data):
+    """Run a statement without an end, and wait until the service works on it."""
+    service = psutil.Process(json.loads((data / "service.json").read_text())["pid"])
+    before = sum(service.cpu_times()[:2])
+    message = kernel.send(f"%sql {ENDLESS}")
+    end = time.monotonic() + PATIENCE
+    while sum(service.cpu_times()[:2]) < before + 0.2:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    return message
+
+
+def test_an_interrupt_ends_a_statement_and_the_next_cell_works(kernel, tmp_path):
+    assert "Connected to main (embedded service)." in kernel.run("%pipedb connect").text
+    kernel.run("%sql CREATE TABLE t (a)")
+    message = send_endless(kernel, tmp_path / "data")
+    begun = time.monotonic()
+    kernel.manager.interrupt_kernel()
+    reply = kernel.reply(message)
+    assert time.monotonic() - begun < 1
+    assert (reply.status, reply.name) == ("error", "InterruptedRequest")
+    assert len(reply.text.splitlines()) < 6
+    assert "interrupted while a request was under way" in reply.text
+    # The service has noticed, too: the writer's place is free at once.
+    begun = time.monotonic()
+    assert "1 row affected." in kernel.run("%sql INSERT INTO t VALUES (1)").text
+    assert time.monotonic() - begun < 2
+
+
+def test_an_interrupt_in_a_transaction_says_what_is_undone(kernel, tmp_path):
+    kernel.run("%pipedb connect\n%sql CREATE TABLE t (a)\n%sql BEGIN IMMEDIATE")
+    kernel.run("%sql INSERT INTO t VALUES (1)")
+    message = send_endless(kernel, tmp_path / "data")
+    kernel.manager.interrupt_kernel()
+    assert "INSERT INTO t VALUES (1)" in kernel.reply(message).text
+    assert kernel.run("%sql COMMIT").name == "TransactionLost"
+    assert kernel.run("%sql ROLLBACK").status == "ok"
+    assert "0" in str(kernel.run("%sql SELECT count(*) AS n FROM t").outputs[-1]["content"]["data"])
+
+
+def test_errors_stop_run_all_and_are_short(kernel):
+    reply = kernel.run("%pipedb connect\n%sql SELECT nope\nprint('not reached')")
+    assert reply.status == "error"
+    assert "not reached" not in reply.text
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", reply.text)
+    assert "Traceback" not in plain
+    assert plain.endswith("SQL_INPUT_ERROR: no such column: nope\n  SELECT nope\n         ^")
+
+
+def test_nobody_is_asked_for_a_token_without_standard_input(kernel, sqld_database):
+    reply = kernel.run(f"%pipedb connect {sqld_database.url}")
+    assert reply.name == "SessionError"
+    assert "PIPEMAGIC_TOKEN" in reply.text
+
+
+def test_the_end_of_a_kernel_rolls_back_at_once(kernel):
+    kernel.run("%pipedb connect\n%sql CREATE TABLE t (a)\n%sql BEGIN IMMEDIATE")
+    kernel.client.shutdown()
+    kernel.manager.finish_shutdown(waittime=10)
+    session = Session(environ={})
+    try:
+        session.connect()
+        begun = time.monotonic()
+        session.run("INSERT INTO t VALUES (1)")
+        assert time.monotonic() - begun < 2  # nobody holds the writer's place any more
+    finally:
+        session.shut_down()
