@@ -145,7 +145,8 @@ def moments(series: pd.Series) -> Cells:
     when: Any = series.to_numpy() if isinstance(series.dtype, np.dtype) else pd.to_datetime(series).to_numpy()
     missing = np.isnat(when)
     present = when[~missing]
-    if (present < np.datetime64("0001-01-01", "s")).any() or (present >= np.datetime64("10000-01-01", "s")).any():
+    seconds = present.astype("M8[s]")  # a date so far away is none in nanoseconds
+    if (seconds < np.datetime64("0001-01-01", "s")).any() or (seconds >= np.datetime64("10000-01-01", "s")).any():
         raise ProtocolError("a date lies outside the years 1 to 9999, which is all that ISO text has")
     unit = next((unit for unit in ("s", "ms", "us") if (present == present.astype(f"M8[{unit}]")).all()), "ns")
 

@@ -22,6 +22,8 @@ from pipemagic.client.stream import Dialect
 from pipemagic.hrana.messages import Execute, Stmt
 from pipemagic.hrana.stream import Tx
 
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+
 
 def sql(text: str) -> Execute:
     return Execute(Stmt(text))
@@ -78,7 +80,7 @@ def test_an_atomic_batch_applies_all_or_nothing(database) -> None:
     database.execute("CREATE TABLE t(a UNIQUE)")
     results = database.batch(["INSERT INTO t VALUES (1)", ("INSERT INTO t VALUES (?)", [2]), "SELECT a FROM t"])
     assert results[2].rows == [(1,), (2,)]
-    with pytest.raises(errors.StatementError, match="UNIQUE constraint failed: t.a") as caught:
+    with pytest.raises(errors.StatementError, match=r"UNIQUE constraint failed: t\.a") as caught:
         database.batch(["INSERT INTO t VALUES (3)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (4)"])
     assert caught.value.index == 1
     assert caught.value.hint == "nothing was applied"
@@ -120,9 +122,14 @@ def test_a_transaction_commits(database) -> None:
 
 def test_a_transaction_that_raises_is_rolled_back(database) -> None:
     database.execute("CREATE TABLE t(a)")
-    with pytest.raises(ZeroDivisionError), database.transaction() as inside:
-        inside.execute("INSERT INTO t VALUES (1)")
-        _ = 1 / 0
+
+    def work() -> None:
+        with database.transaction() as inside:
+            inside.execute("INSERT INTO t VALUES (1)")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        work()
     assert count(database) == 0
 
 
@@ -138,11 +145,16 @@ def test_an_error_inside_leaves_the_transaction_open(database) -> None:
 
 def test_nothing_runs_outside_a_transaction_that_a_statement_ended(database) -> None:
     database.execute("CREATE TABLE t(a UNIQUE)")
-    with pytest.raises(errors.TransactionLost, match="nothing was run outside it"), database.transaction() as inside:
-        inside.execute("INSERT INTO t VALUES (1)")
-        with pytest.raises(errors.StatementError):
-            inside.execute("INSERT OR ROLLBACK INTO t VALUES (1)")
-        inside.execute("INSERT INTO t VALUES (2)")
+
+    def work() -> None:
+        with database.transaction() as inside:
+            inside.execute("INSERT INTO t VALUES (1)")
+            with pytest.raises(errors.StatementError):
+                inside.execute("INSERT OR ROLLBACK INTO t VALUES (1)")
+            inside.execute("INSERT INTO t VALUES (2)")
+
+    with pytest.raises(errors.TransactionLost, match="nothing was run outside it"):
+        work()
     assert count(database) == 0
 
 
@@ -265,13 +277,15 @@ def test_the_client_may_notice_later_than_the_embedded_service(service, embedded
 
 def test_the_embedded_service_ends_a_transaction_after_5_s(embedded, clock) -> None:
     embedded.execute("CREATE TABLE t(a)")
-    with (
-        pytest.raises(errors.TransactionLost, match="within 5 s and was open for 6 s"),
-        embedded.transaction() as inside,
-    ):
-        inside.execute("INSERT INTO t VALUES (1)")
-        clock.advance(6)
-        inside.execute("INSERT INTO t VALUES (2)")
+
+    def work() -> None:
+        with embedded.transaction() as inside:
+            inside.execute("INSERT INTO t VALUES (1)")
+            clock.advance(6)
+            inside.execute("INSERT INTO t VALUES (2)")
+
+    with pytest.raises(errors.TransactionLost, match="within 5 s and was open for 6 s"):
+        work()
     assert count(embedded) == 0
 
 
@@ -297,20 +311,28 @@ def test_another_sqld_process_does_not_know_a_baton(sqld_binary, sqld_database, 
 
 
 def test_sqld_says_what_is_wrong_with_a_token_and_a_name(sqld, sqld_database) -> None:
-    with Database(sqld_database.url, "nonsense") as database:
-        with pytest.raises(errors.AuthError, match="The JWT is invalid"):
-            database.execute("SELECT 1")
+    with (
+        Database(sqld_database.url, "nonsense") as database,
+        pytest.raises(errors.AuthError, match="The JWT is invalid"),
+    ):
+        database.execute("SELECT 1")
         database.renew_token(sqld_database.token)
         assert database.execute("SELECT 1").rows == [(1,)]
-    with Database(sqld_database.url.replace(sqld_database.name, "nope"), sqld_database.token) as database:
-        with pytest.raises(errors.NotFound):
-            database.execute("SELECT 1")
-    with Database(sqld_database.url, sqld_database.mint(a="ro")) as database:
-        with pytest.raises(errors.AuthError, match="does not allow this"):
-            database.execute("CREATE TABLE t(a)")
-    with Database(sqld_database.url, sqld_database.mint(exp=1)) as database:
-        with pytest.raises(errors.AuthError, match="The JWT has expired"):
-            database.execute("SELECT 1")
+    with (
+        Database(sqld_database.url.replace(sqld_database.name, "nope"), sqld_database.token) as database,
+        pytest.raises(errors.NotFound),
+    ):
+        database.execute("SELECT 1")
+    with (
+        Database(sqld_database.url, sqld_database.mint(a="ro")) as database,
+        pytest.raises(errors.AuthError, match="does not allow this"),
+    ):
+        database.execute("CREATE TABLE t(a)")
+    with (
+        Database(sqld_database.url, sqld_database.mint(exp=1)) as database,
+        pytest.raises(errors.AuthError, match="The JWT has expired"),
+    ):
+        database.execute("SELECT 1")
 
 
 def test_a_result_above_the_limit_of_sqld(on_sqld) -> None:
@@ -346,9 +368,11 @@ def test_nothing_listens(sqld) -> None:
 
 
 def test_an_unknown_host() -> None:
-    with pytest.raises(errors.ConnectError, match=r"the host name in https://no-such-host.invalid is unknown"):
-        with pipemagic.connect("libsql://no-such-host.invalid", connect_timeout=5) as database:
-            database.execute("SELECT 1")
+    with (
+        pytest.raises(errors.ConnectError, match=r"the host name in https://no-such-host.invalid is unknown"),
+        pipemagic.connect("libsql://no-such-host.invalid", connect_timeout=5) as database,
+    ):
+        database.execute("SELECT 1")
 
 
 @pytest.fixture
@@ -368,17 +392,21 @@ def tls_server():
 
 
 def test_an_untrusted_certificate(tls_server) -> None:
-    with pipemagic.connect(f"https://127.0.0.1:{tls_server}") as database:
-        with pytest.raises(errors.ConnectError, match="is not trusted") as caught:
-            database.execute("SELECT 1")
+    with (
+        pipemagic.connect(f"https://127.0.0.1:{tls_server}") as database,
+        pytest.raises(errors.ConnectError, match="is not trusted") as caught,
+    ):
+        database.execute("SELECT 1")
     assert "SSL_CERT_FILE" in caught.value.hint
 
 
 def test_tls_where_there_is_none(scripted) -> None:
     server = scripted(good)
-    with pipemagic.connect(f"https://127.0.0.1:{server.port}") as database:
-        with pytest.raises(errors.ConnectError, match="no TLS connection") as caught:
-            database.execute("SELECT 1")
+    with (
+        pipemagic.connect(f"https://127.0.0.1:{server.port}") as database,
+        pytest.raises(errors.ConnectError, match="no TLS connection") as caught,
+    ):
+        database.execute("SELECT 1")
     assert caught.value.hint == "a server without TLS wants http:// instead"
 
 
@@ -411,9 +439,8 @@ def test_loopback_never_goes_through_a_proxy(scripted, monkeypatch) -> None:
 
 def test_a_client_of_ones_own_stays_open(scripted) -> None:
     server = scripted(good)
-    with httpx.Client() as http:
-        with pipemagic.connect(server.url, http=http) as database:
-            database.execute("SELECT 1")
+    with httpx.Client() as http, pipemagic.connect(server.url, http=http) as database:
+        database.execute("SELECT 1")
         assert not http.is_closed
 
 
@@ -421,6 +448,8 @@ def test_an_interrupt_is_an_unknown_outcome() -> None:
     def interrupted(_request):
         raise KeyboardInterrupt
 
-    with httpx.Client(transport=httpx.MockTransport(interrupted)) as http:
-        with pytest.raises(errors.InterruptedRequest, match="what was sent may have run"):
-            pipemagic.connect("http://127.0.0.1:1", http=http).execute("SELECT 1")
+    with (
+        httpx.Client(transport=httpx.MockTransport(interrupted)) as http,
+        pytest.raises(errors.InterruptedRequest, match="what was sent may have run"),
+    ):
+        pipemagic.connect("http://127.0.0.1:1", http=http).execute("SELECT 1")

@@ -242,7 +242,7 @@ def test_idle_with_a_transaction_says_that_5_s_came_first(scripted, stream_to, c
     stream = stream_to(server)
     open_transaction(stream)
     clock.advance(12)
-    with pytest.raises(errors.TransactionLost, match="it was open for 12 s, and .* must be committed within 5 s"):
+    with pytest.raises(errors.TransactionLost, match=r"it was open for 12 s, and .* must be committed within 5 s"):
         stream.send([sql("INSERT INTO t VALUES (1)")])
     assert len(server.posts) == 1
     stream.settle()
@@ -402,9 +402,12 @@ def test_a_time_out_is_an_unknown_outcome(scripted, clock) -> None:
     from pipemagic.client.stream import ClientStream
     from pipemagic.client.transport import Transport
 
-    with _SilentServer() as server, Transport(urls.parse(server.url), timeout=0.1) as transport:
-        with pytest.raises(errors.UnknownOutcome, match="did not answer in time"):
-            ClientStream(transport, clock=clock).send([sql("SELECT 1")])
+    with (
+        _SilentServer() as server,
+        Transport(urls.parse(server.url), timeout=0.1) as transport,
+        pytest.raises(errors.UnknownOutcome, match="did not answer in time"),
+    ):
+        ClientStream(transport, clock=clock).send([sql("SELECT 1")])
 
 
 class _SilentServer:
