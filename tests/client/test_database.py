@@ -311,11 +311,9 @@ def test_another_sqld_process_does_not_know_a_baton(sqld_binary, sqld_database, 
 
 
 def test_sqld_says_what_is_wrong_with_a_token_and_a_name(sqld, sqld_database) -> None:
-    with (
-        Database(sqld_database.url, "nonsense") as database,
-        pytest.raises(errors.AuthError, match="The JWT is invalid"),
-    ):
-        database.execute("SELECT 1")
+    with Database(sqld_database.url, "nonsense") as database:
+        with pytest.raises(errors.AuthError, match="The JWT is invalid"):
+            database.execute("SELECT 1")
         database.renew_token(sqld_database.token)
         assert database.execute("SELECT 1").rows == [(1,)]
     with (

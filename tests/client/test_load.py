@@ -1,0 +1,491 @@
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import threading
+import uuid
+
+import httpx
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pandas.testing import assert_frame_equal
+from seed_server import SeedServer
+from service_http import ServiceTransport
+
+from pipemagic import errors
+from pipemagic.client import chunks
+from pipemagic.client.database import Database
+from pipemagic.client.stream import Dialect
+
+SMALL = pd.DataFrame({"a": [1, 2, 3], "b": ["x", None, "z"]})
+
+
+def tables(database: Database) -> list[str]:
+    rows = database.execute("SELECT name FROM sqlite_master ORDER BY name").rows
+    return [name for (name,) in rows if not name.startswith(("sqlite_", "libsql_"))]
+
+
+def definition(database: Database, table: str = "t") -> str:
+    return database.execute("SELECT sql FROM sqlite_master WHERE name = ?", [table]).rows[0][0]
+
+
+# -- what arrives
+
+
+def test_a_frame_comes_back_as_it_was(database) -> None:
+    assert database.load(SMALL, "t") == 3
+    assert_frame_equal(database.query("SELECT * FROM t"), SMALL)
+    assert tables(database) == ["t"]
+    assert definition(database) == 'CREATE TABLE "t" ("a" INTEGER, "b" TEXT)'
+
+
+def test_every_type_comes_back(full) -> None:
+    frame = pd.DataFrame({
+        "i": [2**53 + 1, -(2**63), 2**63 - 1],
+        "n": pd.Series([2**53 + 1, None, -(2**63)], dtype="Int64"),
+        "f": [0.1, math.nan, 1 / 3],
+        "m": [12.34, 5.0, 0.25],
+        "s": ["a\0b", "é😀'\"\\", ""],
+        "o": pd.Series([True, None, False], dtype="boolean"),
+        "d": pd.to_datetime(["2024-01-31 12:30", None, "1900-01-01 00:00:00.000001"], format="ISO8601").as_unit("us"),
+        "z": pd.to_datetime(["2024-01-31 12:30", None, "2024-02-01 00:00"]).as_unit("us").tz_localize("UTC"),
+        "x": pd.Series([b"\0\xff", None, b""], dtype=object),
+        "e": pd.Series([None, None, None], dtype="Int64"),
+        'q"]`': ["quoted", "name", "!"],
+    })  # fmt: skip
+    full.load(frame, "t")
+    got = full.query("SELECT * FROM t")
+    assert_frame_equal(got, frame)
+    assert [value.hex() for value in got["f"].dropna()] == [value.hex() for value in frame["f"].dropna()]
+
+
+def test_other_python_values(full) -> None:
+    frame = pd.DataFrame({
+        "day": [datetime.date(2024, 1, 31)],
+        "time": [datetime.time(12, 30)],
+        "money": [decimal.Decimal("1.10")],
+        "id": [uuid.UUID(int=7)],
+        "kind": pd.Categorical(["red"]),
+        "small": np.array([5], dtype="int8"),
+    })  # fmt: skip
+    full.load(frame, "t")
+    assert full.execute("SELECT * FROM t").rows == [
+        ("2024-01-31", "12:30:00", "1.10", "00000000-0000-0000-0000-000000000007", "red", 5)
+    ]
+    assert [str(kind) for kind in full.query("SELECT day FROM t").dtypes] == ["datetime64[us]"]
+
+
+def test_mixed_columns_keep_each_value(full) -> None:
+    values = [1, 2.5, "text", b"\0\xff", None, True, 2**63 - 1, -0.0, "1", "a\0b", 1 / 3, b""]
+    full.load(pd.DataFrame({"x": pd.Series(values, dtype=object)}), "t")
+    got = [row[0] for row in full.execute("SELECT x FROM t").rows]
+    assert got == values
+    assert [type(value) for value in got] == [int if value is True else type(value) for value in values]
+    assert math.copysign(1, got[7]) == -1
+
+
+def test_infinities_are_kept(full) -> None:
+    full.load(pd.DataFrame({"x": [math.inf, -math.inf, math.nan, 1.5]}), "t")
+    assert full.execute("SELECT x > 1e308, x < -1e308, x IS NULL FROM t").rows == [
+        (1, 0, 0), (0, 1, 0), (None, None, 1), (0, 0, 0),
+    ]  # fmt: skip
+
+
+DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
+@given(numbers=st.lists(DOUBLES, min_size=1, max_size=200))
+def test_doubles_arrive_bit_for_bit(full, numbers) -> None:
+    full.load(pd.DataFrame({"x": numbers}), "t", if_exists="replace")
+    got = [row[0] for row in full.execute("SELECT x FROM t").rows]
+    assert [number.hex() for number in got] == [number.hex() for number in numbers]
+
+
+def test_random_bit_patterns_arrive_bit_for_bit(full) -> None:
+    bits = np.random.default_rng(7).integers(0, 2**64, 20_000, dtype=np.uint64).view(np.float64)
+    edges = np.array([5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 2.0**-1074, 2.0**1023, -0.0])
+    frame = pd.DataFrame({"x": np.concatenate([bits[np.isfinite(bits)], edges, -edges])})
+    full.load(frame, "t")
+    got = full.query("SELECT x FROM t")["x"].to_numpy()
+    assert (got.view(np.uint64) == frame["x"].to_numpy().view(np.uint64)).all()
+
+
+SCALARS = st.none() | st.integers(-(2**63), 2**63 - 1) | DOUBLES | st.binary() | st.booleans()
+SCALARS = SCALARS | st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
+@given(values=st.lists(SCALARS, min_size=1))
+def test_no_value_is_ever_changed(full, values) -> None:
+    full.load(pd.DataFrame({"x": pd.Series(values, dtype=object)}), "t", if_exists="replace")
+    got = [row[0] for row in full.execute("SELECT x FROM t").rows]
+    assert got == values
+
+
+def test_the_order_of_rows_is_kept_over_many_chunks(full, monkeypatch) -> None:
+    monkeypatch.setattr(chunks, "AIM", 2000)
+    monkeypatch.setattr(chunks, "FIRST", 7)
+    frame = pd.DataFrame({"a": range(5000), "b": [f"row {number}" for number in range(5000)]})
+    seen: list[tuple[int, int]] = []
+    assert full.load(frame, "t", progress=lambda done, total: seen.append((done, total))) == 5000
+    assert_frame_equal(full.query("SELECT * FROM t"), frame)
+    assert len(seen) > 20
+    assert seen == sorted(seen)
+    assert seen[-1] == (5000, 5000)
+
+
+def test_large_values(full) -> None:
+    frame = pd.DataFrame({"a": ["x" * 4_900_000, "y", "z" * 2_400_000], "b": [b"b", b"c" * 2_300_000, None]})
+    full.load(frame, "t")
+    assert full.execute("SELECT length(a), length(b) FROM t").rows == [
+        (4_900_000, 1),
+        (1, 2_300_000),
+        (2_400_000, None),
+    ]
+
+
+def test_a_value_that_is_too_large_changes_nothing(on_sqld) -> None:
+    with pytest.raises(errors.LoadError, match="nothing was changed"):
+        on_sqld.load(pd.DataFrame({"a": ["ok", "x" * 5_100_000]}), "t")
+    assert tables(on_sqld) == []
+
+
+def test_no_rows(database) -> None:
+    assert database.load(SMALL.head(0), "t") == 0
+    assert database.query("SELECT * FROM t").shape == (0, 2)
+
+
+def test_a_named_index_is_a_column(full) -> None:
+    full.load(SMALL.set_index("a"), "t")
+    assert_frame_equal(full.query("SELECT * FROM t"), SMALL)
+
+
+@pytest.mark.parametrize("name", ["t t", 'a"b', "a'b", "[x]", "../x", "é", "select", "a;DROP TABLE t"])
+def test_names_of_tables(full, name) -> None:
+    full.load(SMALL, name)
+    full.load(SMALL, name, if_exists="append")
+    full.load(SMALL, name, if_exists="replace")
+    assert tables(full) == [name]
+
+
+@pytest.mark.parametrize("name", ["", "a\0b", "sqlite_x"])
+def test_names_that_no_table_can_have(full, name) -> None:
+    with pytest.raises(errors.LoadError, match="cannot be the name of a table"):
+        full.load(SMALL, name)
+
+
+# -- a table that is there
+
+
+def test_fail_is_what_happens_by_itself(database) -> None:
+    database.execute("CREATE TABLE T(old)")
+    with pytest.raises(errors.LoadError, match="there is a table t already"):
+        database.load(SMALL, "t")
+    assert tables(database) == ["T"]
+
+
+def test_replace(database) -> None:
+    database.execute("CREATE TABLE t(old PRIMARY KEY, other UNIQUE)")
+    database.execute("INSERT INTO t VALUES (1, 2)")
+    database.load(SMALL, "t", if_exists="replace")
+    assert_frame_equal(database.query("SELECT * FROM t"), SMALL)
+    assert tables(database) == ["t"]
+
+
+def test_append(database) -> None:
+    database.load(SMALL, "t")
+    database.load(SMALL[["b", "a"]], "T", if_exists="append")
+    assert_frame_equal(database.query("SELECT * FROM t"), pd.concat([SMALL, SMALL], ignore_index=True))
+    assert tables(database) == ["t"]
+
+
+@pytest.mark.parametrize("if_exists", ["append", "replace"])
+def test_without_a_table_one_is_made(full, if_exists) -> None:
+    full.load(SMALL, "t", if_exists=if_exists)
+    assert_frame_equal(full.query("SELECT * FROM t"), SMALL)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("CREATE INDEX plain ON t(a)", "has the index plain"),
+        ("CREATE UNIQUE INDEX only_one ON t(a)", "has the index only_one"),
+        ("CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT 1; END", "has the trigger g"),
+        ("CREATE TABLE child(a REFERENCES t(a))", "is referred to by child"),
+    ],
+)
+def test_what_replacing_would_lose_is_refused(full, more, message) -> None:
+    full.execute("CREATE TABLE t(a PRIMARY KEY)")
+    full.execute("INSERT INTO t VALUES (1)")
+    full.execute(more)
+    with pytest.raises(errors.LoadError, match=f"t {message}"):
+        full.load(SMALL, "t", if_exists="replace")
+    assert full.execute("SELECT a FROM t").rows == [(1,)]
+    assert not [name for name in tables(full) if name.startswith("_pipemagic")]
+
+
+def test_a_table_with_foreign_keys_is_not_replaced(full) -> None:
+    full.batch(["CREATE TABLE parent(a PRIMARY KEY)", "CREATE TABLE t(a REFERENCES parent(a))"])
+    with pytest.raises(errors.LoadError, match="t has foreign keys"):
+        full.load(SMALL, "t", if_exists="replace")
+
+
+def test_a_table_that_a_view_uses_is_left_as_it_was(full) -> None:
+    full.batch(["CREATE TABLE t(a)", "INSERT INTO t VALUES (7)", "CREATE VIEW v AS SELECT a FROM t"])
+    with pytest.raises(errors.LoadError, match="nothing was changed") as caught:
+        full.load(SMALL, "t", if_exists="replace")
+    assert "a view or a trigger uses the table" in caught.value.hint
+    assert full.execute("SELECT a FROM v").rows == [(7,)]
+    assert tables(full) == ["t", "v"]
+
+
+def test_a_view_is_no_table(full) -> None:
+    full.execute("CREATE VIEW t AS SELECT 1 AS a")
+    with pytest.raises(errors.LoadError, match="t is a view, not a table"):
+        full.load(SMALL, "t", if_exists="replace")
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("t(a)", "the table has no b"),
+        ("t(a, b, c)", "the frame has no c"),
+        ("t(a, c)", "the table has no b; the frame has no c"),
+        ("t(a, b GENERATED ALWAYS AS (a))", "column b of t is generated"),
+        ("t(a INTEGER, b INTEGER)", ""),
+        ("t(a TEXT, b TEXT)", "column a: t declares it TEXT, where '1' would become another value"),
+    ],
+)
+def test_what_does_not_fit_is_not_appended(full, table, message) -> None:
+    full.execute(f"CREATE TABLE {table}")
+    if not message:
+        full.load(SMALL, "t", if_exists="append")  # texts that are no numbers stay texts
+        assert full.execute("SELECT b FROM t").rows == [("x",), (None,), ("z",)]
+        return
+    with pytest.raises(errors.LoadError, match=message) as caught:
+        full.load(SMALL, "t", if_exists="append")
+    assert "nothing was changed" in caught.value.message
+    assert full.execute("SELECT count(*) FROM t").rows == [(0,)]
+    assert tables(full) == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "values", "fits"),
+    [
+        ("INTEGER", ["5"], False), ("REAL", ["1e3"], False), ("NUMERIC", [" 5 "], False), ("DATE", ["5"], False),
+        ("DATE", ["2024-01-31"], True), ("TEXT", ["5"], True), ("BLOB", ["5"], True), ("INTEGER", [5], True),
+        ("REAL", [5], True), ("REAL", [2**53 + 1], False), ("NUMERIC", [2**53 + 1], True), ("REAL", [0.5], True),
+        ("INTEGER", [0.5], True), ("TEXT", [0.5], False), ("TEXT", [True], False), ("TEXT", [b"x"], True),
+        ("INTEGER", [b"5"], True), ("VARCHAR(10)", [1 / 3], False), ("INTEGER", ["five", "5"], False),
+        ("DATETIME", [pd.Timestamp("2024-01-31")], True), ("REAL", [1, "x"], True), ("REAL", [1, "5"], False),
+        ("TEXT", [1, "x"], False), ("TEXT", [b"1", "x", None], True), ("TEXT", [0.5, "x"], False),
+    ],
+)  # fmt: skip
+def test_values_that_a_declared_type_would_change_are_refused(embedded, declared, values, fits) -> None:
+    embedded.execute(f"CREATE TABLE t(x {declared})")
+    frame = pd.DataFrame({"x": pd.Series(values, dtype=object)})
+    if not fits:
+        with pytest.raises(errors.LoadError, match="would become another value"):
+            embedded.load(frame, "t", if_exists="append")
+        return
+    embedded.load(frame, "t", if_exists="append")
+    got = [row[0] for row in embedded.execute("SELECT x FROM t").rows]
+    assert got == [str(value) if isinstance(value, pd.Timestamp) else value for value in values]
+
+
+def test_columns_that_fill_themselves_may_be_missing(full) -> None:
+    full.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a, b, at DEFAULT 'now', c AS (a + 1))")
+    full.load(SMALL, "t", if_exists="append")
+    assert full.execute("SELECT id, a, at, c FROM t").rows == [(1, 1, "now", 2), (2, 2, "now", 3), (3, 3, "now", 4)]
+
+
+def test_a_constraint_that_fails_leaves_the_table_as_it_was(database) -> None:
+    database.execute("CREATE TABLE t(a UNIQUE, b)")
+    database.execute("INSERT INTO t VALUES (3, 'old')")
+    with pytest.raises(errors.LoadError, match=r"UNIQUE constraint failed: t\.a; nothing was changed"):
+        database.load(SMALL, "t", if_exists="append")
+    assert database.execute("SELECT * FROM t").rows == [(3, "old")]
+    assert tables(database) == ["t"]
+
+
+def test_a_table_that_changes_meanwhile_is_left_alone(full) -> None:
+    full.execute("CREATE TABLE t(old)")
+
+    def meanwhile(done: int, total: int) -> None:
+        full.execute("CREATE INDEX plain ON t(old)")
+
+    with pytest.raises(errors.LoadError, match="t was changed by somebody else meanwhile"):
+        full.load(SMALL, "t", if_exists="replace", progress=meanwhile)
+    assert tables(full) == ["plain", "t"]
+
+
+def test_a_table_that_appears_meanwhile_is_left_alone(full) -> None:
+    with pytest.raises(errors.LoadError, match="nothing was changed"):
+        full.load(SMALL, "t", progress=lambda done, total: full.execute("CREATE TABLE t(theirs)"))
+    assert definition(full) == "CREATE TABLE t(theirs)"
+    assert tables(full) == ["t"]
+
+
+@pytest.mark.parametrize("if_exists", ["", "FAIL", "upsert", None])
+def test_other_wishes(full, if_exists) -> None:
+    with pytest.raises(errors.LoadError, match="if_exists is fail, append or replace"):
+        full.load(SMALL, "t", if_exists=if_exists)
+
+
+# -- failures on the way
+
+
+class Flaky(httpx.BaseTransport):
+    """Passes requests on to a service until told to fail."""
+
+    def __init__(self, service) -> None:
+        self._inner = ServiceTransport(service)
+        self.before = self.after = lambda body: None
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        body = request.read().decode()
+        self.before(body)
+        answer = self._inner.handle_request(request)
+        self.after(body)
+        return answer
+
+
+@pytest.fixture
+def flaky(service, embedded):
+    transport = Flaky(service)
+    token = embedded.transport.token
+    with httpx.Client(transport=transport) as http:
+        yield Database("http://127.0.0.1:8080", token, http=http), transport
+
+
+def fail_once(part: str, error: BaseException):
+    done = threading.Event()
+
+    def check(body: str) -> None:
+        if part in body and not done.is_set():
+            done.set()
+            raise error
+
+    return check
+
+
+LOST = httpx.ReadError("connection reset")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("part", ["INSERT INTO", "CREATE TABLE"])
+@pytest.mark.parametrize(
+    ("error", "kind"), [(LOST, errors.PipemagicError), (KeyboardInterrupt(), errors.InterruptedRequest)]
+)
+def test_a_failure_while_rows_are_sent_leaves_nothing_behind(flaky, embedded, when, part, error, kind) -> None:
+    database, transport = flaky
+    setattr(transport, when, fail_once(part, error))
+    with pytest.raises(kind):
+        database.load(SMALL, "t")
+    assert [name for name in tables(embedded) if part == "INSERT INTO"] == []
+
+
+def test_an_interrupt_between_requests_leaves_nothing_behind(embedded) -> None:
+    def interrupted(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        embedded.load(SMALL, "t", progress=interrupted)
+    assert tables(embedded) == []
+
+
+def test_a_switch_that_did_not_arrive_changes_nothing(flaky, embedded) -> None:
+    database, transport = flaky
+    transport.before = fail_once("RENAME TO", LOST)
+    with pytest.raises(errors.LoadError, match="nothing was changed"):
+        database.load(SMALL, "t")
+    assert tables(embedded) == []
+
+
+def test_a_switch_whose_answer_was_lost_is_found_out_about(flaky, embedded) -> None:
+    database, transport = flaky
+    transport.after = fail_once("RENAME TO", LOST)
+    assert database.load(SMALL, "t") == 3
+    assert tables(embedded) == ["t"]
+
+
+def test_an_interrupt_that_comes_too_late_says_so(flaky, embedded) -> None:
+    database, transport = flaky
+    transport.after = fail_once("RENAME TO", KeyboardInterrupt())
+    with pytest.raises(errors.InterruptedRequest, match="all rows were in t already"):
+        database.load(SMALL, "t")
+    assert embedded.execute("SELECT count(*) FROM t").rows == [(3,)]
+
+
+def test_a_staging_table_that_cannot_be_removed_is_named(flaky, embedded) -> None:
+    database, transport = flaky
+
+    def fail(body: str) -> None:
+        if "INSERT INTO" in body or "DROP TABLE" in body:
+            raise LOST
+
+    transport.before = fail
+    with pytest.raises(errors.LoadError) as caught:
+        database.load(SMALL, "t")
+    (left,) = tables(embedded)
+    assert f"the table {left} may be left over" in caught.value.hint
+
+
+def test_an_append_that_takes_longer_than_a_transaction_may_changes_nothing(flaky, embedded, clock) -> None:
+    database, transport = flaky
+    database.load(SMALL, "t")
+
+    def slow_down(body: str) -> None:
+        clock.step = 3.0 if "ORDER BY rowid" in body else 0.0  # seconds that pass at every look at the clock
+
+    transport.before = slow_down
+    with pytest.raises(errors.LoadError, match="takes longer than the 5 s of a transaction; nothing was changed"):
+        database.load(SMALL, "t", if_exists="append")
+    assert embedded.execute("SELECT count(*) FROM t").rows == [(3,)]
+    assert tables(embedded) == ["t"]
+
+
+# -- servers with less
+
+
+def test_without_json_rows_go_as_arguments(embedded, monkeypatch) -> None:
+    monkeypatch.setattr(chunks, "has_json", lambda database: False)
+    monkeypatch.setattr(chunks, "ARGUMENTS", 20)
+    mixed = [1, 0.1, "a", b"b", None] * 20
+    frame = pd.DataFrame({
+        "i": range(100), "f": [number / 7 for number in range(100)], "m": [number / 4 for number in range(100)],
+        "b": [bytes([number]) for number in range(100)],
+        "d": pd.date_range("2024", periods=100, unit="us"),
+    })  # fmt: skip
+    embedded.load(frame.assign(x=pd.Series(mixed, dtype=object)), "t")
+    assert_frame_equal(embedded.query("SELECT i, f, m, b, d FROM t"), frame)
+    assert [row[0] for row in embedded.execute("SELECT x FROM t").rows] == mixed
+
+
+def test_the_seed_alone_is_enough_for_loading(on_seed: Database, seed: SeedServer) -> None:
+    frame = pd.DataFrame({"a": [1, 2], "f": [1 / 3, -0.5], "b": [b"x", None]})
+    on_seed.load(frame, "t")
+    on_seed.load(frame, "t", if_exists="append")
+    assert on_seed.dialect is Dialect.SEED
+    assert on_seed.execute("SELECT * FROM t").rows == [(1, 1 / 3, b"x"), (2, -0.5, None)] * 2
+    assert {kind for call in seed.posts for kind in call.kinds} == {"execute", "close"}
+
+
+def test_without_parameters_loading_is_refused(tmp_path) -> None:
+    server = SeedServer(tmp_path, with_args=False)
+    try:
+        with Database(server.url) as database:
+            with pytest.raises(errors.UnsupportedError, match="does not take parameters"):
+                database.load(SMALL, "t")
+            assert tables_without_parameters(database) == []
+    finally:
+        server.close()
+
+
+def tables_without_parameters(database: Database) -> list[str]:
+    return [name for (name,) in database.execute("SELECT name FROM sqlite_master").rows]
