@@ -142,7 +142,7 @@ class Platform:
         except (NotFound, UnsupportedError) as error:
             if name in self._databases:
                 return self._databases[name]
-            if isinstance(error, NotFound) and "organization" in error.message:
+            if isinstance(error, NotFound) and "organization not found" in error.message:
                 raise
         near = difflib.get_close_matches(name, [one.name for one in self.databases().items], n=1)
         raise SessionError(

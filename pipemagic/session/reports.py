@@ -46,8 +46,8 @@ class Failure:
 def statement_error(failure: Failure, notes: Sequence[str] = ()) -> StatementError:
     """Give the error that a failed cell raises; ``notes`` are the lines that it would have shown."""
     error, cell = failure.error, failure.cell
-    if error.code == RESPONSE_TOO_LARGE and len(cell.statements) > 1:
-        return _too_large(error)
+    if error.code == RESPONSE_TOO_LARGE and len(cell.statements) > 1 and failure.ran == error.index == 0:
+        return _too_large(failure)
     statement = cell.statements[error.index]
     fault = places.read(error.message, statement.text)
     offset = fault.offset
@@ -64,12 +64,13 @@ def statement_error(failure: Failure, notes: Sequence[str] = ()) -> StatementErr
     )
 
 
-def _too_large(error: StatementError) -> StatementError:
-    """Several results in one answer were too much: the server does not say how far it came."""
+def _too_large(failure: Failure) -> StatementError:
+    """Say what is known if several results in one answer were too much: not how far the server came."""
+    undone = "; a transaction that they had left open was rolled back" if not failure.before.open else ""
     return StatementError(
-        f"{error.message}\nThe results of the cell are too large together; its statements may have run.",
+        f"{failure.error.message}\nThe results of the cell are too large. Its statements may have run{undone}.",
         hint="ask for fewer rows with LIMIT, or for one result in each cell",
-        code=error.code,
+        code=failure.error.code,
     )
 
 

@@ -1,0 +1,152 @@
+"""What goes wrong in real life, and the few lines that say so: one table, in a shell, against real servers."""
+
+from __future__ import annotations
+
+import ssl
+
+import pytest
+import trustme
+from scripted_server import Answer, ScriptedServer, good
+from sqld_server import free_port
+
+from pipemagic.errors import (
+    AddressError,
+    AuthError,
+    ConnectError,
+    NotFound,
+    ProtocolError,
+    SessionError,
+    StatementError,
+    UnknownOutcome,
+)
+
+HTML = Answer(body=b"<!DOCTYPE html><title>Sign in</title>", content_type="text/html")
+
+
+@pytest.fixture
+def scripted():
+    servers = []
+
+    def start(*script, **options):
+        servers.append(ScriptedServer(*script))
+        servers[-1].pages.update(options)
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture
+def untrusted():
+    """The address of a server whose certificate nobody vouches for."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    server = ScriptedServer()
+    server._http.socket = context.wrap_socket(server._http.socket, server_side=True)
+    yield server.url.replace("http://", "https://")
+    server.close()
+
+
+def few_lines(cell, kind, *texts):
+    """Check the error, what it says, and that it is short, on one channel, and without a traceback."""
+    assert isinstance(cell.error, kind), cell.error
+    assert cell.err == ""
+    assert len(cell.out.splitlines()) <= 6
+    assert "Traceback" not in cell.out
+    assert "site-packages" not in cell.out
+    for text in texts:
+        assert text in cell.out
+
+
+@pytest.mark.parametrize(
+    ("address", "text"),
+    [
+        ("postgres://host/db", "postgres:// is not an address of a database server"),
+        ("http://", "no usable host name"),
+        ("http://a b", "usage: %pipedb connect"),
+        ("http://host:99999", "a port that is not a number"),
+        ("http://user:secret@host", "carries a token or a password"),
+    ],
+)
+def test_a_wrong_address(shell, address, text):
+    cell = shell.fails(f"%pipedb connect {address}")
+    assert text in cell.out + cell.err
+    assert "secret" not in cell.out + cell.err
+
+
+def test_a_refused_connection(shell):
+    few_lines(shell.fails(f"%pipedb connect http://127.0.0.1:{free_port()}"), ConnectError, "connection refused")
+
+
+def test_an_unknown_host(shell):
+    few_lines(shell.fails("%pipedb connect http://nowhere.invalid"), ConnectError, "nowhere.invalid")
+
+
+def test_a_certificate_that_is_not_trusted(shell, untrusted):
+    few_lines(shell.fails(f"%pipedb connect {untrusted}"), ConnectError, "is not trusted")
+
+
+def test_http_where_tls_is_spoken_and_the_other_way_round(shell, untrusted, scripted):
+    plain = untrusted.replace("https://", "http://")
+    few_lines(shell.fails(f"%pipedb connect {plain}"), UnknownOutcome, "ended before a whole answer came")
+    tls = scripted().url.replace("http://", "https://")
+    few_lines(shell.fails(f"%pipedb connect {tls}"), ConnectError, "http:// instead")
+
+
+def test_a_web_page_instead_of_a_database(shell, scripted):
+    server = scripted(HTML, **{"/v3": HTML})
+    few_lines(shell.fails(f"%pipedb connect {server.url}"), ProtocolError, "an HTML page came back")
+
+
+def test_a_web_page_in_the_middle(shell, scripted):
+    server = scripted(good, HTML)
+    shell(f"%pipedb connect {server.url} --as db")
+    few_lines(shell.fails("%sql SELECT 1"), ProtocolError, "an HTML page came back")
+
+
+def test_a_body_that_is_cut(shell, scripted):
+    server = scripted(good, Answer(body=b'{"baton": null, "results": []}', cut=12))
+    shell(f"%pipedb connect {server.url} --as db")
+    few_lines(shell.fails("%sql INSERT INTO t VALUES (1)"), UnknownOutcome, "may have run", "look before you run it")
+    assert len([call for call in server.calls if "INSERT" in str(call.body)]) == 1  # never sent twice
+
+
+def test_tokens_that_are_wrong_or_expired(shell, sqld_database, monkeypatch):
+    monkeypatch.setenv("WRONG", "not.a.token")
+    monkeypatch.setenv("EXPIRED", sqld_database.mint(exp=1_000_000))
+    for variable in ("WRONG", "EXPIRED"):
+        cell = shell.fails(f"%pipedb connect {sqld_database.url} --token-env {variable}")
+        few_lines(cell, AuthError, "the token was not accepted", "give another token")
+    assert isinstance(shell.fails(f"%pipedb connect {sqld_database.url} --token-env NOT_SET").error, SessionError)
+
+
+def test_a_database_that_does_not_exist(shell, sqld_database, monkeypatch):
+    monkeypatch.setenv("PIPEMAGIC_TOKEN", sqld_database.token)
+    nowhere = sqld_database.url.replace(sqld_database.name, "nowhere")
+    few_lines(shell.fails(f"%pipedb connect {nowhere}"), NotFound, "not found")
+
+
+def test_an_unknown_name(shell, data):
+    shell("%pipedb connect")
+    few_lines(shell.fails("%pipedb connect nope"), SessionError, "no database 'nope' in organization local")
+    few_lines(shell.fails("%sql --on nope SELECT 1"), SessionError, "no connection 'nope'")
+    few_lines(shell.fails("%pipedb connect ../../etc/passwd"), SessionError, "no database '../../etc/passwd'")
+
+
+def test_a_result_above_the_limit(db):
+    huge = "SELECT printf('%.*c', 40000000, 'x') AS a UNION ALL SELECT printf('%.*c', 40000000, 'y')"
+    small = "SELECT printf('%.*c', 4000000, 'x') AS a UNION ALL SELECT printf('%.*c', 4000000, 'y') UNION ALL SELECT 1"
+    small += " UNION ALL SELECT printf('%.*c', 4000000, 'z')"
+    on_sqld = "sqld" in db("%pipedb version").out
+    cell = db.fails(f"%sql {small if on_sqld else huge.replace('40000000', '80000000')}")
+    few_lines(cell, StatementError, "RESPONSE_TOO_LARGE")
+    assert db("%sql SELECT 1 AS a").value["a"].tolist() == [1]
+    db("%sql CREATE TABLE t (a)")
+    cell = db.fails(f"%%sql\nINSERT INTO t VALUES (1);\n{small if on_sqld else huge.replace('40000000', '80000000')}")
+    assert "RESPONSE_TOO_LARGE" in cell.out
+
+
+def test_an_address_that_redirects(shell, scripted):
+    server = scripted(Answer(302, headers={"Location": "https://elsewhere.example/v3/pipeline"}))
+    few_lines(shell.fails(f"%pipedb connect {server.url}"), AddressError, "redirects to elsewhere.example")
