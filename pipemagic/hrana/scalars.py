@@ -65,7 +65,7 @@ def _foreign(value: Any) -> SqlValue:
     if pandas is not None and value is pandas.NA:
         return None
     if numpy is not None and isinstance(value, numpy.datetime64):
-        return None if numpy.isnat(value) else str(numpy.datetime_as_string(value)).replace("T", " ")
+        return None if numpy.isnat(value) else _moment(value)
     if numpy is not None and isinstance(value, numpy.timedelta64):  # which numpy counts among the integers
         return None if numpy.isnat(value) else to_sql(datetime.timedelta())
     if numpy is not None and isinstance(value, numpy.bool_ | numpy.integer):
@@ -79,3 +79,16 @@ def _foreign(value: Any) -> SqlValue:
         f"a value of type {type(value).__name__} has no SQL form",
         hint="convert it first: to text, a number, bytes, or with json.dumps() for lists and dicts",
     )
+
+
+_FINER = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}
+"""Units of numpy whose texts are no dates or times of SQLite, and the next one whose texts are."""
+
+
+def _moment(value: Any) -> str:
+    numpy = sys.modules["numpy"]
+    unit = numpy.datetime_data(value.dtype)[0]
+    text = str(numpy.datetime_as_string(value, unit=_FINER.get(unit, unit))).replace("T", " ")
+    if text[4:5] != "-" or not "0001" <= text[:4] <= "9999":
+        raise ProtocolError("a date lies outside the years 1 to 9999, which is all that ISO text has")
+    return text
