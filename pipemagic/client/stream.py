@@ -14,6 +14,7 @@ from pipemagic.errors import (
     AddressError,
     BusyError,
     ConnectError,
+    InterruptedRequest,
     PipemagicError,
     ProtocolError,
     StreamError,
@@ -248,6 +249,9 @@ class ClientStream:
                 endpoint = follow(self._transport.endpoint, response.base_url)
         except (ProtocolError, AddressError) as error:
             raise self._lose(_not_an_answer(error, answer), requests) from None
+        except KeyboardInterrupt:  # a large answer takes a while to read
+            interrupted = InterruptedRequest("interrupted while the answer was read; what was sent has run")
+            raise self._lose(interrupted, requests) from None
         self._answered_at = self._clock()
         self._stream.baton, self._endpoint = response.baton, endpoint
         self._stream.move("finish" if response.baton is not None else "close")

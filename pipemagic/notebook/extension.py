@@ -66,6 +66,7 @@ def unload(shell: InteractiveShell) -> None:
                 table[kind][name] = loaded.replaced[kind, name]
             else:
                 del table[kind][name]
+    shell.magics_manager.registry.pop(type(loaded.magics).__name__, None)
     loaded.magics.shut_down()
 
 

@@ -13,10 +13,7 @@ from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.errors import (
     ConnectError,
     PipemagicError,
-    ServerError,
-    StatementError,
     TransactionLost,
-    UnsupportedError,
 )
 from pipemagic.hrana.messages import Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Tx
@@ -50,7 +47,6 @@ class Connection:
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a panel may close it meanwhile
     _ended: bool = field(default=False, repr=False)  # the server rolled back: a ROLLBACK has nothing left to do
     _moved: bool = field(default=False, repr=False)  # the stream is one of a database that is gone
-    _takes_arguments: bool = field(default=False, repr=False)  # asked, where it is not certain
 
     @property
     def stream(self) -> ClientStream | None:
@@ -129,26 +125,10 @@ class Connection:
         return ([Outcome(first)], cell.without_first()) if ended and is_rollback(first) else ([], cell)
 
     def _check_arguments(self, cell: Cell) -> None:
-        """Ask a server that may know only the requirement's ``stmt.sql`` whether it binds arguments.
-
-        One that does not would take every parameter for NULL, silently.
-        """
-        if self._takes_arguments or all(stmt.named_args is None for stmt in cell.stmts):
-            return
-        if self.database.dialect is Dialect.SEED:
-            try:
-                bound = self.once(lambda database: database.execute("SELECT :value", {"value": 1}).rows) == [(1,)]
-            except StatementError:
-                bound = False
-            except ServerError as error:
-                if error.status != 400:
-                    raise
-                bound = False
-            if not bound:
-                raise UnsupportedError(
-                    "this server does not take parameters", hint="write the values into the statement as literals"
-                )
-        self._takes_arguments = True
+        """Let a server that may not bind arguments tell so before the first statement runs, not in the middle."""
+        unknown = self.database.dialect is Dialect.SEED and self.database.transport.binds_arguments is None
+        if unknown and any(stmt.named_args for stmt in cell.stmts):
+            self.once(lambda database: database.execute("SELECT :value", {"value": 1}))
 
     def _attempt(self, cell: Cell) -> tuple[Run, list[str]]:
         """Send the cell; gives also the lines to show if the stream stands for an earlier one."""
@@ -159,9 +139,16 @@ class Connection:
             ran = run(stream, cell.stmts, undo=own)
         except PipemagicError as error:
             raise self._with_what_was_undone(error, stream, cell) from None
+        if ran.error is not None and stream.transaction.state is Tx.OPEN:
+            self._undo(stream, cell, ran)
         if stream.reopened > reopened:
             notes += self._reopened(stream.replayed)
         return ran, notes
+
+    def _undo(self, stream: ClientStream, cell: Cell, ran: Run) -> None:
+        """Roll back a transaction that a failed cell began after it had ended that of an earlier cell."""
+        if self._ledger.began_at(cell.statements[: len(ran.results)]) is not None:
+            stream.send([Execute(Stmt("ROLLBACK"))])
 
     def _open(self) -> tuple[ClientStream, list[str]]:
         if self._stream is not None:

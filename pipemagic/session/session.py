@@ -6,6 +6,7 @@ import difflib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from pipemagic.client import urls
@@ -48,6 +49,14 @@ class Session:
         self._tell = tell or (lambda _: None)
         self._environment = secrets.Environment(environ)
         self._services = Services(self._environment)
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shut_down()
 
     # -- cells
 

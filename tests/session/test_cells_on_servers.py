@@ -115,6 +115,13 @@ def test_a_savepoint_of_the_cell_is_a_transaction_too(numbers):
     assert values(numbers, "SELECT max(i) FROM n") == [2]
 
 
+def test_a_transaction_that_begins_after_the_end_of_an_earlier_one(numbers):
+    numbers.run("BEGIN; INSERT INTO n VALUES (3)")
+    with pytest.raises(StatementError, match="Statement 1 was applied; statements 2-3 were rolled back"):
+        numbers.run("COMMIT; BEGIN; INSERT INTO n VALUES (4); SELECT nope FROM n")
+    assert values(numbers, "SELECT i FROM n ORDER BY i") == [1, 2, 3]
+
+
 def test_a_transaction_over_two_cells(numbers):
     assert numbers.run_cell("BEGIN; INSERT INTO n VALUES (3)").open_line == OPEN
     assert numbers.run_cell("INSERT INTO n VALUES (4)").open_line == OPEN

@@ -180,6 +180,17 @@ def test_an_interrupt_without_a_transaction_leaves_the_next_cell_alone(numbers, 
     assert count(numbers) == 1
 
 
+def test_an_interrupt_while_a_large_answer_is_read(numbers, monkeypatch):
+    def interrupt(body):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pipemagic.client.stream.decode_response", interrupt)
+        with pytest.raises(InterruptedRequest, match="what was sent has run"):
+            numbers.run("INSERT INTO n VALUES (2)")
+    assert count(numbers) == 2
+
+
 @pytest.fixture
 def moving(make_database, transport, clock):
     """A session whose database comes back, as after a restart of the service on another port."""

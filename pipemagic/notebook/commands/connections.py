@@ -15,7 +15,8 @@ def connect(context: Context, args: Arguments) -> None:
         token_env=args.get("--token-env"),
         temporary=args.on("--temporary"),
     )
-    say(f"Connected to {connection.name} ({connection.where}).")
+    where = "" if connection.where == connection.name else f" ({connection.where})"
+    say(f"Connected to {connection.name}{where}.")
 
 
 def use(context: Context, args: Arguments) -> None:
