@@ -148,11 +148,10 @@ def test_each_kind_of_work_has_one_place(path):
     assert not wrong
 
 
-def test_only_lazily_does_the_command_line_import_ipython():
-    cli = ROOT / "cli.py"
-    if cli.exists():
-        eager = [module for module, _, at_top in imports(cli) if at_top]
-        assert not [module for module in eager if module.split(".")[0] in ("IPython", "nbclient", "pandas")]
+@pytest.mark.parametrize("path", [path for path in sources() if part_of(name_of(path)) == "cli"], ids=name_of)
+def test_the_command_line_imports_what_is_heavy_only_when_it_needs_it(path):
+    eager = {module.split(".")[0] for module, _, at_top in imports(path) if at_top}
+    assert not eager & {"IPython", *HEAVY}
 
 
 def modules_after(code: str) -> set[str]:

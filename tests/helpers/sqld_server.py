@@ -143,7 +143,9 @@ class Sqld:
                 [
                     binary, "--db-path", folder / "data", "--http-listen-addr", f"127.0.0.1:{self.port}",
                     "--admin-listen-addr", f"127.0.0.1:{self._admin}", "--auth-jwt-key-file", folder / "key.pem",
-                    "--enable-namespaces", "--no-welcome", *options,
+                    "--enable-namespaces", "--no-welcome",
+                    # Beyond this number (100 by default) it answers 404 for some that it is about to load again.
+                    "--max-active-namespaces", "100000", *options,
                 ],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
@@ -162,13 +164,21 @@ class Sqld:
     def database(self, name: str | None = None) -> SqldDatabase:
         """Create a database with a name of its own."""
         name = name or "t" + uuid.uuid4().hex
+        self._ask("POST", f"/v1/namespaces/{name}/create")
+        return SqldDatabase(f"http://{name}.localhost:{self.port}", name, self.key)
+
+    def delete(self, name: str) -> None:
+        """Delete a database."""
+        self._ask("DELETE", f"/v1/namespaces/{name}")
+
+    def _ask(self, method: str, path: str) -> None:
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self._admin}/v1/namespaces/{name}/create",
+            f"http://127.0.0.1:{self._admin}{path}",
             data=b"{}",
             headers={"content-type": "application/json"},
+            method=method,
         )
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=PATIENCE).close()
-        return SqldDatabase(f"http://{name}.localhost:{self.port}", name, self.key)
 
     def close(self) -> None:
         stop(self.process)

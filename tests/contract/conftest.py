@@ -1,0 +1,63 @@
+"""Run every test of this folder against every server, and hold each difference to its line in `differences`."""
+
+from __future__ import annotations
+
+import pytest
+from contract_servers import Database, InProcess, OnPort, OnSqld, Server, closing
+from differences import DIFFERENCES, FACTS
+
+SERVERS = ["in_process", "on_port", "sqld"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "fake_clock: needs a clock that the test moves, so it runs in process only")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "server" not in metafunc.fixturenames:
+        return
+    # Minutes of waiting would be needed where the clock is real: one test for each window does it there.
+    servers = SERVERS[:1] if metafunc.definition.get_closest_marker("fake_clock") else SERVERS
+    metafunc.parametrize("server", servers, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Expect a failure for every listed difference; a test that passes all the same fails for it (strict)."""
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        server = callspec.params.get("server") if callspec else None
+        for difference in DIFFERENCES:
+            if difference.applies(item.name, server):
+                reason = f"{server}: {difference.instead} ({difference.reason})"
+                item.add_marker(pytest.mark.xfail(strict=True, reason=reason))
+
+
+@pytest.fixture(scope="session")
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
+    match request.param:
+        case "in_process":
+            made = InProcess(tmp_path_factory.mktemp("in-process"))
+        case "on_port":
+            made = OnPort(tmp_path_factory.mktemp("on-port"))
+        case "sqld":
+            made = OnSqld(request.getfixturevalue("sqld"))
+    with closing(made) as server:
+        yield server
+
+
+@pytest.fixture
+def db(server: Server) -> Database:
+    """A fresh database."""
+    return server.database()
+
+
+@pytest.fixture
+def other(server: Server) -> Database:
+    """Another fresh database of the same server."""
+    return server.database()
+
+
+@pytest.fixture
+def fact(server: Server):
+    """Look up what this server does where servers may differ."""
+    return lambda name: FACTS[name].get(server.name, FACTS[name]["service"])

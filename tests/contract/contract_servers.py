@@ -1,0 +1,292 @@
+"""The servers that one suite of tests runs against, each behind the same few methods."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx
+import jwt
+from contract_wire import Answer, execute
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqld_server import Sqld, stop
+
+from pipemagic.service.core import Service
+from pipemagic.service.http import Cancel
+from pipemagic.service.http import Request as ServiceRequest
+
+
+class Server(Protocol):
+    """A server with many databases."""
+
+    name: str
+    http: httpx.Client
+
+    def database(self) -> Database:
+        """Create a database."""
+
+    def recreate(self, database: Database) -> None:
+        """Delete the database and create one of the same name."""
+
+    def pass_time(self, seconds: float) -> None:
+        """Let the server's clock go on."""
+
+    def hang_up(self, database: Database, body: bytes, running: float) -> None:
+        """Send a pipeline and go away while it runs."""
+
+
+class Database:
+    """One database of a server: posts pipelines to it."""
+
+    def __init__(self, server: Server, host: str, key: Ed25519PrivateKey, claims: dict[str, Any]) -> None:
+        self.server, self.http, self.host, self._key, self._claims = server, server.http, host, key, claims
+        self.token = self.mint()
+
+    @property
+    def name(self) -> str:
+        return self.host.partition(".")[0]
+
+    def mint(self, **claims: Any) -> str:
+        """Make a token for this database; ``a="ro"`` reads only, None drops a claim."""
+        merged = {**self._claims, "iat": int(time.time()), **claims}
+        return jwt.encode({name: one for name, one in merged.items() if one is not None}, self._key, "EdDSA")
+
+    def headers(self, token: str | None = None, **more: str) -> dict[str, str]:
+        return {"host": self.host, "authorization": f"Bearer {token or self.token}", **more}
+
+    def send(self, method: str, path: str, *, headers: dict[str, str] | None = None, content: Any = None) -> Answer:
+        """Send anything; without ``headers`` there is no token."""
+        return Answer(self.http.request(method, path, headers={"host": self.host, **(headers or {})}, content=content))
+
+    def send_body(self, body: bytes, *, version: int = 2, token: str | None = None) -> Answer:
+        return self.send("POST", f"/v{version}/pipeline", headers=self.headers(token), content=body)
+
+    def post(
+        self, *requests: dict[str, Any], baton: str | None = None, version: int = 2, token: str | None = None
+    ) -> Answer:
+        body: dict[str, Any] = {"requests": requests}
+        if baton is not None:
+            body["baton"] = baton
+        return self.send_body(json.dumps(body).encode(), version=version, token=token)
+
+    def run(self, *texts: str) -> Answer:
+        """Run statements in one request that closes its stream; all must succeed."""
+        answer = self.post(*map(execute, texts), {"type": "close"})
+        assert set(answer.codes) == {"ok"}, answer.results
+        return answer
+
+    def rows(self, sql: str) -> list[list[Any]]:
+        return self.run(sql).rows()
+
+    def stream(self, version: int = 2) -> Stream:
+        return Stream(self, version)
+
+
+class Stream:
+    """A stream: sends the newest baton and keeps the one that comes back."""
+
+    def __init__(self, database: Database, version: int) -> None:
+        self.database, self.version, self.baton = database, version, None
+
+    def send(self, *requests: dict[str, Any], token: str | None = None) -> Answer:
+        answer = self.database.post(*requests, baton=self.baton, version=self.version, token=token)
+        if answer.status == 200:
+            self.baton = answer.baton
+        return answer
+
+    def run(self, *texts: str) -> Answer:
+        """Run statements, all of which must succeed."""
+        answer = self.send(*map(execute, texts))
+        assert set(answer.codes) <= {"ok"}, answer.results
+        return answer
+
+    def rows(self, sql: str) -> list[list[Any]]:
+        return self.run(sql).rows()
+
+    @property
+    def autocommit(self) -> bool:
+        answer = self.database.post({"type": "get_autocommit"}, baton=self.baton, version=3)
+        self.baton = answer.baton
+        return answer.response()["is_autocommit"]
+
+
+class Embedded:
+    """What both embedded servers share: databases are made through the management API."""
+
+    http: httpx.Client
+    folder: Path
+
+    def database(self) -> Database:
+        return self._create("d" + uuid.uuid4().hex[:12])
+
+    def _create(self, name: str) -> Database:
+        made = self._manage("POST", "/databases", {"name": name, "group": "default"})["database"]
+        key = serialization.load_pem_private_key((self.folder / "signing-key.pem").read_bytes(), None)
+        assert isinstance(key, Ed25519PrivateKey)
+        return Database(self, made["Hostname"], key, {"id": made["DbId"], "sub": "ada", "a": "rw"})  # type: ignore[arg-type]
+
+    def recreate(self, database: Database) -> None:
+        name = database.name.removesuffix("-local")
+        self._manage("DELETE", f"/databases/{name}")
+        self._create(name)
+
+    def make_group(self) -> None:
+        self._manage("POST", "/groups", {"name": "default", "location": "ams"})
+
+    def _manage(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        token = (self.folder / "platform-token").read_text().strip()
+        answer = self.http.request(
+            method, f"/v1/organizations/local{path}", json=body, headers={"authorization": f"Bearer {token}"}
+        )
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+class FakeClock:
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+class ServiceTransport(httpx.BaseTransport):
+    """Carries requests to a service by calls."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        return self.call(request, Cancel())
+
+    def call(self, request: httpx.Request, cancel: Cancel) -> httpx.Response:
+        answer = self.service.call(
+            ServiceRequest(
+                request.method, request.url.path, dict(request.url.params), dict(request.headers), request.read()
+            ),
+            cancel,
+        )
+        headers = [("content-type", answer.content_type)] if answer.content_type else []
+        return httpx.Response(answer.status, headers=[*headers, *answer.headers], content=b"".join(answer.chunks))
+
+
+class InProcess(Embedded):
+    """The service by calls, on a clock that tests move."""
+
+    name = "in_process"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.clock = folder, FakeClock()
+        self.service = Service(folder, clock=self.clock)
+        self._transport = ServiceTransport(self.service)
+        self.http = httpx.Client(transport=self._transport, base_url="http://127.0.0.1:8080")
+        self.make_group()
+
+    def pass_time(self, seconds: float) -> None:
+        """Move the clock in small steps, as a sweeper would see it."""
+        end = self.clock.time + seconds
+        while self.clock.time < end:
+            self.clock.time = min(end, self.clock.time + 0.25)
+            self.service.sweep()
+
+    def hang_up(self, database: Database, body: bytes, running: float) -> None:
+        cancel = Cancel()
+        request = self.http.build_request("POST", "/v2/pipeline", headers=database.headers(), content=body)
+        call = threading.Thread(target=self._transport.call, args=(request, cancel))
+        call.start()
+        time.sleep(running)
+        cancel.set()
+        call.join(5)
+        assert not call.is_alive(), "the statement was not interrupted"
+
+    def close(self) -> None:
+        self.http.close()
+        self.service.close()
+
+
+class RealTime:
+    """What both servers on a port share."""
+
+    address: str
+
+    def pass_time(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def hang_up(self, database: Database, body: bytes, running: float) -> None:
+        host, _, port = self.address.removeprefix("http://").partition(":")
+        head = [
+            "POST /v2/pipeline HTTP/1.1",
+            f"Content-Length: {len(body)}",
+            *(f"{name.title()}: {text}" for name, text in database.headers().items()),
+        ]
+        with socket.create_connection((host, int(port)), timeout=5) as connection:
+            connection.sendall("\r\n".join([*head, "", ""]).encode() + body)
+            time.sleep(running)
+
+
+class OnPort(RealTime, Embedded):
+    """The service as a process: `pipemagic serve --port 0`."""
+
+    name = "on_port"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "pipemagic", "serve", "--port", "0", "--data", str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+        )
+        assert self.process.stdout is not None
+        try:
+            self.address = json.loads(self.process.stdout.readline())["url"]
+            self.http = httpx.Client(base_url=self.address, trust_env=False, timeout=30)
+            self.make_group()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if hasattr(self, "http"):
+            self.http.close()
+        stop(self.process)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+class OnSqld(RealTime):
+    """The libSQL server."""
+
+    name = "sqld"
+
+    def __init__(self, sqld: Sqld) -> None:
+        self._sqld, self.address = sqld, sqld.address
+        self.http = httpx.Client(base_url=sqld.address, trust_env=False, timeout=30)
+
+    def database(self) -> Database:
+        made = self._sqld.database()
+        return Database(self, made.host, made.key, {"id": made.name, "sub": "ada", "a": "rw"})
+
+    def recreate(self, database: Database) -> None:
+        self._sqld.delete(database.name)
+        self._sqld.database(database.name)
+
+    def close(self) -> None:
+        self.http.close()
+
+
+@contextmanager
+def closing(server: Any) -> Iterator[Server]:
+    try:
+        yield server
+    finally:
+        server.close()

@@ -1,0 +1,145 @@
+"""Where servers differ from the contract, as data: each line is checked by running the test all the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+MB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A test that must fail on a server."""
+
+    test: str
+    """Name of the test, or a pattern for names with parameters (``*`` and ``?``)."""
+    instead: str
+    """What the server does."""
+    reason: str
+    """Why the contract is another one."""
+    server: str = "sqld"
+
+    def applies(self, name: str, server: str | None) -> bool:
+        if server != self.server:
+            return False
+        plain, _, parameters = name.partition("[")
+        wanted, _, inner = self.test.partition("[")
+        if plain != wanted:
+            return False
+        return not inner or fnmatchcase(
+            parameters.removesuffix("]").removeprefix(f"{server}-"), inner.removesuffix("]")
+        )
+
+
+SEED = "the requirement says so"
+SPEC = "the specification says so"
+OURS = "our addresses: the service is only ever on loopback, and other people's names must not lead to it"
+
+DIFFERENCES = [
+    # Routes.
+    Difference("test_protobuf_is_not_offered", "offers it", "no client needs Protobuf, so we offer JSON only"),
+    Difference("test_a_foreign_host_is_refused", "takes the first label of any host name for a database's name", OURS),
+    Difference("test_at_the_service_s_own_address_the_token_names_the_database", "goes by the host name alone", OURS),
+    Difference("test_a_stream_may_change_between_both_addresses_and_versions", "has no second address", OURS),
+    # Tokens.
+    Difference(
+        "test_a_refusal_carries_message_and_code_too", "sends `error` only", "clients differ in which member they read"
+    ),
+    Difference(
+        "test_a_token_made_before_its_database_was_made_again_is_void",
+        "names the database in the token, so an old token opens a new database of that name",
+        "who deletes a database takes its tokens back",
+    ),
+    Difference(
+        "test_a_deleted_database_starts_empty_when_it_is_made_again",
+        "answers 200: the token and the name are good again",
+        "who deletes a database takes its tokens back",
+    ),
+    Difference(
+        "test_a_baton_is_worth_nothing_with_the_token_of_another_subject",
+        "ties a baton to nobody",
+        "whoever sees a baton could go on in somebody's transaction",
+    ),
+    Difference(
+        "test_a_baton_is_worth_nothing_at_another_database",
+        "lets a baton of one database work with a token of another",
+        "a token is for one database",
+    ),
+    # Pipelines and requests.
+    Difference(
+        "test_a_malformed_body_is_400_as_a_line_of_text[duplicate keys]",
+        "takes the last of them",
+        "our JSON reader does not look for them; no client sends any",
+        server="in_process",
+    ),
+    Difference(
+        "test_a_malformed_body_is_400_as_a_line_of_text[duplicate keys]",
+        "takes the last of them",
+        "our JSON reader does not look for them; no client sends any",
+        server="on_port",
+    ),
+    Difference(
+        "test_nothing_of_a_malformed_pipeline_runs[unknown1]",
+        "notices a statement without text when its turn comes; what stood before is applied",
+        "a request that cannot run is refused before anything does",
+    ),
+    Difference(
+        "test_requests_after_a_close_get_an_error_each",
+        "answers 400 for the whole pipeline; what ran is applied and its results are lost",
+        "the requirement wants one result for each request",
+    ),
+    Difference("test_an_unknown_id_is_an_error_of_its_request", "answers 400, the stream is lost", "one wrong id"),
+    Difference("test_an_id_in_use_is_an_error_of_its_request", "answers 400, the stream is lost", "one wrong id"),
+    Difference(
+        "test_a_thousand_texts_can_be_stored",
+        "stores 50 texts for a stream",
+        "a published client stores up to a thousand",
+    ),
+    Difference(
+        "test_version_2_does_not_know_autocommit",
+        "answers 400 when its turn comes; what stood before is applied",
+        "a request that cannot run is refused before anything does",
+    ),
+    # Statements and batches.
+    Difference("test_of_two_statements_nothing_runs[SELECT 1; SELEC]", "drops a broken tail", "half a text is no text"),
+    Difference(
+        "test_columns_follow_a_change_of_the_schema",
+        "keeps the columns of an empty result from before the change",
+        "a result's columns are those of its rows",
+    ),
+    Difference("test_without_wanted_rows_there_are_none", "ignores want_rows", SPEC),
+    Difference("test_a_condition_decides_over_its_step[error skipped]", "takes a skipped step for a failed one", SPEC),
+    Difference(
+        "test_an_unparsable_step_is_an_error_of_its_own",
+        "parses all steps first and fails the whole batch",
+        "which step it was must be told",
+    ),
+    # Values.
+    Difference(
+        "test_random_doubles_come_back_bit_by_bit",
+        "reads every third double one unit in the last place off",
+        "values are exact",
+    ),
+    Difference(
+        "test_text_that_is_not_utf8_is_an_error_of_its_statement",
+        "answers 500 and the stream is lost",
+        "one bad cell must not cost a transaction",
+    ),
+    # Limits and windows.
+    Difference("test_a_body_beyond_the_limit_is_413", "has no limit", "a body is held in memory"),
+    Difference(
+        "test_a_transaction_is_rolled_back_after_5_seconds_though_nobody_else_writes",
+        "enforces the window only when another stream wants to write",
+        SEED,
+    ),
+]
+
+# Where both ways are right: what each server says.
+FACTS: dict[str, dict[str, object]] = {
+    # (status, codes): the specification does not say whether it is the body or the statement that is wrong.
+    "the code of errors that SQLite calls generic": {"service": "SQLITE_ERROR", "sqld": "SQLITE_UNKNOWN"},
+    "bytes that are more than a response may have": {"service": 128 * MB, "sqld": 10 * MB},
+    "bytes that are more than a value may have": {"service": 128 * MB + 1, "sqld": 5_000_001},
+    "a value out of form": {"service": (200, ["ARGS_INVALID", "ok"]), "sqld": (400, None)},
+}

@@ -1,0 +1,141 @@
+"""The bodies of pipelines (section 3)."""
+
+import json
+
+import pytest
+from contract_wire import CLOSE, execute
+
+
+def post(db, body, **options):
+    return db.send_body(json.dumps(body).encode(), **options)
+
+
+def test_an_answer_has_its_three_keys(db):
+    answer = db.post(execute("SELECT 1"))
+    assert answer.body.keys() == {"baton", "base_url", "results"}
+    assert isinstance(answer.body["baton"], str)
+    assert answer.body["base_url"] is None
+
+
+def test_a_closed_stream_has_a_null_baton(db):
+    answer = db.post(execute("SELECT 1"), CLOSE)
+    assert answer.body["baton"] is None
+    assert "base_url" in answer.body
+    assert answer.response(1) == {"type": "close"}
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_each_request_has_its_entry_in_order(db, version):
+    answer = db.post(execute("SELECT 1"), execute("SELEC"), execute("SELECT 3"), CLOSE, version=version)
+    assert [entry["type"] for entry in answer.results] == ["ok", "error", "ok", "ok"]
+    assert [answer.response(number)["type"] for number in (0, 2, 3)] == ["execute", "execute", "close"]
+    assert answer.rows(2) == [[3]]
+
+
+def test_a_failed_statement_has_message_and_code(db):
+    entry = db.post(execute("SELECT * FROM nope")).results[0]
+    assert entry.keys() == {"type", "error"}
+    assert isinstance(entry["error"]["message"], str)
+    assert isinstance(entry["error"]["code"], str)
+
+
+def test_the_stream_goes_on_after_a_failed_statement(db):
+    stream = db.stream()
+    assert stream.send(execute("SELEC")).codes != ["ok"]
+    assert stream.rows("SELECT 1") == [[1]]
+
+
+def test_an_empty_pipeline_opens_a_stream_and_keeps_one(db):
+    stream = db.stream()
+    answer = stream.send()
+    assert (answer.results, bool(answer.baton)) == ([], True)
+    stream.run("BEGIN")
+    assert stream.send().results == []
+    assert stream.autocommit is False
+
+
+@pytest.mark.parametrize("baton", [{}, {"baton": None}])
+def test_a_null_baton_is_an_absent_one(db, baton):
+    assert post(db, {**baton, "requests": [execute("SELECT 1")]}).rows() == [[1]]
+
+
+def test_unknown_keys_and_nulls_do_not_matter(db):
+    answer = post(
+        db,
+        {
+            "zz": {"requests": 5},
+            "baton": None,
+            "requests": [
+                {
+                    "type": "execute",
+                    "batch": None,
+                    "note": [1],
+                    "stmt": {
+                        "sql": "SELECT ?", "sql_id": None, "args": [{"type": "integer", "value": "7", "z": {}}],
+                        "named_args": [], "want_rows": True, "replication_index": None, "later": {"a": 1},
+                    },
+                },
+                {"type": "close", "stmt": None},
+            ],
+        },
+    )  # fmt: skip
+    assert answer.rows() == [[7]]
+
+
+def test_want_rows_may_be_null(db):
+    # One of the nulls that published clients send; the others are in the test above.
+    assert post(db, {"requests": [execute("SELECT 1", want_rows=None)]}).rows() == [[1]]
+
+
+MALFORMED = {
+    "nothing": b"",
+    "null": b"null",
+    "text": b'"x"',
+    "list": b"[]",
+    "no requests": b"{}",
+    "broken": b'{"requests":[',
+    "requests null": b'{"requests":null}',
+    "requests object": b'{"requests":{}}',
+    "request null": b'{"requests":[null]}',
+    "no type": b'{"requests":[{}]}',
+    "type null": b'{"requests":[{"type":null}]}',
+    "no stmt": b'{"requests":[{"type":"execute"}]}',
+    "sql number": b'{"requests":[{"type":"execute","stmt":{"sql":5}}]}',
+    "baton number": b'{"baton":5,"requests":[]}',
+    "trailing text": b'{"requests":[]}x',
+    "byte order mark": b'\xef\xbb\xbf{"requests":[]}',
+    "comment": b'{"requests":[]/* */}',
+    "single quotes": b"{'requests':[]}",
+    "not UTF-8": b'{"requests":[{"type":"execute","stmt":{"sql":"SELECT \'\xff\'"}}]}',
+    "half a surrogate pair": b'{"requests":[{"type":"execute","stmt":{"sql":"SELECT \'\\ud800\'"}}]}',
+    "nested endlessly": b'{"requests":' + b"[" * 100_000,
+    "an unknown value": b'{"requests":[{"type":"execute","stmt":'
+    b'{"sql":"SELECT ?","args":[{"type":"decimal","value":"1"}]}}]}',
+    "duplicate keys": b'{"requests":[],"requests":[]}',
+}
+
+
+@pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED)
+def test_a_malformed_body_is_400_as_a_line_of_text(db, body):
+    answer = db.send_body(body)
+    assert answer.status == 400
+    assert answer.content_type == "text/plain"
+    assert answer.body.startswith("Cannot deserialize client message from JSON: ")
+
+
+@pytest.mark.parametrize("unknown", [{"type": "dance"}, {"type": "execute", "stmt": {}}, {}])
+def test_nothing_of_a_malformed_pipeline_runs(db, unknown):
+    assert db.post(execute("CREATE TABLE t(a)"), unknown).status == 400
+    assert db.rows("SELECT name FROM sqlite_master") == []
+
+
+def test_a_malformed_body_leaves_the_stream_alone(db):
+    stream = db.stream()
+    stream.run("BEGIN")
+    assert post(db, {"baton": stream.baton, "requests": [{"type": "dance"}]}).status == 400
+    assert stream.autocommit is False
+
+
+def test_thousands_of_requests_fit_one_pipeline(db):
+    answer = db.post(*[execute("SELECT 1")] * 5000, CLOSE)
+    assert answer.codes == ["ok"] * 5001

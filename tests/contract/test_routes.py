@@ -1,0 +1,113 @@
+"""Addresses, paths, methods and statuses (database-api sections 1 and 2)."""
+
+import json
+
+import pytest
+from contract_wire import CLOSE, execute
+
+BODY = json.dumps({"requests": [execute("SELECT 1"), CLOSE]}).encode()
+
+
+@pytest.mark.parametrize("path", ["/version", "/v2", "/v3"])
+def test_a_greeting_is_one_line_and_needs_no_token(db, path):
+    answer = db.send("GET", path)
+    assert answer.status == 200
+    assert answer.http.text.strip()
+    assert len(answer.http.text.splitlines()) == 1
+
+
+def test_health_has_an_empty_body_and_needs_no_token(db):
+    answer = db.send("GET", "/health")
+    assert (answer.status, answer.http.content) == (200, b"")
+
+
+@pytest.mark.parametrize("path", ["/version", "/health", "/v2", "/v3"])
+def test_head_works_where_get_does(db, path):
+    answer = db.send("HEAD", path)
+    assert (answer.status, answer.http.content) == (200, b"")
+
+
+def test_protobuf_is_not_offered(db):
+    assert db.send("GET", "/v3-protobuf").status == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v2/pipeline/"), ("POST", "/v4/pipeline"), ("POST", "/v1/pipeline"), ("POST", "/pipeline"),
+        ("POST", "/v2/cursor"), ("GET", "/v2/"), ("GET", "/v4"), ("GET", "/nope"), ("POST", "/V2/pipeline"),
+        ("GET", "/version/"),
+    ],
+)  # fmt: skip
+def test_an_unknown_path_is_404_with_an_empty_body(db, method, path):
+    answer = db.send(method, path, headers=db.headers(), content=BODY if method == "POST" else None)
+    assert (answer.status, answer.http.content) == (404, b"")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("GET", "/v2/pipeline", "POST"), ("PUT", "/v3/pipeline", "POST"), ("DELETE", "/v2/pipeline", "POST"),
+        ("POST", "/version", "GET,HEAD"), ("POST", "/health", "GET,HEAD"), ("POST", "/v2", "GET,HEAD"),
+    ],
+)  # fmt: skip
+def test_a_wrong_method_is_405_and_names_the_right_ones(db, method, path, allow):
+    answer = db.send(method, path, headers=db.headers())
+    assert (answer.status, answer.http.content) == (405, b"")
+    assert sorted(answer.http.headers["allow"].replace(" ", "").split(",")) == sorted(allow.split(","))
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("content_type", [None, "application/json", "text/plain;charset=UTF-8", "application/xml"])
+def test_the_content_type_of_a_request_is_not_insisted_on(db, version, content_type):
+    more = {"content-type": content_type} if content_type else {}
+    answer = db.send("POST", f"/v{version}/pipeline", headers=db.headers(**more), content=BODY)
+    assert answer.codes == ["ok", "ok"]
+
+
+def test_a_pipeline_is_answered_as_exactly_json(db):
+    assert db.send_body(BODY).http.headers["content-type"] == "application/json"
+
+
+def test_a_body_may_come_in_chunks(db):
+    answer = db.send("POST", "/v2/pipeline", headers=db.headers(), content=iter([BODY[:9], BODY[9:]]))
+    assert answer.rows() == [[1]]
+
+
+def test_header_names_and_the_scheme_are_not_case_sensitive(db):
+    headers = {"AUTHORIZATION": f"bEaReR {db.token}", "host": db.host}
+    assert db.send("POST", "/v2/pipeline", headers=headers, content=BODY).status == 200
+
+
+def test_an_unknown_database_is_404_before_the_token_is_looked_at(db):
+    host = "nobody-" + db.host
+    for headers in ({"host": host}, db.headers() | {"host": host}):
+        answer = db.send("POST", "/v2/pipeline", headers=headers, content=BODY)
+        assert answer.status == 404
+        assert answer.body["error"]
+
+
+@pytest.mark.parametrize(
+    "host", ["example.org", "127.0.0.1.example.org", "localhost.example.org:80", "169.254.169.254"]
+)
+def test_a_foreign_host_is_refused(db, host):
+    # A page of another site whose name leads to the loopback address must get nothing, not even a greeting.
+    assert db.send("POST", "/v2/pipeline", headers=db.headers() | {"host": host}, content=BODY).status == 421
+    assert db.send("GET", "/version", headers={"host": host}).status == 421
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost:8080", "LocalHost", "[::1]:8080"])
+def test_at_the_service_s_own_address_the_token_names_the_database(db, other, host):
+    db.run("CREATE TABLE mine(a)")
+    at_own_address = {"host": host}
+    for database, tables in ((db, [["mine"]]), (other, [])):
+        body = json.dumps({"requests": [execute("SELECT name FROM sqlite_master")]}).encode()
+        answer = db.send("POST", "/v2/pipeline", headers=database.headers() | at_own_address, content=body)
+        assert answer.rows() == tables
+
+
+def test_a_stream_may_change_between_both_addresses_and_versions(db):
+    answer = db.post(execute("BEGIN"))
+    body = json.dumps({"baton": answer.baton, "requests": [{"type": "get_autocommit"}]}).encode()
+    answer = db.send("POST", "/v3/pipeline", headers=db.headers() | {"host": "127.0.0.1:1"}, content=body)
+    assert answer.response() == {"type": "get_autocommit", "is_autocommit": False}

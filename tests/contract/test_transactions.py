@@ -1,0 +1,388 @@
+"""Transactions: the 5 second window, the writers' queue, stale snapshots (section 9)."""
+
+import threading
+import time
+
+import pytest
+from contract_wire import CLOSE, GET_AUTOCOMMIT, batch, execute, not_, ok
+
+TIMEOUT = {"message": "Transaction timed out", "code": "TRANSACTION_TIMEOUT"}
+SLOW = "WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c LIMIT 1000000000000) SELECT count(*) FROM c"
+
+
+@pytest.fixture
+def table(db):
+    db.run("CREATE TABLE t(a UNIQUE)")
+    return db
+
+
+def insert(value):
+    return execute(f"INSERT INTO t VALUES ({value})")
+
+
+def rows(db):
+    return [row[0] for row in db.rows("SELECT a FROM t ORDER BY a")]
+
+
+class Call(threading.Thread):
+    """A call under way in a thread of its own."""
+
+    def __init__(self, call):
+        super().__init__()
+        self.call, self.answer = call, None
+        self.start()
+
+    def run(self):
+        self.answer = self.call()
+
+    def wait(self):
+        self.join(20)
+        assert not self.is_alive()
+        return self.answer
+
+
+# Without any waiting.
+
+
+def test_a_transaction_over_three_requests(table):
+    stream = table.stream()
+    stream.run("BEGIN IMMEDIATE")
+    stream.send(insert(1))
+    assert rows(table) == []
+    stream.send(execute("COMMIT"), CLOSE)
+    assert rows(table) == [1]
+
+
+@pytest.mark.parametrize("begin", ["BEGIN", "BEGIN DEFERRED", "BEGIN IMMEDIATE", "BEGIN EXCLUSIVE", "SAVEPOINT s"])
+@pytest.mark.parametrize("end", ["ROLLBACK", "close"])
+def test_what_is_not_committed_is_undone(table, begin, end):
+    stream = table.stream()
+    stream.run(begin, "INSERT INTO t VALUES (1)")
+    stream.send(CLOSE if end == "close" else execute(end))
+    assert rows(table) == []
+
+
+def test_a_failed_statement_does_not_end_its_transaction(table):
+    stream = table.stream()
+    stream.run("BEGIN", "INSERT INTO t VALUES (1)")
+    assert stream.send(insert(1)).codes == ["SQLITE_CONSTRAINT"]
+    assert stream.autocommit is False
+    stream.run("COMMIT")
+    assert rows(table) == [1]
+
+
+def test_a_conflict_clause_ends_it(table):
+    stream = table.stream()
+    stream.run("BEGIN", "INSERT INTO t VALUES (1)")
+    assert stream.send(execute("INSERT OR ROLLBACK INTO t VALUES (1)")).codes == ["SQLITE_CONSTRAINT"]
+    assert stream.autocommit is True
+    assert rows(table) == []
+
+
+@pytest.mark.parametrize("sql", ["COMMIT", "ROLLBACK", "END", "RELEASE s", "ROLLBACK TO s"])
+def test_there_is_nothing_to_end(db, sql):
+    answer = db.post(execute(sql), CLOSE)
+    assert answer.results[0]["type"] == "error"
+
+
+def test_a_transaction_within_a_transaction_is_an_error(table):
+    stream = table.stream()
+    stream.run("BEGIN", "INSERT INTO t VALUES (1)")
+    answer = stream.send(execute("BEGIN IMMEDIATE"))
+    assert "cannot start a transaction within a transaction" in answer.error()["message"]
+    assert stream.autocommit is False
+
+
+def test_savepoints_nest(table):
+    stream = table.stream()
+    stream.run(
+        "SAVEPOINT a",
+        "INSERT INTO t VALUES (1)",
+        "SAVEPOINT b",
+        "INSERT INTO t VALUES (2)",
+        "ROLLBACK TO b",
+        "RELEASE a",
+    )
+    assert rows(table) == [1]
+    assert stream.autocommit is True
+
+
+def test_readers_never_wait_and_see_the_last_commit(table):
+    table.run("INSERT INTO t VALUES (1)")
+    writer = table.stream()
+    writer.run("BEGIN IMMEDIATE", "INSERT INTO t VALUES (2)")
+    reader = table.stream()
+    started = time.monotonic()
+    reader.run("BEGIN")
+    assert reader.rows("SELECT a FROM t") == [[1]]
+    assert time.monotonic() - started < 2
+    writer.run("COMMIT")
+    assert reader.rows("SELECT a FROM t") == [[1]]  # its snapshot
+    reader.run("COMMIT")
+    assert reader.rows("SELECT a FROM t") == [[1], [2]]
+
+
+def test_a_reader_does_not_make_a_writer_wait(table):
+    reader = table.stream()
+    reader.run("BEGIN", "SELECT * FROM t")
+    started = time.monotonic()
+    table.run("INSERT INTO t VALUES (1)")
+    assert time.monotonic() - started < 2
+
+
+def test_a_stale_snapshot_cannot_write(table):
+    stream = table.stream()
+    stream.run("BEGIN", "SELECT * FROM t")
+    table.run("INSERT INTO t VALUES (1)")
+    started = time.monotonic()
+    answer = stream.send(insert(2))
+    assert answer.codes == ["SQLITE_BUSY"]
+    assert time.monotonic() - started < 2
+    assert stream.autocommit is False  # only ROLLBACK helps
+    stream.run("ROLLBACK", "INSERT INTO t VALUES (2)")
+    assert rows(table) == [1, 2]
+
+
+def test_a_deferred_transaction_that_has_not_read_may_still_write(table):
+    stream = table.stream()
+    stream.run("BEGIN")
+    table.run("INSERT INTO t VALUES (1)")
+    stream.run("INSERT INTO t VALUES (2)", "COMMIT")
+    assert rows(table) == [1, 2]
+
+
+# Writers queue.
+
+
+@pytest.mark.parametrize("end", [execute("COMMIT"), execute("ROLLBACK"), CLOSE], ids=["commit", "rollback", "close"])
+@pytest.mark.parametrize("begin", ["INSERT INTO t VALUES (2)", "BEGIN IMMEDIATE"])
+def test_a_second_writer_waits_until_the_first_is_done(table, end, begin):
+    first, second = table.stream(), table.stream()
+    first.run("BEGIN IMMEDIATE", "INSERT INTO t VALUES (1)")
+    call = Call(lambda: second.send(execute(begin)))
+    time.sleep(0.2)
+    assert call.is_alive()
+    first.send(end)
+    assert call.wait().codes == ["ok"]
+
+
+def test_waiting_writers_come_in_order_of_arrival(table):
+    first = table.stream()
+    first.run("BEGIN IMMEDIATE")
+    calls = []
+    for number in range(4):
+        calls.append(Call(lambda number=number: table.run(f"INSERT INTO t VALUES ({number})")))
+        time.sleep(0.1)
+    first.run("COMMIT")
+    for call in calls:
+        call.wait()
+    assert [row[0] for row in table.rows("SELECT a FROM t ORDER BY rowid")] == [0, 1, 2, 3]
+
+
+def test_a_deferred_writer_waits_for_its_turn_with_its_first_write(table):
+    first, second = table.stream(), table.stream()
+    first.run("BEGIN IMMEDIATE")
+    second.run("BEGIN")
+    call = Call(lambda: second.send(insert(2), execute("COMMIT")))
+    time.sleep(0.2)
+    assert call.is_alive()
+    first.run("ROLLBACK")
+    assert call.wait().codes == ["ok", "ok"]
+    assert rows(table) == [2]
+
+
+def test_many_writers_at_once_all_get_their_turn(table):
+    calls = [
+        Call(lambda number=number: [table.run(f"INSERT INTO t VALUES ({number * 100 + each})") for each in range(5)])
+        for number in range(8)
+    ]
+    for call in calls:
+        call.wait()
+    assert len(rows(table)) == 40
+
+
+def test_writers_of_two_databases_do_not_wait_for_each_other(table, other):
+    table.stream().run("BEGIN IMMEDIATE")
+    started = time.monotonic()
+    other.run("CREATE TABLE t(a)")
+    assert time.monotonic() - started < 2
+
+
+# The window. One test waits real seconds where the clock is real.
+
+
+def test_a_transaction_is_rolled_back_after_5_seconds(server, table):
+    holder, waiter = table.stream(), table.stream()
+    holder.run("BEGIN IMMEDIATE", "INSERT INTO t VALUES (1)")
+    call = Call(lambda: waiter.send(insert(2)))
+    for _ in range(21):
+        server.pass_time(0.25)
+        time.sleep(0.01)
+    assert call.wait().results[0]["type"] in ("ok", "error")
+    answer = holder.send(insert(3))
+    assert answer.error() == TIMEOUT
+    assert holder.autocommit is True
+    assert not {1, 3} & set(rows(table))
+    holder.run("INSERT INTO t VALUES (4)")  # stream and baton stay valid
+    assert 4 in rows(table)
+
+
+def test_a_transaction_is_rolled_back_after_5_seconds_though_nobody_else_writes(server, table):
+    stream = table.stream()
+    stream.run("BEGIN IMMEDIATE", "INSERT INTO t VALUES (1)")
+    server.pass_time(5.25)
+    assert stream.send(execute("COMMIT"), CLOSE).codes == ["TRANSACTION_TIMEOUT", "ok"]
+    assert rows(table) == []
+
+
+OPENERS = ["BEGIN", "BEGIN IMMEDIATE", "SAVEPOINT s"]
+
+
+@pytest.mark.fake_clock
+@pytest.mark.parametrize("begin", OPENERS)
+def test_the_window_is_exact_and_needs_no_other_writer(server, table, begin):
+    for wait, code in ((4.75, "ok"), (5.0, "TRANSACTION_TIMEOUT")):
+        stream = table.stream()
+        stream.run(begin, "SELECT * FROM t")
+        server.pass_time(wait)
+        assert stream.send(execute("SELECT 1"), CLOSE).codes == [code, "ok"]
+
+
+@pytest.mark.fake_clock
+def test_requests_do_not_renew_the_window(server, table):
+    stream = table.stream()
+    stream.run("BEGIN", "INSERT INTO t VALUES (1)")
+    for _ in range(4):
+        server.pass_time(1.2)
+        stream.run("SELECT 1")
+    server.pass_time(0.3)
+    assert stream.send(execute("COMMIT")).error() == TIMEOUT
+    assert rows(table) == []
+
+
+@pytest.mark.fake_clock
+def test_the_window_is_judged_when_a_request_comes_even_if_nothing_swept(server, table):
+    stream = table.stream()
+    stream.run("BEGIN", "INSERT INTO t VALUES (1)")
+    server.clock.time += 5
+    assert stream.send(execute("COMMIT")).error() == TIMEOUT
+    assert rows(table) == []
+
+
+@pytest.mark.fake_clock
+def test_the_window_starts_anew_with_each_transaction(server, table):
+    stream = table.stream()
+    for number in range(3):
+        stream.run("BEGIN", f"INSERT INTO t VALUES ({number})")
+        server.pass_time(4)
+        stream.run("COMMIT")
+    assert rows(table) == [0, 1, 2]
+
+
+@pytest.mark.fake_clock
+def test_after_a_timeout_nothing_of_that_pipeline_writes(server, table):
+    """Where only the first request is told, the rest silently runs in autocommit: half a transaction."""
+    stream = table.stream(version=3)
+    stream.run("BEGIN", "INSERT INTO t VALUES (1)")
+    server.pass_time(5)
+    answer = stream.send(
+        insert(2), execute("BEGIN"), insert(3), execute("COMMIT"), execute("ROLLBACK"), execute("SELECT 1"),
+        {"type": "sequence", "sql": "INSERT INTO t VALUES (4)"},
+    )  # fmt: skip
+    assert [answer.error(number) for number in range(7)] == [TIMEOUT] * 7
+    assert rows(table) == []
+    stream.run("INSERT INTO t VALUES (5)")  # the next pipeline is a new start
+    assert rows(table) == [5]
+
+
+@pytest.mark.fake_clock
+def test_after_a_timeout_every_step_of_a_batch_is_told(server, table):
+    stream = table.stream()
+    stream.run("BEGIN", "INSERT INTO t VALUES (1)")
+    server.pass_time(5)
+    answer = stream.send(
+        batch("INSERT INTO t VALUES (2)", ("INSERT INTO t VALUES (3)", ok(0)), ("ROLLBACK", not_(ok(1)))), insert(4)
+    )
+    assert set(answer.steps()) == {"TRANSACTION_TIMEOUT"}
+    assert answer.codes == ["ok", "TRANSACTION_TIMEOUT"]
+    assert rows(table) == []
+
+
+@pytest.mark.fake_clock
+def test_after_a_timeout_other_requests_are_answered_normally(server, table):
+    stream = table.stream(version=3)
+    stream.run("BEGIN")
+    server.pass_time(5)
+    answer = stream.send(
+        {"type": "describe", "sql": "SELECT 1"}, {"type": "store_sql", "sql_id": 1, "sql": "SELECT 1"}, GET_AUTOCOMMIT,
+        {"type": "close_sql", "sql_id": 1},
+    )  # fmt: skip
+    assert answer.codes == ["ok"] * 4
+    assert answer.response(2)["is_autocommit"] is True
+    # They have not told anybody, so the next statement does.
+    assert stream.send(execute("SELECT 1"), CLOSE).codes == ["TRANSACTION_TIMEOUT", "ok"]
+
+
+@pytest.mark.fake_clock
+def test_a_statement_that_runs_past_the_window_is_interrupted(server, table):
+    stream = table.stream()
+    stream.run("BEGIN", "INSERT INTO t VALUES (1)")
+    call = Call(lambda: stream.send(execute(SLOW), insert(2), execute("COMMIT")))
+    time.sleep(0.2)
+    server.pass_time(5.25)
+    answer = call.wait()
+    assert [answer.error(number) for number in range(3)] == [TIMEOUT] * 3
+    assert stream.autocommit is True
+    assert rows(table) == []
+
+
+@pytest.mark.fake_clock
+def test_a_statement_outside_of_a_transaction_has_no_window(server, table):
+    stream = table.stream()
+    call = Call(lambda: stream.send(execute(SLOW.replace("1000000000000", "5000000"))))
+    while call.is_alive():
+        server.pass_time(1)
+        time.sleep(0.01)
+    assert call.wait().codes == ["ok"]
+
+
+@pytest.mark.fake_clock
+def test_the_turn_of_a_rolled_back_holder_goes_to_the_next(server, table):
+    holder = table.stream()
+    holder.run("BEGIN IMMEDIATE")
+    server.pass_time(2)  # so that the holder's window ends before the other has waited for 5 s
+    call = Call(lambda: table.run("INSERT INTO t VALUES (1)"))
+    time.sleep(0.2)
+    server.pass_time(3)
+    call.wait()
+    assert rows(table) == [1]
+
+
+@pytest.mark.fake_clock
+def test_a_writer_that_waits_for_5_seconds_is_told_the_holder_s_age(server, table):
+    """Only a single long write can take that long: every transaction before it in the queue ends earlier."""
+    numbers = SLOW.replace("1000000000000", "6000000")
+    holder = Call(lambda: table.run(f"INSERT INTO t {numbers}"))
+    time.sleep(0.2)
+    waiter = Call(lambda: table.post(insert(1), CLOSE))
+    time.sleep(0.2)
+    server.pass_time(5)
+    answer = waiter.wait()
+    assert answer.codes == ["SQLITE_BUSY", "ok"]
+    assert "database is locked: another stream has been writing for 5.0 s" in answer.error()["message"]
+    holder.wait()
+    assert rows(table) == [6_000_000]
+
+
+@pytest.mark.fake_clock
+def test_waiting_counts_for_the_window(server, table):
+    holder, waiter = table.stream(), table.stream()
+    waiter.run("BEGIN")
+    server.pass_time(2)
+    holder.run("BEGIN IMMEDIATE")
+    call = Call(lambda: waiter.send(insert(1), execute("COMMIT"), CLOSE))
+    time.sleep(0.2)
+    server.pass_time(3)
+    assert call.wait().codes == ["TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT", "ok"]
+    holder.run("COMMIT")
+    assert rows(table) == []
