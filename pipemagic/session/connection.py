@@ -45,8 +45,8 @@ class Connection:
     _ledger: Ledger = field(default_factory=Ledger, repr=False)
     _settings: Settings = field(default_factory=Settings, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a panel may close it meanwhile
+    _lost: bool = field(default=False, repr=False)  # a transaction is gone, and the rest of it must not run
     _ended: bool = field(default=False, repr=False)  # the server rolled back: a ROLLBACK has nothing left to do
-    _moved: bool = field(default=False, repr=False)  # the stream is one of a database that is gone
 
     @property
     def stream(self) -> ClientStream | None:
@@ -56,6 +56,8 @@ class Connection:
     @property
     def transaction(self) -> Tx:
         """Whether the cells have a transaction open, or lost one."""
+        if self._lost:  # also if its stream is closed by now
+            return Tx.LOST
         return Tx.NONE if self._stream is None else self._stream.transaction.state
 
     def run(self, cell: Cell) -> CellResult:
@@ -115,12 +117,11 @@ class Connection:
     def _settle(self, cell: Cell) -> tuple[list[Outcome], Cell]:
         """Let only BEGIN and ROLLBACK through after a transaction was lost; ROLLBACK has nothing left to do."""
         first = cell.statements[0]
-        if self._stream is not None and self.transaction is Tx.LOST:
-            if not is_rollback(first) and first.keyword != "BEGIN":
-                raise reports.refused(cell)
+        if self._lost and not is_rollback(first) and first.keyword != "BEGIN":
+            raise reports.refused(cell)
+        self._lost = False
+        if self._stream is not None:
             self._stream.settle()
-            if self._moved:
-                self._stream, self._moved = None, False
         ended, self._ended = self._ended, False
         return ([Outcome(first)], cell.without_first()) if ended and is_rollback(first) else ([], cell)
 
@@ -172,14 +173,13 @@ class Connection:
         if self.find_again is None:
             raise error
         self._use(self.find_again())
-        if self._stream is not None and self.transaction is Tx.OPEN:
-            self._stream.transaction.move("lose")
-            self._moved = self._ended = True
+        was_open, self._stream = self.transaction is Tx.OPEN, None
+        if was_open:
+            self._lost = self._ended = True
             undone = list(self._ledger.statements)
             self._ledger.clear()
             reason = "the service was stopped while the transaction was open, and rolled it back"
             raise TransactionLost(reports.undone(reason, undone), hint=reports.AFTER_LOSS)
-        self._stream = None
 
     def _use(self, database: Database) -> None:
         self.database.close()
@@ -196,7 +196,7 @@ class Connection:
         if state is not Tx.OPEN:
             self._ledger.clear()
         if state is Tx.LOST or isinstance(error, TransactionLost):
-            self._ended = True
+            self._lost, self._ended = state is Tx.LOST, True
             error.message = reports.undone(error.message, undone, how=how)
             error.hint = reports.AFTER_LOSS if state is Tx.LOST else hint
         return error

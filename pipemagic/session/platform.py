@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 from pipemagic.client.database import Database
 from pipemagic.client.management import Management
 from pipemagic.client.resources import DatabaseInfo, Group, Location
+from pipemagic.client.transport import READ_TIMEOUT
 from pipemagic.errors import (
     AlreadyExists,
     ConnectError,
@@ -116,8 +117,8 @@ class Platform:
         told = self._ask(lambda api: api.update_organization(overages=on)).overages
         return on if told is None else told
 
-    def open(self, name: str) -> Database:
-        """Give a database, with a token made for this session."""
+    def open(self, name: str, timeout: float | None = READ_TIMEOUT) -> Database:
+        """Give a database, with a token made for this session; ``timeout`` is in seconds."""
         info = self._find(name)
         if not info.url:
             raise SessionError(
@@ -130,7 +131,7 @@ class Platform:
             raise SessionError(
                 f"the service makes no tokens for {name}", hint=f"%pipedb connect {info.url} --token-env VARIABLE"
             ) from None
-        return Database(info.url, token)
+        return Database(info.url, token, timeout=timeout)
 
     def close(self) -> None:
         """Close the connections to the API."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pipemagic.client import urls
 from pipemagic.client.database import Database
 from pipemagic.client.secrets import Secret
+from pipemagic.client.transport import READ_TIMEOUT
 from pipemagic.errors import AuthError, SessionError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import secrets
@@ -107,18 +108,20 @@ class Session:
         token: str | None = None,
         token_env: str | None = None,
         temporary: bool = False,
+        timeout: float | None = READ_TIMEOUT,
     ) -> Connection:
         """Connect to a database and make it the current one.
 
         ``target`` is nothing: the embedded service, with a first group and database if it has none; an address
         with ``://``; the name of a connection; the name of a database of the current organization. ``token`` is for
         addresses; by default it comes from the environment (``token_env``, PIPEMAGIC_TOKEN, TURSO_AUTH_TOKEN), or
-        is asked for. ``temporary`` uses a service of this process alone, whose data end with it.
+        is asked for. ``temporary`` uses a service of this process alone, whose data end with it. ``timeout`` is how
+        many seconds to wait for an answer.
         """
         if target is not None and "://" in target:
             if temporary:
                 raise SessionError("--temporary is for the embedded service, not for an address")
-            return self.adopt(self._at_address(target, name, token, token_env))
+            return self.adopt(self._at_address(target, name, token, token_env, timeout))
         if token is not None or token_env is not None:
             raise SessionError(
                 "a token belongs to an address; for a database of an organization pipemagic makes one itself",
@@ -129,13 +132,13 @@ class Session:
         if target is None or temporary:
             first = self._services.prepare(temporary=temporary)
             target = target or first
-        return self.adopt(self.open(target, name))
+        return self.adopt(self.open(target, name, timeout))
 
-    def open(self, database: str, name: str | None = None) -> Connection:
+    def open(self, database: str, name: str | None = None, timeout: float | None = READ_TIMEOUT) -> Connection:
         """Give a connection to a database of the current organization, without taking it in."""
         platform = self.platform
-        again = (lambda: platform.open(database)) if platform.moves else None
-        found = platform.open(database)
+        again = (lambda: platform.open(database, timeout)) if platform.moves else None
+        found = platform.open(database, timeout)
         with _closing_on_error(found):
             _check(found)
         return Connection(name or database, found, platform.where, platform, again)
@@ -200,10 +203,12 @@ class Session:
 
     # -- inside
 
-    def _at_address(self, address: str, name: str | None, token: str | None, token_env: str | None) -> Connection:
+    def _at_address(
+        self, address: str, name: str | None, token: str | None, token_env: str | None, timeout: float | None
+    ) -> Connection:
         endpoint = urls.parse(address)
         given = Secret(token) if token else self._environment.token(token_env, secrets.DATABASE_TOKENS)
-        database, host = Database(endpoint, given), endpoint.named_host
+        database, host = Database(endpoint, given, timeout=timeout), endpoint.named_host
         with _closing_on_error(database):
             try:
                 _check(database)

@@ -20,6 +20,7 @@ from pipemagic.errors import (
     UnknownOutcome,
 )
 
+ENDLESS = "SELECT count(*) FROM (WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i FROM c)"
 HTML = Answer(body=b"<!DOCTYPE html><title>Sign in</title>", content_type="text/html")
 
 
@@ -110,6 +111,13 @@ def test_a_body_that_is_cut(shell, scripted):
     shell(f"%pipedb connect {server.url} --as db")
     few_lines(shell.fails("%sql INSERT INTO t VALUES (1)"), UnknownOutcome, "may have run", "look before you run it")
     assert len([call for call in server.calls if "INSERT" in str(call.body)]) == 1  # never sent twice
+
+
+def test_a_statement_that_takes_longer_than_one_wants_to_wait(shell, data):
+    shell("%pipedb connect --timeout 0.5")
+    cell = shell.fails(f"%sql {ENDLESS}")
+    few_lines(cell, UnknownOutcome, "did not answer in time", "may have run")
+    assert shell("%sql SELECT 1 AS a").value["a"].tolist() == [1]
 
 
 def test_tokens_that_are_wrong_or_expired(shell, sqld_database, monkeypatch):

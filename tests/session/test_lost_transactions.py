@@ -81,6 +81,17 @@ def test_run_all_cannot_apply_the_second_half_alone(numbers, clock, cell):
     assert count(numbers) == 1
 
 
+def test_closing_the_stream_does_not_hide_the_loss(numbers, clock):
+    numbers.run("BEGIN; INSERT INTO n VALUES (2)")
+    clock.advance(6)
+    with pytest.raises(TransactionLost):
+        numbers.run_cell("INSERT INTO n VALUES (3)", close=True)
+    with pytest.raises(TransactionLost, match="not run"):
+        numbers.run("INSERT INTO n VALUES (3)")
+    numbers.run("ROLLBACK; INSERT INTO n VALUES (4)")
+    assert count(numbers) == 2
+
+
 @pytest.mark.parametrize("first", ["BEGIN", "BEGIN IMMEDIATE", "ROLLBACK; BEGIN"])
 def test_begin_goes_on_after_a_loss(numbers, clock, first):
     numbers.run("BEGIN; INSERT INTO n VALUES (2)")

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+from IPython.core.error import UsageError
+
+from pipemagic.client.transport import READ_TIMEOUT
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.display import say
@@ -14,9 +19,18 @@ def connect(context: Context, args: Arguments) -> None:
         name=args.get("--as"),
         token_env=args.get("--token-env"),
         temporary=args.on("--temporary"),
+        timeout=_seconds(args.get("--timeout")),
     )
     where = "" if connection.where == connection.name else f" ({connection.where})"
     say(f"Connected to {connection.name}{where}.")
+
+
+def _seconds(text: str | None) -> float:
+    if text is None:
+        return READ_TIMEOUT
+    if not re.fullmatch(r"\d+(\.\d+)?", text) or not float(text):
+        raise UsageError(f"--timeout is a number of seconds, not {text!r}")
+    return float(text)
 
 
 def use(context: Context, args: Arguments) -> None:
@@ -61,6 +75,7 @@ COMMANDS: tuple[Command, ...] = (
         (
             Option("--as", "the connection's name; by default that of the database", "NAME"),
             Option("--token-env", "the environment variable that holds the database token", "VARIABLE"),
+            Option("--timeout", "how long to wait for an answer; by default 60", "SECONDS"),
             Option("--temporary", "use a service of this notebook alone, whose data end with it"),
         ),
     ),
