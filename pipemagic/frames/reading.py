@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,8 @@ def to_frame(result: StmtResult, *, note: Note | None = None) -> pd.DataFrame:
         raise ProtocolError("the server sent rows that are not as wide as their columns")
     say = note or (lambda _: None)
     with collector_paused(width * len(result.rows)):
-        columns: Sequence[tuple[Value, ...]] = list(zip(*result.rows, strict=True)) or [()] * width
+        cells = list(chain.from_iterable(result.rows))
+        columns: list[list[Value]] = [cells[number::width] for number in range(width)]
         arrays = [
             _column(values, col.name or f"number {number}", col.decltype or "", say)
             for number, (col, values) in enumerate(zip(result.cols, columns, strict=True), start=1)
