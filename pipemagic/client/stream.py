@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from types import TracebackType
 
+from pipemagic.client import answers
 from pipemagic.client.nesting import Nesting
 from pipemagic.client.transport import HttpAnswer, Transport
 from pipemagic.client.urls import Endpoint, follow
 from pipemagic.errors import (
-    AddressError,
     BusyError,
     ConnectError,
     InterruptedRequest,
@@ -24,11 +24,8 @@ from pipemagic.errors import (
 from pipemagic.frames.collector import collector_paused
 from pipemagic.hrana import faults
 from pipemagic.hrana.messages import (
-    BatchResponse,
     Close,
     Entry,
-    Error,
-    ErrorEntry,
     Execute,
     GetAutocommit,
     GetAutocommitResponse,
@@ -86,6 +83,7 @@ class ClientStream:
         self._stream = Stream()
         self._nesting = Nesting()
         self._answered_at = 0.0
+        self._sent_at = 0.0
         self._opened_at = 0.0
 
     @property
@@ -182,6 +180,8 @@ class ClientStream:
         if self._transport.binds_arguments is None:
             asked: list[Request] = [Execute(Stmt("SELECT ?", args=[Integer("7")])), Close()]
             answer = self._transport.post(self._path, pipeline(asked))
+            if answer.status in (401, 403, 404) or answer.status >= 500:
+                raise self._transport.refusal(answer)
             self._transport.binds_arguments = answer.status == 200 and b'"7"' in answer.body
         if not self._transport.binds_arguments:
             raise UnsupportedError(
@@ -199,28 +199,35 @@ class ClientStream:
     ) -> list[Entry] | None:
         """Do one round trip; None if the stream is gone and nothing of it ran, and nothing was at stake."""
         ahead = self._open_if_needed()
-        closes = any(isinstance(request, Close) for request in requests)
-        behind: list[Request] = [GetAutocommit()] if self.dialect is Dialect.V3 and not closes else []
+        behind: list[Request] = [GetAutocommit()] if self.dialect is Dialect.V3 and not answers.closes(requests) else []
         everything = [*ahead, *requests, *behind]
         body = pipeline(everything, self._stream.baton)
         self._stream.move("begin")
-        sent_at = self._clock()
+        self._sent_at = self._clock()
+        try:
+            entries = self._round_trip(body, everything, timeout)
+        except BaseException as error:
+            if self.phase is Phase.IN_USE:  # whatever it was, the baton is spent
+                raise self._lose(error, requests) from None
+            raise
+        if entries is None:
+            return None
+        if ahead:
+            self.replayed, entries = entries[: len(ahead)], entries[len(ahead) :]
+        if count:
+            self._follow_transaction(requests, entries)
+        return entries[: len(requests)]
+
+    def _round_trip(self, body: bytes, sent: Sequence[Request], timeout: float | None) -> list[Entry] | None:
         try:
             answer = self._transport.post(self._path, body, self._endpoint, timeout=timeout)
         except (ConnectError, BusyError):
             self._stream.move("finish")  # nothing was sent, or nothing ran: the baton is still good
             raise
-        except BaseException as error:  # noqa: BLE001 - whatever it was, the baton is spent
-            raise self._lose(error, requests) from None
-        if answer.status != 200:
-            self._refuse(answer, requests)
-            return None
-        entries = self._read(answer, everything, requests)
-        if ahead:
-            self.replayed, entries = entries[: len(ahead)], entries[len(ahead) :]
-        if count:
-            self._follow_transaction(requests, entries, sent_at, closes=closes)
-        return entries[: len(requests)]
+        if answer.status == 200:
+            return self._read(answer, sent)
+        self._refuse(answer)
+        return None
 
     def _open_if_needed(self) -> Sequence[Request]:
         """Start a new stream where the last one has ended; gives what must be sent ahead on it."""
@@ -235,7 +242,7 @@ class ClientStream:
         self.reopened += 1
         return self.on_reopen() if self.on_reopen is not None else ()
 
-    def _read(self, answer: HttpAnswer, sent: Sequence[Request], requests: Sequence[Request]) -> list[Entry]:
+    def _read(self, answer: HttpAnswer, sent: Sequence[Request]) -> list[Entry]:
         """Read a 200: the entries, the new baton, the address to go on at."""
         try:
             with collector_paused(len(answer.body)):
@@ -243,31 +250,28 @@ class ClientStream:
             if len(response.results) != len(sent):
                 raise ProtocolError(f"{len(sent)} requests were sent and {len(response.results)} results came back")
             for request, entry in zip(sent, response.results, strict=True):
-                _check_kind(request, entry)
+                answers.check_kind(request, entry)
             endpoint = self._endpoint
             if response.base_url and response.baton is not None:
                 endpoint = follow(self._transport.endpoint, response.base_url)
-        except (ProtocolError, AddressError) as error:
-            raise self._lose(_not_an_answer(error, answer), requests) from None
+        except ProtocolError as error:
+            raise answers.not_an_answer(error, answer) from None
         except KeyboardInterrupt:  # a large answer takes a while to read
-            interrupted = InterruptedRequest("interrupted while the answer was read; what was sent has run")
-            raise self._lose(interrupted, requests) from None
+            raise InterruptedRequest("interrupted while the answer was read; what was sent has run") from None
         self._answered_at = self._clock()
         self._stream.baton, self._endpoint = response.baton, endpoint
         self._stream.move("finish" if response.baton is not None else "close")
         return response.results
 
-    def _refuse(self, answer: HttpAnswer, requests: Sequence[Request]) -> None:
+    def _refuse(self, answer: HttpAnswer) -> None:
         """Read any other status; returns only if the stream is gone and the requests may be sent again."""
         fault = faults.read_fault(answer.body, answer.content_type)
         if answer.status == 400 and self._stream.baton is not None and faults.is_baton_fault(fault):
             self._stream.move("finish")
             return
-        error = self._transport.refusal(answer)
         if answer.status == 401:
             self._stream.move("finish")
-            raise error
-        raise self._lose(error, requests)
+        raise self._transport.refusal(answer)
 
     def _expire(self) -> None:
         """Give the stream up, known or found to be expired; TransactionLost if a transaction was open."""
@@ -292,8 +296,10 @@ class ClientStream:
         self._stream.baton = None
         was_open, ahead = self.transaction.state is Tx.OPEN, self._nesting.after(requests)
         self._nesting.clear()
+        if answers.closes(requests):
+            ahead.clear()
         if was_open and not ahead.open:
-            self.transaction.move("end")  # it held its own COMMIT or ROLLBACK: over, one way or the other
+            self.transaction.move("end")  # it held its own COMMIT, ROLLBACK or close: over, one way or the other
         elif ahead.open:
             self.transaction.observe(autocommit=False)
             self.transaction.move("lose")
@@ -301,17 +307,15 @@ class ClientStream:
             error.hint = "; ".join(filter(None, ["the open transaction is rolled back", error.hint]))
         return error
 
-    def _follow_transaction(
-        self, requests: Sequence[Request], entries: Sequence[Entry], sent_at: float, *, closes: bool
-    ) -> None:
+    def _follow_transaction(self, requests: Sequence[Request], entries: Sequence[Entry]) -> None:
         """Keep up with the transaction after an answer; TransactionLost if it timed out."""
-        late = next((number for number, entry in enumerate(entries) if _timed_out(entry)), None)
+        late = next((number for number, entry in enumerate(entries) if answers.timed_out(entry)), None)
         if late is not None:
-            self._time_out(requests, entries[late + 1 : len(requests)], closes=closes)
+            self._time_out(requests, entries[late + 1 : len(requests)])
         before = self.transaction.state
         for request, entry in zip(requests, entries, strict=False):
             self._nesting.answered(request, entry)
-        if closes:
+        if answers.closes(requests):
             self._nesting.clear()
         elif self.phase is Phase.CLOSED and self._nesting.open:
             self._nesting.clear()
@@ -323,8 +327,8 @@ class ClientStream:
             self._nesting.correct(autocommit=last.response.is_autocommit)
         self._observe(autocommit=not self._nesting.open)
         if before is Tx.NONE and self.transaction.state is Tx.OPEN:
-            self._opened_at = sent_at
-        if self.dialect is not Dialect.V3 and self.transaction.state is Tx.OPEN and _failed(entries):
+            self._opened_at = self._sent_at
+        if self.dialect is not Dialect.V3 and self.transaction.state is Tx.OPEN and answers.failed(entries):
             self.autocommit()  # some errors end the transaction; the text cannot tell
 
     def _observe(self, *, autocommit: bool) -> None:
@@ -332,8 +336,8 @@ class ClientStream:
             self._nesting.clear()
         self.transaction.observe(autocommit=autocommit)
 
-    def _time_out(self, requests: Sequence[Request], later: Sequence[Entry], *, closes: bool) -> None:
-        still_open = self._nesting.after(requests).open and not closes
+    def _time_out(self, requests: Sequence[Request], later: Sequence[Entry]) -> None:
+        still_open = self._nesting.after(requests).open and not answers.closes(requests)
         age = self.transaction_age()
         self._nesting.clear()
         if still_open:
@@ -341,53 +345,10 @@ class ClientStream:
             self.transaction.move("lose")
         else:
             self.transaction.observe(autocommit=True)
-        ran = sum(_wrote(entry) for entry in later)
+        ran = sum(map(answers.written, later))
         why = f"it must be committed within {TRANSACTION_LIMIT:.0f} s"
         if age is not None and age > TRANSACTION_LIMIT:
             why += f" and was open for {age:.0f} s"
         if ran:
             why += f"; {ran} later statement(s) of the same request ran outside it and stay applied"
         raise TransactionLost(f"the server rolled the transaction back: {why}", hint=AGAIN)
-
-
-def _check_kind(request: Request, entry: Entry) -> None:
-    if isinstance(entry, OkEntry):
-        asked, got = request.__struct_config__.tag, entry.response.__struct_config__.tag
-        if asked != got:
-            raise ProtocolError(f"{asked!r} was asked and {got!r} was answered")
-
-
-def _not_an_answer(error: PipemagicError, answer: HttpAnswer) -> PipemagicError:
-    """Say it shortly when what came is a web page."""
-    if isinstance(error, AddressError):
-        return error
-    if "html" in answer.content_type or answer.body.lstrip()[:1] == b"<":
-        return ProtocolError(
-            "an HTML page came back instead of an answer of the database",
-            hint="is this the address of a database, and is there a login page or a proxy in between?",
-        )
-    return ProtocolError(error.message, hint="what was sent may have run; the connection was dropped")
-
-
-def _errors(entry: Entry) -> list[Error]:
-    if isinstance(entry, ErrorEntry):
-        return [entry.error]
-    if isinstance(entry.response, BatchResponse):
-        return [error for error in entry.response.result.step_errors if error is not None]
-    return []
-
-
-def _timed_out(entry: Entry) -> bool:
-    return any(
-        error.code == faults.TRANSACTION_TIMEOUT or (error.code == "PROXY_ERROR" and "timed-out" in error.message)
-        for error in _errors(entry)
-    )
-
-
-def _failed(entries: Sequence[Entry]) -> bool:
-    return any(_errors(entry) for entry in entries)
-
-
-def _wrote(entry: Entry) -> bool:
-    result = getattr(getattr(entry, "response", None), "result", None)
-    return bool(getattr(result, "affected_row_count", 0))

@@ -442,6 +442,41 @@ def test_a_refused_connection_keeps_the_stream(scripted, stream_to) -> None:
     assert stream.transaction.state is Tx.OPEN
 
 
+def test_what_cannot_be_written_is_not_sent_and_keeps_the_stream(scripted, stream_to) -> None:
+    server = scripted(opened, good)
+    stream = stream_to(server)
+    open_transaction(stream)
+    with pytest.raises(errors.ProtocolError, match="not valid Unicode"):
+        stream.send([sql("SELECT '\ud800'")])
+    assert stream.transaction.state is Tx.OPEN
+    stream.send([sql("COMMIT")])
+    assert [call.baton for call in server.posts] == [None, "in-transaction"]
+
+
+def test_an_interrupt_at_an_odd_moment_never_blocks_the_stream(scripted, stream_to, monkeypatch) -> None:
+    server = scripted(good)
+    stream = stream_to(server)
+
+    def interrupted(_self, _answer):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(stream), "_refuse", interrupted)
+        server.script = [as_text("no", 500), good]
+        with pytest.raises(KeyboardInterrupt):
+            stream.send([sql("SELECT 1")])
+    assert stream.phase is Phase.LOST
+    stream.send([sql("SELECT 2")])
+    assert stream.phase is Phase.IDLE
+
+
+def test_a_lost_request_that_ends_with_close_leaves_nothing_to_settle(scripted, stream_to) -> None:
+    stream = stream_to(scripted(Answer(vanish=True)))
+    with pytest.raises(errors.UnknownOutcome):
+        stream.send([sql("BEGIN"), sql("INSERT INTO t VALUES (1)"), Close()])
+    assert stream.transaction.state is Tx.NONE
+
+
 # -- base_url and redirects
 
 
