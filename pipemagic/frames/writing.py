@@ -126,12 +126,12 @@ def _plan(name: str, series: pd.Series) -> Column:
         raise ProtocolError(f"SQL has no type for {dtype}", hint="convert it first, as with .astype(str)")
     match getattr(dtype, "kind", "O"):
         case "b":
-            return Column(name, "BOOLEAN", cells.PLAIN, cells.integers(series))
+            return Column(name, "BOOLEAN", cells.PLAIN, cells.integers(series.astype("boolean")))
         case "i" | "u":
             return Column(name, "INTEGER", cells.PLAIN, cells.integers(series))
         case "f":
             return _floats(name, series)
-        case "M":
+        case "M" if not str(dtype).startswith(("date32", "date64")):  # Arrow's dates, which have no time
             aware = getattr(series.dt, "tz", None) is not None
             return Column(name, "TIMESTAMP" if aware else "DATETIME", cells.PLAIN, cells.moments(series))
         case "m":

@@ -104,6 +104,22 @@ def test_columns_without_an_exact_form(values, message) -> None:
         only(values)
 
 
+@pytest.mark.parametrize(
+    ("kind", "values", "declared", "cells"),
+    [
+        ("int64", [2**53 + 1, None], "INTEGER", [2**53 + 1, None]),
+        ("float64", [1.5, None], "REAL", [15, None]),
+        ("string", ["a", None], "TEXT", ["a", None]),
+        ("bool_", [True, None], "BOOLEAN", [1, None]),
+        ("date32", [datetime.date(2024, 1, 31), None], "DATE", ["2024-01-31", None]),
+        ("binary", [b"x", None], "BLOB", ["78", None]),
+    ],
+)
+def test_arrow_columns(kind, values, declared, cells) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    assert only(pd.Series(values, dtype=pd.ArrowDtype(getattr(arrow, kind)()))) == (declared, cells)
+
+
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant <= 52, reason="a long double is a double here")
 def test_long_doubles() -> None:
     assert only(pd.Series(np.array(["0.5"], dtype=np.longdouble))) == ("REAL", [5])
