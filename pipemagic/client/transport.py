@@ -110,15 +110,12 @@ class Transport:
     ) -> HttpAnswer:
         """Send any request; raises as `post` does."""
         endpoint = endpoint or self.endpoint
-        headers = self._headers(endpoint)
-        if body is not None:
-            headers["Content-Type"] = "application/json"
         request = self._http.build_request(
             method,
             endpoint.url + path,
             content=body,
             params=params,
-            headers=headers,
+            headers=self._headers(endpoint, body),  # in no variable: tracebacks may show those
             timeout=self._timeout if timeout is None else httpx.Timeout(timeout),
             extensions=_extensions(endpoint),
         )
@@ -147,8 +144,10 @@ class Transport:
     ) -> None:
         self.close()
 
-    def _headers(self, endpoint: Endpoint) -> dict[str, str]:
+    def _headers(self, endpoint: Endpoint, body: bytes | None) -> dict[str, str]:
         headers = self.token.headers()
+        if body is not None:
+            headers["Content-Type"] = "application/json"
         if endpoint.host_header is not None:
             headers["Host"] = endpoint.host_header
         if endpoint.loopback:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import traceback
 
 import pytest
 from scripted_server import Answer, Call, ScriptedServer, as_json, as_text, entry, error_entry, good
@@ -566,3 +567,15 @@ def test_the_token_shows_nowhere(scripted, stream_to) -> None:
     assert "a-secret-token" not in f"{transport!r} {transport.token!r} {transport.token} {vars(stream)}"
     with pytest.raises(TypeError):
         json.dumps(transport.token)
+
+
+@pytest.mark.parametrize("answer", [
+    as_json({"error": "no"}, 401), as_json({"error": "no"}, 403), as_json({"error": "no"}, 500),
+    Answer(vanish=True), Answer(body=b"{}"), Answer(302, headers={"Location": "http://evil.example"}),
+])  # fmt: skip
+def test_the_token_is_in_no_variable_of_a_traceback(scripted, stream_to, answer) -> None:
+    stream = stream_to(scripted(answer))
+    with pytest.raises(errors.PipemagicError) as caught:
+        stream.send([sql("SELECT 1")])
+    shown = traceback.TracebackException.from_exception(caught.value, capture_locals=True)
+    assert "a-secret-token" not in "".join(shown.format())
