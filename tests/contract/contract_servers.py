@@ -262,6 +262,11 @@ class OnPort(RealTime, Embedded):
         assert self.process.stdout is not None
         self.process.stdout.close()
 
+    @property
+    def log(self) -> str:
+        """What it has logged."""
+        return (self.folder / "service.log").read_text("utf-8")
+
 
 class OnSqld(RealTime):
     """The libSQL server."""
