@@ -10,17 +10,18 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import nbformat
 import pytest
+from started_services import end_services
 
 import pipemagic
 from pipemagic import __version__, cli, local
 from pipemagic.cli import quickstart
-from pipemagic.errors import ServiceError, UnsupportedError
+from pipemagic.errors import UnsupportedError
 
 WAIT = 20.0
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(pipemagic.__file__).parents[1])}
@@ -33,11 +34,7 @@ posix = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSI
 def folder(tmp_path):
     folder = tmp_path / "data"
     yield folder
-    with suppress(ServiceError):
-        local.stop(folder)
-    for child in local._started:
-        child.wait(WAIT)
-    local._reap()
+    end_services(folder)
 
 
 @pytest.fixture

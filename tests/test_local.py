@@ -10,12 +10,12 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import psutil
 import pytest
+from started_services import end_services
 
 from pipemagic import __version__, local
 from pipemagic.errors import ServiceError
@@ -37,11 +37,7 @@ sys.stdin.read()
 def folder(tmp_path):
     folder = tmp_path / "data"
     yield folder
-    with suppress(ServiceError):
-        local.stop(folder)
-    for child in local._started:
-        child.wait(WAIT)
-    local._reap()
+    end_services(folder)
 
 
 @pytest.fixture
