@@ -275,7 +275,9 @@ class OnSqld(RealTime):
 
     def __init__(self, sqld: Sqld) -> None:
         self._sqld, self.address = sqld, sqld.address
-        self.http = httpx.Client(base_url=sqld.address, trust_env=False, timeout=30)
+        # A connection a request: sqld refuses a token before it has read the body, and then may close.
+        fresh = httpx.Limits(max_keepalive_connections=0)
+        self.http = httpx.Client(base_url=sqld.address, trust_env=False, timeout=30, limits=fresh)
 
     def database(self) -> Database:
         made = self._sqld.database()
