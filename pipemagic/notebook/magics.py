@@ -74,8 +74,10 @@ class PipeMagics(Magics):
     @line_cell_magic
     def sql(self, line: str, cell: str | None = None, local_ns: Mapping[str, Any] | None = None) -> Any:
         """Run SQL on the current connection; the value is a DataFrame (see %pipedb help sql)."""
+        from pipemagic.frames.collector import collector_paused
+
         args, text = _read(line, cell)
-        with short_traceback():
+        with short_traceback(), collector_paused():
             result = self.session.run_cell(
                 text, self._values(args, local_ns), on=args.get("--on"), close=args.on("--close")
             )

@@ -14,6 +14,7 @@ from pipemagic.client.database import Database
 from pipemagic.client.secrets import Secret
 from pipemagic.client.transport import READ_TIMEOUT
 from pipemagic.errors import AuthError, SessionError
+from pipemagic.frames.collector import collector_paused
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import secrets
 from pipemagic.session.cells import read
@@ -67,7 +68,8 @@ class Session:
         ``params`` holds the values of ``:name`` parameters. Raises StatementError for a statement that fails (those
         after it do not run), TransactionLost, ParameterError, and SessionError without a connection.
         """
-        return self.run_cell(sql, params, on=on).frame
+        with collector_paused():  # until the answer's rows are a frame
+            return self.run_cell(sql, params, on=on).frame
 
     def run_cell(
         self,
