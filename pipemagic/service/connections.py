@@ -10,14 +10,14 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import SqlValue
+from pipemagic.service.http import Refused
 from pipemagic.service.limits import Limits
 from pipemagic.service.plans import Plan
 from pipemagic.service.sandbox import Sandbox
@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 CHECKPOINT_PAGES = 1000
 PROGRESS = 100_000  # SQLite's virtual machine instructions between two looks at `stopped`: about a millisecond
 INDEX_BLOCK = 1000
-FETCH = 2000  # rows at a time between looks at the response limit
 
 
 class NeedsTurn(Exception):
@@ -42,6 +41,13 @@ class Shape:
     cols: tuple[Col, ...]
     readonly: bool
     explain: bool
+
+
+class Source(NamedTuple):
+    """A running statement's columns, and its rows as far as they are not taken yet."""
+
+    cols: tuple[Col, ...]
+    rows: Iterator[tuple[SqlValue, ...]]
 
 
 class Connection:
@@ -58,14 +64,18 @@ class Connection:
         self.raw.set_progress_handler(lambda: self.stopped, PROGRESS)
         self.stopped = False
         """Set to stop the running statement: SQLite's own interrupt is lost just before the first step."""
+        self._cursor: apsw.Cursor | None = None
         self._schema = database.schema_changes
         self.idle_since = 0.0
 
     def _committed(self, _connection: apsw.Connection, name: str, pages: int) -> int:
-        if name == "main":
-            self._database.note_commit()
-            if pages >= CHECKPOINT_PAGES:
-                self.checkpoint()
+        try:
+            if name == "main":
+                self._database.note_commit()
+                if pages >= CHECKPOINT_PAGES:
+                    self.checkpoint()
+        except apsw.Error:  # the commit is done and must not be answered with an error
+            log.exception("the work after a commit met an error")
         return int(apsw.SQLITE_OK)
 
     def stop(self) -> None:
@@ -118,17 +128,19 @@ class Connection:
             return False
 
         try:
+            self.sandbox.only_shown = True
             self._execute(plan, (None,) * len(plan.parameters), look, can_cache=False)
         except apsw.ExecTraceAbort:
             return shape[0]
+        finally:
+            self.sandbox.only_shown = False
         raise AssertionError("a statement ran although it was only described")
 
-    def run(
-        self, plan: Plan, bindings: Sequence[SqlValue], *, may_write: bool
-    ) -> tuple[tuple[Col, ...], Iterator[list[tuple[SqlValue, ...]]]]:
-        """Run a statement; give its columns and its rows in lists.
+    def run(self, plan: Plan, bindings: Sequence[SqlValue], *, may_write: bool) -> Source:
+        """Run a statement; give its columns and its rows.
 
-        NeedsTurn, before anything ran, if it would write and may not. The statement ends with the iterator.
+        NeedsTurn, before anything ran, if it would write and may not. The statement ends with its last row, or
+        with `finish`, which has to follow whether all rows were taken or not.
         """
         prepared: list[Shape] = []
 
@@ -138,16 +150,22 @@ class Connection:
             return may_write or not writes or bool(cursor.is_explain)
 
         try:
-            cursor = self._execute(plan, bindings, look)
+            cursor = self._cursor = self._execute(plan, bindings, look)
         except apsw.ExecTraceAbort:
             raise NeedsTurn from None
         if not prepared[0].cols:
-            return (), _in_lists(cursor)
+            return Source((), cursor)
         try:
             cols = _cols(cursor)  # only now: SQLite may have prepared it again for a changed schema
         except apsw.ExecutionCompleteError:
             cols = self._cols_without_rows(plan, prepared[0].cols)
-        return cols, _in_lists(cursor)
+        return Source(cols, cursor)
+
+    def finish(self) -> None:
+        """End the last statement even if rows are left: what it changed is committed, or refused, only then."""
+        cursor, self._cursor = self._cursor, None
+        if cursor is not None:
+            cursor.close()
 
     def _cols_without_rows(self, plan: Plan, cached: tuple[Col, ...]) -> tuple[Col, ...]:
         """Give the columns of an empty result, anew if the schema changed since this connection was made."""
@@ -161,11 +179,11 @@ class Connection:
         cursor = self.raw.cursor()
         cursor.exec_trace = look
         self.sandbox.refusal = ""
-        self.sandbox.vacuum = plan.keyword == "VACUUM"
+        self.sandbox.keyword = plan.keyword
         try:
             return cursor.execute(plan.text, tuple(bindings), can_cache=can_cache)
         finally:
-            self.sandbox.vacuum = False
+            self.sandbox.keyword = ""
 
     def rollback(self) -> None:
         """End an open transaction; needed after an interrupt too, which leaves some open."""
@@ -179,11 +197,6 @@ class Connection:
 
 def _cols(cursor: apsw.Cursor) -> tuple[Col, ...]:
     return tuple(Col(name, decltype) for name, decltype in cursor.get_description())
-
-
-def _in_lists(cursor: apsw.Cursor) -> Iterator[list[tuple[SqlValue, ...]]]:
-    while rows := list(islice(cursor, FETCH)):
-        yield rows
 
 
 class OpenDatabase:
@@ -232,13 +245,24 @@ class OpenDatabase:
     def take(self) -> Connection:
         """Give a connection without any trace of an earlier stream."""
         with self._lock:
+            if self._closed:
+                raise Refused(404, "the database was deleted, or the service is stopping")
             if self._idle:
                 return self._idle.pop()
-        return Connection(self)
+        try:
+            return Connection(self)
+        except apsw.CantOpenError as error:  # no more file handles, in all likelihood
+            log.warning("no connection can be opened to %s: %s", self.path, error)
+            raise Refused(429, "Too many open connections; close the streams that are not needed") from None
 
     def give_back(self, connection: Connection) -> None:
         """Keep a clean connection for the next stream, close any other."""
-        connection.rollback()
+        try:
+            connection.rollback()
+        except apsw.Error as error:
+            log.warning("a connection could not be rolled back and is closed: %s", error)
+            connection.close()
+            return
         if connection.reusable:
             connection.idle_since = self._clock()
             with self._lock:

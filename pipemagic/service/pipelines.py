@@ -23,7 +23,7 @@ from pipemagic.service.connections import NeedsTurn
 from pipemagic.service.http import Refused
 from pipemagic.service.limits import Limits
 from pipemagic.service.plans import Plan, Rejected
-from pipemagic.service.results import TooLarge, WireResult
+from pipemagic.service.results import Budget, TooLarge, WireResult
 from pipemagic.service.streams import ServerStream
 from pipemagic.service.turns import Turn
 
@@ -31,6 +31,7 @@ T = TypeVar("T")
 Steps = Generator[Turn, None, T]
 
 CLOSED = Error("The stream was closed by an earlier request of this pipeline", faults.STREAM_CLOSED)
+NESTED = Error("SQLite error: cannot start a transaction within a transaction", "SQLITE_ERROR")
 RESULT_OVERHEAD = 200  # bytes of a result without its rows
 
 
@@ -73,7 +74,7 @@ class Pipeline:
 
     def __init__(self, stream: ServerStream, *, clock: Callable[[], float], limits: Limits, read_only: bool) -> None:
         self._stream, self._clock, self._limits, self._read_only = stream, clock, limits, read_only
-        self._budget = results.Budget(limits.response)
+        self._budget = Budget(limits.response)
         self._told = False
         self.closed = False
 
@@ -83,6 +84,7 @@ class Pipeline:
         for request in requests:
             if self._stream.gone:
                 raise HungUp
+            self._enforce_window()
             entries.append((yield from self._entry(request)))
         if self._told and self._stream.transaction.state is Tx.LOST:
             self._stream.transaction.move("settle")
@@ -91,10 +93,10 @@ class Pipeline:
     def _entry(self, request: messages.Request) -> Steps[bytes]:
         try:
             if self.closed and not isinstance(request, messages.Close):
-                raise Rejected(CLOSED.message, faults.STREAM_CLOSED)
+                raise Rejected.of(CLOSED)
             response = yield from self._respond(request)
         except Rejected as rejected:
-            return messages.encode(messages.ErrorEntry(rejected.error))
+            return messages.encode(messages.ErrorEntry(self._afford(rejected.error)))
         return messages.encode({"type": "ok", "response": response})
 
     def _respond(self, request: messages.Request) -> Steps[dict[str, Any]]:
@@ -128,7 +130,12 @@ class Pipeline:
     def _stmt(self, stmt: Stmt) -> Steps[WireResult]:
         plan = plans.plan(self._text(stmt.sql, stmt.sql_id))
         bindings = plans.bind(plan, stmt.args, stmt.named_args)
-        return (yield from self._statement(plan, bindings, want_rows=stmt.want_rows is not False))
+        if not plan.commits:  # a transaction can be ended however full the answer is
+            try:
+                self._budget.spend(RESULT_OVERHEAD)
+            except TooLarge:
+                raise Rejected.of(results.no_room(self._limits.response)) from None
+        return (yield from self._statement(plan, bindings, self._budget, want_rows=stmt.want_rows is not False))
 
     def _batch(self, batch: messages.Batch) -> Steps[messages.BatchResult]:
         states: list[StepState] = []
@@ -142,29 +149,34 @@ class Pipeline:
                 if batches.holds(step.condition, states, autocommit=autocommit):
                     result = yield from self._stmt(step.stmt)
             except Rejected as rejected:
-                error = rejected.error
+                error = self._afford(rejected.error)
             states.append(StepState.ERROR if error else StepState.OK if result else StepState.SKIPPED)
             done.append(result)
             errors.append(error)
         return messages.BatchResult(done, errors, str(self._stream.database.index))
 
     def _sequence(self, script: str) -> Steps[None]:
-        for statement in sqltext.split(script):
-            plan = plans.of_statement(script, statement)
-            yield from self._statement(plan, plans.bind(plan, None, None), want_rows=False)
+        for plan in plans.of_script(script):
+            unseen = Budget(self._limits.response)  # nothing of it is in the answer
+            yield from self._statement(plan, plans.bind(plan, None, None), unseen, want_rows=False)
 
     def _describe(self, text: str) -> messages.DescribeResult:
         statements = sqltext.split(text)
         if not statements:
             return messages.DescribeResult([], [], is_explain=False, is_readonly=True)
-        plan = plans.of_statement(text, statements[0])
+        plan = plans.first(text, statements[0])
         try:
             shape = self._stream.connection.describe(plan)
         except apsw.Error as error:
             raise self._rejected(error, plan) from None
         params = [messages.Param(name) for name in plan.parameters]
         readonly = shape.readonly and not plan.writes_by_itself
-        return messages.DescribeResult(params, list(shape.cols), shape.explain, readonly)
+        result = messages.DescribeResult(params, list(shape.cols), shape.explain, readonly)
+        try:
+            self._budget.spend(len(messages.encode(result)))
+        except TooLarge:
+            raise Rejected.of(results.too_large(self._limits.response)) from None
+        return result
 
     def _store(self, sql_id: int, text: str) -> None:
         stream, limits = self._stream, self._limits
@@ -190,39 +202,48 @@ class Pipeline:
 
     # One statement.
 
-    def _statement(self, plan: Plan, bindings: Sequence[SqlValue], *, want_rows: bool) -> Steps[WireResult]:
+    def _statement(
+        self, plan: Plan, bindings: Sequence[SqlValue], budget: Budget, *, want_rows: bool
+    ) -> Steps[WireResult]:
         started = self._clock()
         self._refuse_if_lost()
         if self._read_only and plan.needs_full_access:
             raise self._forbidden()
         try:
-            return self._attempt(plan, bindings, started, want_rows=want_rows)
+            return self._attempt(plan, bindings, started, budget, want_rows=want_rows)
         except NeedsTurn:
             if self._read_only:
                 raise self._forbidden() from None
+            if plan.keyword == "BEGIN" and self._stream.transaction.state is Tx.OPEN:
+                raise Rejected.of(NESTED) from None
         yield from self._take_turn(started)
         try:
-            return self._attempt(plan, bindings, started, want_rows=want_rows)
+            return self._attempt(plan, bindings, started, budget, want_rows=want_rows)
         except NeedsTurn:
             raise AssertionError("the turn was taken and is not held") from None
 
-    def _attempt(self, plan: Plan, bindings: Sequence[SqlValue], started: float, *, want_rows: bool) -> WireResult:
+    def _attempt(
+        self, plan: Plan, bindings: Sequence[SqlValue], started: float, budget: Budget, *, want_rows: bool
+    ) -> WireResult:
         stream = self._stream
         connection = stream.connection
-        nested = plan.keyword == "BEGIN" and stream.transaction.state is Tx.OPEN  # fails without writing
         if not stream.enter(interruptible=not plan.commits):
             raise HungUp
+        left = budget.left
         try:
-            self._budget.spend(RESULT_OVERHEAD)
-            cols, lists = connection.run(plan, bindings, may_write=stream.turn is not None or nested)
-            rows, count = results.encode_rows(lists, self._budget, keep=want_rows)
-        except NeedsTurn:
-            stream.leave()
-            raise
+            try:
+                # The turn may be held since a request with another token: rights are those of this one.
+                source = connection.run(plan, bindings, may_write=stream.turn is not None and not self._read_only)
+                cols = results.encode_cols(source.cols, budget)
+                rows, count = results.encode_rows(source.rows, budget, keep=want_rows)
+            finally:
+                try:
+                    connection.finish()
+                finally:
+                    stream.leave()
         except (apsw.Error, UnicodeDecodeError, UnicodeEncodeError, TooLarge, OverflowError) as error:
-            stream.leave()
+            budget.left = left
             raise self._failed(error, plan, started) from None
-        stream.leave()
         self._finished(plan, started)
         changed = connection.raw.changes() if plan.changes_rows else 0
         return WireResult(
@@ -246,10 +267,8 @@ class Pipeline:
         stream = self._stream
         if stream.gone:
             raise HungUp from None
-        if isinstance(error, apsw.InterruptError):
-            self._refuse_if_lost()  # before observe(): SQLite may have ended the transaction by itself
+        self._refuse_if_lost()  # before observe(): SQLite may have ended an interrupted transaction by itself
         stream.observe(started)
-        self._refuse_if_lost()
         return self._rejected(error, plan)
 
     def _rejected(self, error: Exception, plan: Plan) -> Rejected:
@@ -263,7 +282,7 @@ class Pipeline:
                 wire = results.too_large(self._limits.response, changed=plan.changes_rows)
             case _:
                 wire = Error(f"an argument or the SQL text cannot be stored: {error}", faults.ARGS_INVALID)
-        return Rejected(wire.message, wire.code or "SQLITE_ERROR")
+        return Rejected.of(wire)
 
     # Waiting for the writer's turn, and what is over.
 
@@ -283,21 +302,33 @@ class Pipeline:
             yield turn
         if stream.gone:
             raise HungUp
+        self._refuse_if_lost()  # the window may have ended while it waited
         if not turn.granted:
             stream.drop_turn()
-            self._refuse_if_lost()
             age = stream.database.writers.holder_age()
             raise Rejected(
                 f"SQLite error: database is locked: another stream has been writing for {age:.1f} s",
                 "SQLITE_BUSY",
             )
 
-    def _refuse_if_lost(self) -> None:
+    def _enforce_window(self) -> None:
         if self._stream.overdue(self._clock()):
             self._stream.time_out()
+
+    def _refuse_if_lost(self) -> None:
+        self._enforce_window()
         if self._stream.transaction.state is Tx.LOST:
             self._told = True
-            raise Rejected(faults.TRANSACTION_TIMED_OUT.message, faults.TRANSACTION_TIMEOUT)
+            raise Rejected.of(faults.TRANSACTION_TIMED_OUT)
+
+    def _afford(self, error: Error) -> Error:
+        """Give an error as the answer has room for it; its code is always told."""
+        error = results.short(error)
+        try:
+            self._budget.spend(len(messages.encode(error)))
+        except TooLarge:
+            return Error("no room for the message: the answer is as large as it may be", error.code)
+        return error
 
     def _forbidden(self) -> Refused:
         return Refused(403, "Authorization forbidden: the token is read-only; this statement writes")

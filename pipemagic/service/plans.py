@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Self
 
 from pipemagic import sql as sqltext
 from pipemagic.errors import ProtocolError
@@ -27,6 +28,11 @@ class Rejected(Exception):
     def __init__(self, message: str, code: str) -> None:
         super().__init__(message)
         self.error = Error(message, code)
+
+    @classmethod
+    def of(cls, error: Error) -> Self:
+        """Reject with an error as it stands on the wire."""
+        return cls(error.message, error.code or "SQLITE_ERROR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +101,36 @@ def _plan(text: str) -> Plan:
         raise Rejected("SQL string does not contain any statement", faults.SQL_NO_STATEMENT)
     if len(statements) > 1:
         raise Rejected("SQL string contains more than one statement", faults.SQL_MANY_STATEMENTS)
-    return of_statement(text, statements[0])
+    return first(text, statements[0])
 
 
 _plan_cached = lru_cache(maxsize=2048)(_plan)
 
 
-def of_statement(script: str, statement: sqltext.Statement) -> Plan:
-    """Plan one statement of a script."""
+def first(script: str, statement: sqltext.Statement) -> Plan:
+    """Plan the first statement of a script; Rejected if it cannot be one."""
+    return _of_statement(statement, _size(script[: statement.start]))
+
+
+def of_script(script: str) -> Iterator[Plan]:
+    """Plan the statements of a script, each when its turn comes; Rejected as by `first`."""
+    start = skipped = 0
+    for statement in sqltext.split(script):
+        skipped += _size(script[start : statement.start])
+        start = statement.start
+        yield _of_statement(statement, skipped)
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _of_statement(statement: sqltext.Statement, skipped: int) -> Plan:
+    if "\0" in statement.text:  # where SQLite would stop reading, and silently so
+        raise Rejected("SQL text cannot hold a NUL character; pass it in an argument", faults.SQL_PARSE_ERROR)
     verb = statement.keyword
     if verb == "WITH":
         verb = _verb_behind_with(statement.text)
-    skipped = len(script[: statement.start].encode("utf-8", "surrogatepass"))
     return Plan(statement.text, skipped, statement.keyword, verb, statement.parameters)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import apsw
@@ -12,6 +13,13 @@ import msgspec
 from pipemagic.hrana import faults, values
 from pipemagic.hrana.messages import Col, Error
 from pipemagic.hrana.values import NULL, Float, Integer, SqlValue, Text, Value
+
+FIRST_ROWS, MOST_ROWS = 16, 2000
+"""How many rows are taken at a time between looks at the response limit."""
+PIECE = 4 * 1024 * 1024
+"""Bytes of JSON that such a piece should not exceed, as far as the rows before it tell."""
+LONGEST_MESSAGE = 4000
+"""Characters of an error message."""
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -29,9 +37,9 @@ class TooLarge(Exception):
 
 
 class WireResult(msgspec.Struct, frozen=True):
-    """A statement's result whose rows are JSON already (see `hrana.messages.StmtResult`)."""
+    """A statement's result whose columns and rows are JSON already (see `hrana.messages.StmtResult`)."""
 
-    cols: tuple[Col, ...]
+    cols: msgspec.Raw
     rows: msgspec.Raw
     affected_row_count: int
     last_insert_rowid: str | None
@@ -54,21 +62,31 @@ class Budget:
         self.left -= size
 
 
+def encode_cols(cols: tuple[Col, ...], budget: Budget) -> msgspec.Raw:
+    """Give the columns as a JSON array; TooLarge if they pass the limit."""
+    data = _ENCODER.encode(cols)
+    if cols:
+        budget.spend(len(data))
+    return msgspec.Raw(data)
+
+
 def encode_rows(
-    lists: Iterable[list[tuple[SqlValue, ...]]], budget: Budget, *, keep: bool = True
+    source: Iterator[tuple[SqlValue, ...]], budget: Budget, *, keep: bool = True
 ) -> tuple[msgspec.Raw, int]:
     """Give the rows as a JSON array (empty without ``keep``), and their number.
 
-    TooLarge as soon as they pass the limit.
+    TooLarge as soon as they pass the limit. Rows are taken a piece at a time, few while they are large: a
+    table of photographs must not be in memory before the limit is looked at.
     """
-    wire, chunks, count = _WIRE, [], 0
-    for rows in lists:
+    if not keep:
+        return msgspec.Raw(b"[]"), sum(1 for _ in source)
+    wire, chunks, count, many = _WIRE, [], 0, FIRST_ROWS
+    while rows := list(islice(source, many)):
         count += len(rows)
-        if not keep:
-            continue
         data = _ENCODER.encode([[wire[type(value)](value) for value in row] for row in rows])
         budget.spend(len(data))
         chunks.append(data[1:-1])
+        many = min(4 * many, MOST_ROWS, 1 + PIECE * len(rows) // len(data))
     return msgspec.Raw(b"[" + b",".join(chunks) + b"]"), count
 
 
@@ -79,6 +97,22 @@ def too_large(limit: int, *, changed: bool = False) -> Error:
         + ("what the statement changed stays applied" if changed else "ask for fewer rows (LIMIT) or columns"),
         faults.RESPONSE_TOO_LARGE,
     )
+
+
+def no_room(limit: int) -> Error:
+    """Say that the answers before a statement left no room for its own, so that it was not run."""
+    return Error(
+        f"Response is too large: the requests before this one used up the {limit:,} bytes of one answer; "
+        "nothing of this statement ran: send it in a request of its own",
+        faults.RESPONSE_TOO_LARGE,
+    )
+
+
+def short(error: Error) -> Error:
+    """Cut a message that quotes too much of the statement."""
+    if len(error.message) <= LONGEST_MESSAGE:
+        return error
+    return Error(error.message[:LONGEST_MESSAGE] + "...", error.code)
 
 
 def sqlite_error(error: apsw.Error, *, skipped: int = 0, refusal: str = "") -> Error:

@@ -42,6 +42,9 @@ CATALOGUE = TAKES_NAME - {"incremental_vacuum", "optimize"} | {
 }  # fmt: skip
 """Pragmas that only look something up: the ones a read-only token may use."""
 
+REFUSED_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "optimize"})
+"""Functions that load code, or (FTS3's ``optimize``) write although SQLite calls their SELECT read-only."""
+
 MAX_CACHE_KIB = 64 * 1024
 """Bound of ``cache_size``: a stream may not take the machine's memory."""
 
@@ -53,8 +56,10 @@ class Sandbox:
         self.refusal = ""
         self.touched = False
         """Whether a statement changed what outlives a stream: a setting or a temporary object."""
-        self.vacuum = False
-        """Set while a VACUUM is prepared: it attaches a nameless file by itself."""
+        self.keyword = ""
+        """First word of the statement that is being prepared; empty while it gives its rows."""
+        self.only_shown = False
+        """Set while a statement is described: SQLite changes some settings when it prepares their PRAGMA."""
 
     def install(self, connection: apsw.Connection, limits: Limits) -> None:
         """Put the limits and the authorizer on a fresh connection."""
@@ -67,11 +72,11 @@ class Sandbox:
     def judge(self, action: int, first: str | None, second: str | None, _schema: str | None, _inner: str | None) -> int:
         """Allow or refuse one thing that a statement would do."""
         match action:
-            case apsw.SQLITE_ATTACH if not (self.vacuum and not first):
+            case apsw.SQLITE_ATTACH if not (self.keyword == "VACUUM" and not first):  # which it does by itself
                 return self._refuse("ATTACH and VACUUM INTO are not available: SQL cannot reach other files")
-            case apsw.SQLITE_DETACH if not self.vacuum:
+            case apsw.SQLITE_DETACH if self.keyword != "VACUUM":
                 return self._refuse("DETACH is not available: SQL cannot reach other files")
-            case apsw.SQLITE_FUNCTION if (second or "").lower() in ("load_extension", "fts3_tokenizer"):
+            case apsw.SQLITE_FUNCTION if (second or "").lower() in REFUSED_FUNCTIONS:
                 return self._refuse(f"the function {second} is not available")
             case apsw.SQLITE_PRAGMA:
                 return self._judge_pragma((first or "").lower(), second)
@@ -87,12 +92,16 @@ class Sandbox:
     def _judge_pragma(self, name: str, argument: str | None) -> int:
         if name not in READABLE:
             return self._refuse(f"PRAGMA {name} is not available")
+        if name == "optimize" and self.keyword != "PRAGMA":
+            return self._refuse("PRAGMA optimize writes; it is not available as a table of a SELECT")
         if argument is None or name in TAKES_NAME:
             return apsw.SQLITE_OK
         if name not in SETTABLE:
             return self._refuse(f"PRAGMA {name} cannot be changed")
         if name == "cache_size" and not _modest(argument):
             return self._refuse(f"PRAGMA cache_size is limited to {MAX_CACHE_KIB} KiB (-{MAX_CACHE_KIB})")
+        if self.only_shown or self.keyword == "EXPLAIN":
+            return int(apsw.SQLITE_IGNORE)
         self.touched = True
         return apsw.SQLITE_OK
 

@@ -12,6 +12,8 @@ import threading
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 
+import apsw
+
 from pipemagic.hrana import faults
 from pipemagic.hrana.stream import (
     IDLE_LIMIT,
@@ -81,16 +83,30 @@ class ServerStream:
     def interrupt(self) -> None:
         """Stop the running statement, unless it is a COMMIT that has begun."""
         with self.guard:
-            if self._running and self._interruptible and self._connection is not None:
-                self._connection.stop()
+            self._stop()
+
+    def interrupt_if_overdue(self, now: float) -> None:
+        """Stop the running statement if its transaction's window is over.
+
+        The window is looked at under the guard: it changes between statements only, so that the one that is
+        stopped is one of that transaction and not the next.
+        """
+        with self.guard:
+            if self.window_ends is not None and now >= self.window_ends:
+                self._stop()
+
+    def _stop(self) -> None:
+        if self._running and self._interruptible and self._connection is not None:
+            self._connection.stop()
 
     def abandon(self) -> None:
         """Stop the running statement and let no further one start: nobody waits for the answer."""
         with self.guard:
             self._gone = True
         self.interrupt()
-        if self.turn is not None and not self.turn.granted:
-            self.database.writers.leave(self.turn)
+        turn = self.turn  # read once: the request's own thread may drop it at any time
+        if turn is not None and not turn.granted:
+            self.database.writers.leave(turn)
 
     @property
     def gone(self) -> bool:
@@ -254,14 +270,17 @@ class StreamTable:
             for number in forget:
                 del self._expired[number]
         for stream in streams:
-            self._sweep_one(stream, now)
+            try:
+                self._sweep_one(stream, now)
+            except apsw.Error:  # the others must not wait for this one
+                log.exception("a stream could not be rolled back and is ended")
+                self._end_idle(stream)
         for database in {stream.database for stream in streams}:
             database.writers.expire(now)
 
     def _sweep_one(self, stream: ServerStream, now: float) -> None:
         if stream.life.phase is Phase.IN_USE:
-            if stream.window_ends is not None and now >= stream.window_ends:
-                stream.interrupt()
+            stream.interrupt_if_overdue(now)
             return
         if now >= stream.idle_since + IDLE_LIMIT:
             self._expire(stream)
@@ -285,12 +304,14 @@ class StreamTable:
             streams = [one for one in self._streams.values() if database in (None, one.database)]
         for stream in streams:
             stream.abandon()
-            with stream.guard:
-                idle = stream.life.phase is Phase.IDLE
-                if idle:
-                    stream.life.move("begin")
-            if idle:
-                self.close(stream)
+            self._end_idle(stream)
+
+    def _end_idle(self, stream: ServerStream) -> None:
+        with stream.guard:
+            if stream.life.phase is not Phase.IDLE:
+                return
+            stream.life.move("begin")  # now nobody else can
+        self.close(stream)
 
 
 def _expired() -> Refused:

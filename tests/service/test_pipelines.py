@@ -130,8 +130,8 @@ def test_a_thousand_texts_and_more_can_be_stored_and_the_bound_is_told(tmp_path,
         (b'{"requests":[{"type":"execute"}]}', "Cannot deserialize"),
         (b'{"requests":[{"type":"execute","stmt":{}}]}', "Either `sql` or `sql_id`"),
         (b'{"requests":[{"type":"execute","stmt":{"sql":"SELECT 1","sql_id":1}}]}', "Either `sql` or `sql_id`"),
-        (b'{"requests":[{"type":"batch","batch":{"steps":[{"condition":{"type":"ok","step":0},"stmt":{"sql":"SELECT 1"}}]}}]}',
-         "Invalid reference to step"),
+        (b'{"requests":[{"type":"batch","batch":{"steps":[{"condition":{"type":"ok","step":0},"stmt":{"sql":"SELECT 1"}'
+         b"}]}}]}", "Invalid reference to step"),
         (b'{"requests":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "Cannot deserialize"),
         (b'{"requests":[{"type":"execute","stmt":{"sql":"SELECT ?","args":[{"type":"integer","value":5}]}}]}',
          "Cannot deserialize"),
@@ -190,3 +190,112 @@ def test_paths_without_a_token(service, method, path, status):
         assert body.startswith(b"pipemagic ")
     if path == "/health" or status == 404:
         assert body == b""
+
+
+def test_a_read_only_token_does_not_write_in_a_transaction_that_a_full_one_began(db, make_caller):
+    db.run("CREATE TABLE t(a)")
+    baton = db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)")).baton
+    assert make_caller(read_only=True).post(execute("INSERT INTO t VALUES (2)"), baton=baton).status == 403
+    assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
+
+
+@pytest.mark.parametrize("sql", ["SELECT * FROM pragma_optimize(0x10002)", "SELECT optimize(f) FROM f"])
+def test_a_select_that_would_write_is_refused(db, make_caller, sql):
+    db.run("CREATE VIRTUAL TABLE f USING fts4(x)", "CREATE TABLE t(a)", "CREATE INDEX i ON t(a)")
+    db.run("INSERT INTO f VALUES ('a')", "INSERT INTO f VALUES ('b')", "INSERT INTO t VALUES (1)")
+    for caller in (make_caller(read_only=True), db):
+        assert caller.run(sql).codes == ["SQLITE_AUTH", "ok"]
+    answer = db.run(
+        "SELECT count(*) FROM f_segdir", "SELECT count(*) FROM sqlite_schema WHERE name LIKE 'sqlite_stat%'"
+    )
+    assert (answer.rows(0), answer.rows(1)) == ([["2"]], [["0"]])
+
+
+@pytest.mark.parametrize(
+    "sql", ["\0", "\0SELECT 1", "SELECT 1 /*\0*/ + 1", "SELECT 1 \0 FROM nowhere", "SELECT 'a\0b'"]
+)
+def test_a_nul_in_sql_text_is_refused_and_cuts_nothing_off(db, sql):
+    for request in (execute(sql), {"type": "describe", "sql": sql}, {"type": "sequence", "sql": f"SELECT 1; {sql}"}):
+        answer = db.post(request, CLOSE)
+        assert answer.codes == ["SQL_PARSE_ERROR", "ok"]
+        assert "NUL" in answer.error()["message"]
+
+
+def test_describing_or_explaining_a_setting_does_not_change_it(db):
+    answer = db.post(
+        {"type": "describe", "sql": "PRAGMA foreign_keys = OFF"},
+        execute("EXPLAIN PRAGMA foreign_keys = OFF"),
+        execute("PRAGMA foreign_keys"),
+        CLOSE,
+    )
+    assert answer.codes == ["ok"] * 4
+    assert answer.rows(2) == [["1"]]
+
+
+def test_a_cut_result_ends_its_statement_and_gives_the_turn_back(tmp_path, clock):
+    db = small(tmp_path, clock, response=10_000)
+    db.run("CREATE TABLE t(a)")
+    many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 5000) INSERT INTO t SELECT i FROM n"
+    cut = db.post(execute(f"{many} RETURNING a"))
+    assert cut.codes == ["RESPONSE_TOO_LARGE"]
+    assert "stays applied" in cut.error()["message"]
+    unreadable = db.post(execute("INSERT INTO t VALUES (CAST(x'ff' AS TEXT)) RETURNING a"))
+    assert unreadable.codes == ["SQLITE_MISMATCH"]
+    assert db.run("INSERT INTO t VALUES (0)", "SELECT count(*) FROM t").rows(1) == [["5002"]]
+    db.service.close()
+
+
+def test_a_cut_result_whose_change_is_refused_at_its_end_says_so(tmp_path, clock):
+    db = small(tmp_path, clock, response=10_000)
+    db.run("CREATE TABLE p(a PRIMARY KEY)", "CREATE TABLE c(a REFERENCES p DEFERRABLE INITIALLY DEFERRED)")
+    many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 5000) INSERT INTO c SELECT i FROM n"
+    answer = db.run(f"{many} RETURNING a", "SELECT count(*) FROM c")
+    assert answer.codes[:2] == ["SQLITE_CONSTRAINT", "ok"]
+    assert answer.rows(1) == [["0"]]
+    db.service.close()
+
+
+def test_a_full_answer_runs_nothing_more_but_the_end_of_the_transaction(tmp_path, clock):
+    db = small(tmp_path, clock, response=10_000)
+    db.run("CREATE TABLE t(a)")
+    fill = [execute("SELECT zeroblob(7000)"), *[execute("SELECT 1")] * 10]
+    answer = db.post(execute("BEGIN"), *fill, execute("INSERT INTO t VALUES (1)"), execute("COMMIT"), CLOSE)
+    assert answer.codes[0:2] == ["ok", "ok"]
+    assert answer.codes[-3:] == ["RESPONSE_TOO_LARGE", "ok", "ok"]
+    assert answer.error(-3)["message"]
+    assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
+    once = db.post(execute("SELECT zeroblob(9000)"), execute("SELECT 1"), CLOSE)
+    assert once.codes == ["RESPONSE_TOO_LARGE", "ok", "ok"]  # what was dropped takes no room
+
+
+def test_column_names_errors_and_descriptions_count_towards_the_limit(tmp_path, clock):
+    db = small(tmp_path, clock, response=100_000)
+    stored = {1: 'SELECT 1 AS "' + "x" * 20_000 + '"', 2: "SELECT " + "y" * 20_000}
+    store = [{"type": "store_sql", "sql_id": number, "sql": text} for number, text in stored.items()]
+    for request in (
+        {"type": "execute", "stmt": {"sql_id": 1}},
+        {"type": "execute", "stmt": {"sql_id": 2}},
+        {"type": "describe", "sql_id": 1},
+        {"type": "batch", "batch": {"steps": [{"stmt": {"sql_id": 2}}] * 50}},
+    ):
+        answer = db.post(*store, *[request] * 100, CLOSE)
+        assert len(json.dumps(answer.body)) < 100_000 + 50 * 100 * 150
+        assert len(answer.codes) == 103
+    db.service.close()
+
+
+def test_a_sequence_may_have_any_number_of_statements(tmp_path, clock):
+    db = small(tmp_path, clock, response=10_000)
+    script = "CREATE TABLE t(a);" + "INSERT INTO t VALUES (1);" * 1000
+    assert db.post({"type": "sequence", "sql": script}, CLOSE).codes == ["ok", "ok"]
+    assert db.run("SELECT count(*) FROM t").rows() == [["1000"]]
+    failing = db.post({"type": "sequence", "sql": "SELECT 'é'; -- é\n SELECT nope"}, CLOSE)
+    assert failing.error()["message"] == "SQL input error: no such column: nope (at offset 27)"
+    db.service.close()
+
+
+def test_large_values_are_not_gathered_before_the_limit_is_looked_at(tmp_path, clock):
+    db = small(tmp_path, clock, response=1_000_000)
+    photographs = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT zeroblob(500000) FROM n"
+    assert db.run(photographs).codes[0] == "RESPONSE_TOO_LARGE"  # of endlessly many, after 16
+    db.service.close()

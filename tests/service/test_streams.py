@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import apsw
 import pytest
 from service_calls import CLOSE, GET_AUTOCOMMIT, caller_of, execute
 
+from pipemagic.service import connections
 from pipemagic.service.core import Service
 from pipemagic.service.limits import Limits
 
@@ -292,3 +294,86 @@ def test_too_many_open_streams_are_refused_with_429(tmp_path, clock):
     db.post(CLOSE, baton=open_ones[0].baton)
     assert db.run("SELECT 1").status == 200
     service.close()
+
+
+@pytest.mark.parametrize("mode", ["IMMEDIATE", "EXCLUSIVE"])
+def test_a_begin_inside_a_transaction_takes_no_lock(db, mode):
+    baton = db.post(execute("BEGIN"), execute(f"BEGIN {mode}")).baton
+    assert db.run("CREATE TABLE t(a)").codes == ["ok", "ok"]
+    answer = db.post(
+        execute(f"BEGIN {mode}"), execute("INSERT INTO t VALUES (1)"), execute(f"BEGIN {mode}"), baton=baton
+    )
+    assert answer.codes == ["SQLITE_ERROR", "ok", "SQLITE_ERROR"]
+    assert answer.error()["message"] == "SQLite error: cannot start a transaction within a transaction"
+
+
+def test_get_autocommit_tells_of_the_window_at_once(db, clock):
+    baton = db.post(execute("BEGIN")).baton
+    clock.advance(5)
+    answer = db.post(GET_AUTOCOMMIT, execute("COMMIT"), baton=baton)
+    assert answer.response()["is_autocommit"] is True
+    assert answer.codes == ["ok", "TRANSACTION_TIMEOUT"]
+
+
+def test_an_error_after_the_window_is_a_timeout_even_if_sqlite_rolled_back(db, clock, service):
+    db.run("CREATE TABLE t(a UNIQUE)", "INSERT INTO t VALUES (1)")
+    baton = db.post(execute("BEGIN IMMEDIATE")).baton
+    stream = next(iter(service.streams._streams.values()))
+    stream.connection.raw.create_scalar_function("late", lambda: clock.advance(5))
+    answer = db.post(
+        execute("INSERT OR ROLLBACK INTO t SELECT coalesce(late(), 1)"),
+        execute("INSERT INTO t VALUES (2)"),
+        baton=baton,
+    )
+    assert answer.codes == ["TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT"]
+    assert db.run("SELECT count(*) FROM t").rows() == [["1"]]
+
+
+def test_an_interrupt_for_a_window_hits_no_statement_after_it(db, clock, service):
+    baton = db.post(execute("BEGIN")).baton
+    stream = next(iter(service.streams._streams.values()))
+    db.post(execute("COMMIT"), baton=baton)
+    assert stream.enter(interruptible=True)
+    stream.interrupt_if_overdue(clock() + 100)
+    assert not stream.connection.stopped
+    stream.leave()
+
+
+def test_a_stream_that_cannot_be_rolled_back_does_not_keep_others_from_their_windows(db, clock, service, monkeypatch):
+    db.run("CREATE TABLE t(a)")
+    db.post(execute("BEGIN"))
+    other = db.post(execute("BEGIN IMMEDIATE"))
+    broken, sound = service.streams._streams.values()
+
+    def fail() -> None:
+        raise apsw.IOError("disk I/O error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(broken.connection, "rollback", fail)
+        clock.advance(5)
+        service.sweep()
+    assert len(service.streams) == 1
+    assert sound.turn is None
+    assert db.run("INSERT INTO t VALUES (1)").codes == ["ok", "ok"]
+    assert db.post(execute("COMMIT"), baton=other.baton).codes == ["TRANSACTION_TIMEOUT"]
+
+
+def test_without_file_handles_for_a_connection_the_answer_is_429(db, service, monkeypatch):
+    def fail(_database: object) -> None:
+        raise apsw.CantOpenError("unable to open database file")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(connections, "Connection", fail)
+        assert db.run("SELECT 1").status == 429
+    assert db.run("SELECT 1").status == 200
+    assert len(service.streams) == 0
+
+
+def test_a_commit_is_acknowledged_though_the_work_after_it_fails(db, service, monkeypatch):
+    def fail(_identifier: str, _index: int) -> None:
+        raise apsw.FullError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service.catalog, "reserve_index", fail)
+        assert db.run("CREATE TABLE t(a)").codes == ["ok", "ok"]
+    assert db.run("INSERT INTO t VALUES (1)", "SELECT a FROM t").rows(1) == [["1"]]
