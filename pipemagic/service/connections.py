@@ -150,7 +150,8 @@ class Connection:
             return may_write or not writes or bool(cursor.is_explain)
 
         try:
-            cursor = self._cursor = self._execute(plan, bindings, look)
+            # Why a kept statement cannot be prepared anew, SQLite tells without the place.
+            cursor = self._cursor = self._execute(plan, bindings, look, can_cache=not plan.changes_schema)
         except apsw.ExecTraceAbort:
             raise NeedsTurn from None
         if not prepared[0].cols:

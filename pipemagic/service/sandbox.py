@@ -30,6 +30,9 @@ SETTABLE = frozenset({
 })  # fmt: skip
 """Pragmas that may be given a value."""
 
+IN_HEADER = frozenset({"application_id", "user_version"})
+"""Settable pragmas whose value is in the database file."""
+
 TAKES_NAME = frozenset({
     "foreign_key_check", "foreign_key_list", "incremental_vacuum", "index_info", "index_list", "index_xinfo",
     "integrity_check", "optimize", "quick_check", "table_info", "table_list", "table_xinfo",
@@ -101,7 +104,8 @@ class Sandbox:
         if name == "cache_size" and not _modest(argument):
             return self._refuse(f"PRAGMA cache_size is limited to {MAX_CACHE_KIB} KiB (-{MAX_CACHE_KIB})")
         if self.only_shown or self.keyword == "EXPLAIN":
-            return int(apsw.SQLITE_IGNORE)
+            # Those in the file's header change it only when they run, and must be seen to write.
+            return int(apsw.SQLITE_OK if name in IN_HEADER else apsw.SQLITE_IGNORE)
         self.touched = True
         return apsw.SQLITE_OK
 

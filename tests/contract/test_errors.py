@@ -66,6 +66,14 @@ def test_the_offset_counts_bytes_of_the_whole_text(schema, before, bytes_before)
     assert error["message"].endswith(f"(at offset {bytes_before + 7})")
 
 
+def test_the_place_is_told_however_often_it_fails(db):
+    answer = db.post(*[execute("CREATE TABLE t(a)")] * 4, CLOSE)
+    assert answer.codes == ["ok", *["SQL_INPUT_ERROR"] * 3, "ok"]
+    assert {answer.error(number)["message"] for number in (1, 2, 3)} == {
+        "SQL input error: table t already exists (at offset 13)"
+    }
+
+
 def test_a_failed_insert_of_many_rows_inserts_none(db):
     db.run("CREATE TABLE t(a UNIQUE)")
     assert db.post(execute("INSERT INTO t VALUES (1), (2), (1)"), CLOSE).codes == ["SQLITE_CONSTRAINT", "ok"]

@@ -42,6 +42,15 @@ def test_a_result_beyond_the_limit_is_an_error_and_the_pipeline_goes_on(db, fact
     assert answer.rows(1) == [[1]]
 
 
+def test_what_a_statement_changed_stays_applied_though_its_result_is_too_large(db, fact):
+    count = fact("bytes that are more than a response may have") // 4_000_000 + 1
+    db.run("CREATE TABLE t(a)")
+    numbers = f"WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c LIMIT {count}) SELECT n FROM c"
+    insert = execute(f"INSERT INTO t {numbers} RETURNING hex(zeroblob(2000000))")
+    assert db.post(insert, CLOSE).codes == ["RESPONSE_TOO_LARGE", "ok"]
+    assert db.rows("SELECT count(*) FROM t") == [[count]]
+
+
 def test_a_value_beyond_the_limit_is_an_error_of_its_statement(db, fact):
     size = fact("bytes that are more than a value may have")
     answer = db.post(execute("SELECT length(randomblob(?))", size), execute("SELECT 1"), CLOSE)

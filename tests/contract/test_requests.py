@@ -118,6 +118,8 @@ KINDS = [
     ("EXPLAIN SELECT 1", True, True),
     ("EXPLAIN QUERY PLAN SELECT 1", True, True),
     ("BEGIN", False, True),
+    ("PRAGMA user_version", False, True),
+    ("PRAGMA user_version = 3", False, False),
 ]
 
 
@@ -125,6 +127,15 @@ KINDS = [
 def test_describe_tells_what_kind_a_statement_is(db, sql, explain, readonly):
     result = db.post(describe(sql), CLOSE).result()
     assert (result["is_explain"], result["is_readonly"]) == (explain, readonly)
+
+
+@pytest.mark.parametrize("pragma", ["user_version", "foreign_keys"])
+def test_describe_changes_no_setting(db, pragma):
+    answer = db.post(
+        execute(f"PRAGMA {pragma}"), describe(f"PRAGMA {pragma} = 0"), describe(f"PRAGMA {pragma} = 5"),
+        describe(f"PRAGMA {pragma} = 0"), execute(f"PRAGMA {pragma}"), CLOSE,
+    )  # fmt: skip
+    assert answer.rows(0) == answer.rows(4)
 
 
 def test_describe_looks_at_the_first_statement_only(db):
