@@ -1,0 +1,268 @@
+"""Random requests on several streams against a small model of what must be in the database afterwards.
+
+The clock moves between requests only, and a request that waits for the writer's turn is parked, as the shell
+does it, so that one thread plays everything and a failure shrinks to a short story.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from service_calls import CLOSE, GET_AUTOCOMMIT, Caller, Clock, caller_of, execute
+
+from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT
+from pipemagic.service.core import Service
+from pipemagic.service.http import Cancel, Request, Response
+from pipemagic.service.limits import Limits
+from pipemagic.service.turns import Turn
+
+SLOTS = 3
+TIMEOUT = "TRANSACTION_TIMEOUT"
+
+ROW = {  # statements that leave a row behind, each with the code that its answer then has
+    "INSERT INTO t VALUES ({})": "ok",
+    "INSERT INTO t VALUES ({}) RETURNING zeroblob(90000)": "RESPONSE_TOO_LARGE",
+    "INSERT INTO t VALUES ({}) RETURNING CAST(x'ff' AS TEXT)": "SQLITE_MISMATCH",
+}
+OTHER = [
+    "BEGIN", "BEGIN", "BEGIN IMMEDIATE", "BEGIN IMMEDIATE", "COMMIT", "COMMIT", "END", "ROLLBACK",
+    "SAVEPOINT s", "RELEASE s", "ROLLBACK TO s", "SELECT count(*) FROM t", "SELECT nope", "VACUUM",
+    "INSERT OR ROLLBACK INTO t VALUES (-1)",  # a row that is there
+    "INSERT INTO rollbacks VALUES (1)",  # its trigger ends the transaction
+    "INSERT INTO children VALUES (1)",  # which has no parent: found out by COMMIT
+    "CREATE TEMP TABLE IF NOT EXISTS own(a)",
+]  # fmt: skip
+SCHEMA = [
+    "CREATE TABLE t(a INTEGER UNIQUE)",
+    "INSERT INTO t VALUES (-1)",
+    "CREATE TABLE rollbacks(a)",
+    "CREATE TRIGGER r BEFORE INSERT ON rollbacks BEGIN SELECT RAISE(ROLLBACK, 'no'); END",
+    "CREATE TABLE children(a REFERENCES parents(a) DEFERRABLE INITIALLY DEFERRED)",
+    "CREATE TABLE parents(a INTEGER PRIMARY KEY)",
+]
+
+statements = st.one_of(st.sampled_from(list(ROW)), st.sampled_from(OTHER))
+sends = st.tuples(
+    st.just("send"),
+    st.integers(0, SLOTS - 1),
+    st.lists(statements, min_size=1, max_size=4),
+    st.booleans(),  # close afterwards
+    st.booleans(),  # all in one batch
+)
+waits = st.tuples(st.just("wait"), st.sampled_from([0.5, 2.5, 4.99, 5.0, 10.0]), st.booleans())  # with a sweep
+hang_ups = st.tuples(st.just("hang up"), st.integers(0, SLOTS - 1))
+stories = st.lists(st.one_of(sends, sends, sends, waits, hang_ups), min_size=2, max_size=14)
+
+
+@dataclass
+class Slot:
+    """One client: its stream as it sees it, and the request that is under way."""
+
+    baton: str | None = None
+    answered: float = 0.0
+    open: bool = False
+    lost: bool = False
+    began: float | None = None  # None if it began in a request that waited
+    pending: list[int] = field(default_factory=list)
+    marks: list[int] = field(default_factory=list)
+    parked: tuple[Generator[Turn, None, Response], Turn, Cancel, float] | None = None
+    sent: list[tuple[str, int]] = field(default_factory=list)
+    batch: bool = False
+    waited: bool = False
+
+
+class Story:
+    """Plays a list of events and keeps account of the rows that were acknowledged."""
+
+    def __init__(self, caller: Caller, clock: Clock) -> None:
+        self.caller, self.clock, self.service = caller, clock, caller.service
+        record = self.service.tokens.check_database(f"Bearer {caller.token}", None).database
+        self.database = self.service.databases.open(record)
+        self.slots = [Slot() for _ in range(SLOTS)]
+        self.committed: set[int] = {-1}
+        self.numbers = iter(range(1, 1_000_000))
+
+    def play(self, events: list[Any]) -> None:
+        for event in events:
+            match event:
+                case ("send", number, texts, close, batch) if self.slots[number].parked is None:
+                    self.send(self.slots[number], texts, close=close, batch=batch)
+                case ("wait", seconds, sweep):
+                    self.clock.advance(seconds)
+                    if sweep:
+                        self.service.sweep()
+                case ("hang up", number) if (parked := self.slots[number].parked) is not None:
+                    parked[2].set()
+                    assert parked[1].block(0), "who hung up still waits"
+            self.go_on(swept=event[0] == "wait" and event[2])
+            self.check_turn()
+        self.end()
+
+    def send(self, slot: Slot, texts: list[str], *, close: bool, batch: bool) -> None:
+        slot.sent = [(text, next(self.numbers)) for text in texts]
+        slot.batch, slot.waited = batch, False
+        runs = [execute(text.format(number)) for text, number in slot.sent]
+        if batch:
+            requests = [
+                {"type": "batch", "batch": {"steps": [{"stmt": one["stmt"]} for one in runs]}},
+                GET_AUTOCOMMIT,
+            ]
+        else:
+            requests = [part for one in runs for part in (one, GET_AUTOCOMMIT)]
+        body = json.dumps({"baton": slot.baton, "requests": requests + [CLOSE] * close}).encode()
+        headers = {**self.caller.headers, "authorization": f"Bearer {self.caller.token}"}
+        cancel = Cancel()
+        steps = self.service.steps(Request("POST", "/v3/pipeline", headers=headers, body=body), cancel)
+        self.step(slot, steps, cancel)
+
+    def step(self, slot: Slot, steps: Generator[Turn, None, Response], cancel: Cancel) -> None:
+        try:
+            slot.parked = (steps, next(steps), cancel, self.clock())
+            slot.waited = True
+        except StopIteration as end:
+            slot.parked = None
+            self.answered(slot, end.value, cancel)
+
+    def go_on(self, *, swept: bool) -> None:
+        """Resume every request whose waiting is over; nobody may wait for longer than five seconds."""
+        while ready := [slot for slot in self.slots if slot.parked and slot.parked[1].block(0)]:
+            steps, _, cancel, _ = ready[0].parked
+            self.step(ready[0], steps, cancel)
+        if swept:
+            assert all(slot.parked is None or self.clock() < slot.parked[3] + 5 for slot in self.slots)
+
+    def answered(self, slot: Slot, response: Response, cancel: Cancel) -> None:
+        data = b"".join(response.chunks)
+        if cancel.is_set:
+            assert response.status == 503
+            self.forget(slot)
+            return
+        if not slot.waited and slot.baton is not None and self.clock() >= slot.answered + IDLE_LIMIT:
+            assert json.loads(data)["code"] == "STREAM_EXPIRED"
+            self.forget(slot)
+            return
+        assert response.status == 200, data
+        body = json.loads(data)
+        if slot.batch:
+            self.read_batch(slot, body["results"])
+        else:
+            self.read_pairs(slot, body["results"])
+        slot.baton, slot.answered = body["baton"], self.clock()
+        if slot.baton is None:
+            self.forget(slot)
+
+    def forget(self, slot: Slot) -> None:
+        vars(slot).update(vars(Slot()))
+
+    # What the answers mean.
+
+    def read_pairs(self, slot: Slot, results: list[Any]) -> None:
+        slot.lost = slot.lost or self.overdue(slot)
+        for (text, number), ran, state in zip(slot.sent, results[::2], results[1::2], strict=False):
+            code = "ok" if ran["type"] == "ok" else ran["error"]["code"]
+            self.read(slot, text, number, code, autocommit=state["response"]["is_autocommit"])
+        slot.lost = False
+
+    def read_batch(self, slot: Slot, results: list[Any]) -> None:
+        slot.lost = slot.lost or self.overdue(slot)
+        done = results[0]["response"]["result"]
+        for (text, number), error in zip(slot.sent, done["step_errors"], strict=True):
+            code = error["code"] if error else "ok"
+            self.read(slot, text, number, code, autocommit=self.guess(slot, text, code))
+        assert results[1]["response"]["is_autocommit"] is not slot.open
+        slot.lost = False
+
+    def guess(self, slot: Slot, text: str, code: str) -> bool:
+        """Tell what a step left behind, where nobody can ask between two of them."""
+        if code == TIMEOUT or "ROLLBACK INTO" in text or text.startswith("INSERT INTO rollbacks"):
+            return code == TIMEOUT or code == "SQLITE_CONSTRAINT" or not slot.open
+        if code != "ok":
+            return not slot.open
+        match text.split()[0]:
+            case "BEGIN" | "SAVEPOINT":
+                return False
+            case "COMMIT" | "END":
+                return True
+            case "ROLLBACK":
+                return "TO" not in text
+            case "RELEASE":
+                return slot.marks == [-1]
+        return not slot.open
+
+    def read(self, slot: Slot, text: str, number: int, code: str, *, autocommit: bool) -> None:
+        was_open = slot.open
+        if slot.lost:
+            assert code == TIMEOUT, (text, code)
+        elif not slot.waited:
+            assert code != TIMEOUT, text
+        slot.open = not autocommit
+        if code == TIMEOUT:
+            assert autocommit
+            slot.lost = True
+        elif ROW.get(text) == code:
+            slot.pending.append(number)
+        elif text == "ROLLBACK TO s" and code == "ok":
+            del slot.pending[max(slot.marks[-1], 0) :]
+        elif text == "SAVEPOINT s" and code == "ok":
+            slot.marks.append(len(slot.pending) if was_open else -1)
+        elif text == "RELEASE s" and code == "ok":
+            slot.marks.pop()
+        if slot.open and not was_open:
+            slot.began = None if slot.waited else self.clock()
+        if autocommit:
+            ends = text in ("COMMIT", "END", "RELEASE s") and code == "ok"
+            if ends or (not was_open and ROW.get(text) == code):
+                self.committed.update(slot.pending)
+            slot.pending, slot.marks, slot.began = [], [], None
+
+    def overdue(self, slot: Slot) -> bool:
+        if slot.waited or not slot.open or slot.began is None:
+            return False
+        return self.clock() >= slot.began + TRANSACTION_LIMIT
+
+    # What must hold.
+
+    def check_turn(self) -> None:
+        """Whoever writes holds the turn, and whoever holds it is writing."""
+        holder = self.database.writers._holder
+        mine = [one for one in self.service.streams._streams.values() if one.database is self.database]
+        writing = [one for one in mine if one._connection is not None and one.connection.writing]
+        assert len(writing) == (holder is not None)
+        assert all(one.turn is holder for one in writing)
+
+    def end(self) -> None:
+        self.clock.advance(5)
+        self.service.sweep()
+        self.go_on(swept=True)
+        for slot in self.slots:
+            if slot.baton is not None:
+                assert self.caller.post(CLOSE, baton=slot.baton).status in (200, 400)
+        assert self.database.writers._holder is None
+        assert not self.database.writers._waiting
+        assert not [one for one in self.service.streams._streams.values() if one.database is self.database]
+        rows = self.caller.run("INSERT INTO t VALUES (0)", "SELECT a FROM t").rows(1)
+        assert {int(a) for [a] in rows} == self.committed | {0}
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory):
+    clock = Clock()
+    service = Service(tmp_path_factory.mktemp("model"), clock=clock, limits=Limits(response=60_000))
+    service.catalog.create_group("local", "default", "ams")
+    yield service, clock
+    service.close()
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(events=stories)
+def test_what_is_acknowledged_is_there_and_nothing_else_and_nobody_waits_for_ever(machine, events):
+    service, clock = machine
+    caller = caller_of(service, f"story-{len(service.catalog.databases('local'))}")
+    assert set(caller.run(*SCHEMA).codes) == {"ok"}
+    Story(caller, clock).play(events)
