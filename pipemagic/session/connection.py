@@ -60,15 +60,16 @@ class Connection:
             return Tx.LOST
         return Tx.NONE if self._stream is None else self._stream.transaction.state
 
-    def run(self, cell: Cell) -> CellResult:
+    def run(self, cell: Cell, *, closes: bool = False) -> CellResult:
         """Run a cell on the stream, stopping at the first error.
 
+        ``closes`` says that close() comes next, so that nothing is reported as open which then no longer is.
         Raises StatementError, TransactionLost, and what ClientStream.send raises.
         """
         with self._lock:
-            return self._run(cell)
+            return self._run(cell, closes)
 
-    def _run(self, cell: Cell) -> CellResult:
+    def _run(self, cell: Cell, closes: bool) -> CellResult:
         done, cell = self._settle(cell)
         if not cell.statements:
             return CellResult(tuple(done))
@@ -80,7 +81,7 @@ class Connection:
             self._move(error)
             ran, notes = self._attempt(cell)
         done += self._follow(cell, ran)
-        is_open = self.transaction is Tx.OPEN
+        is_open = self.transaction is Tx.OPEN and not closes
         if ran.error is not None:
             failure = reports.Failure(cell, ran.error, len(ran.results), before, is_open)
             raise reports.statement_error(failure, notes)

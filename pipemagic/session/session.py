@@ -82,7 +82,7 @@ class Session:
         """Run SQL as `run` does; gives what every statement returned. With ``close`` the stream ends then."""
         connection = self.connection(on)
         try:
-            return connection.run(read(sql, params))
+            return connection.run(read(sql, params), closes=close)
         finally:
             if close and connection.close():
                 self._tell(ROLLED_BACK)

@@ -169,6 +169,17 @@ def test_close_ends_the_stream_after_the_cell(numbers):
     assert values(numbers, "SELECT count(*) FROM n") == [2]
 
 
+def test_a_transaction_that_close_ends_is_not_reported_as_open(numbers):
+    numbers.run("BEGIN")
+    assert numbers.run_cell("DELETE FROM n", close=True).open_line == ""
+    numbers.run("BEGIN")
+    with pytest.raises(StatementError) as caught:
+        numbers.run_cell("DELETE FROM n; SELECT nope", close=True)
+    assert "still open" not in str(caught.value)
+    assert "part of the open transaction" not in str(caught.value)
+    assert values(numbers, "SELECT count(*) FROM n") == [2]
+
+
 def test_settings_are_made_again_on_a_new_stream(numbers):
     if numbers.connection().database.offers() == frozenset():
         numbers.run("PRAGMA foreign_keys = ON")  # the plain engine of that server has it off
