@@ -53,6 +53,17 @@ class Platform:
         """The organization's slug."""
         return self._ask(lambda api: api.slug)
 
+    def check(self) -> None:
+        """Find out whether address, token and organization are right; SessionError if there is no such organization."""
+        self.locations()
+        try:
+            self.groups()  # an API without this list cannot tell
+        except NotFound:
+            raise SessionError(
+                f"there is no organization {self.organization!r} ({self.where})",
+                hint="%pipedb organization without a name shows the one in use",
+            ) from None
+
     def sibling(self, slug: str) -> Platform:
         """Give another organization of the same service, with the same token."""
 
@@ -146,10 +157,12 @@ class Platform:
             if isinstance(error, NotFound) and "organization not found" in error.message:
                 raise
         near = difflib.get_close_matches(name, [one.name for one in self.databases().items], n=1)
-        raise SessionError(
-            f"there is no database {name!r} in organization {self.organization}",
-            hint=f"did you mean {near[0]}?" if near else f"%pipedb create-database {name} --group GROUP makes it",
-        )
+        hint = "%pipedb databases lists what there is"
+        if near:
+            hint = f"did you mean {near[0]}?"
+        elif re.fullmatch(r"[a-z0-9-]+", name):  # no service makes others
+            hint = f"%pipedb create-database {name} --group GROUP makes it"
+        raise SessionError(f"there is no database {name!r} in organization {self.organization}", hint=hint)
 
     def _unless_there(self, create: Callable[[Management], T], look: Callable[[Management], T] | None, known: T) -> T:
         """Create; if the name is taken, look at what is there, where that is wanted and the API can tell."""

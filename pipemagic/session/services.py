@@ -42,7 +42,7 @@ class Services:
         if chosen is self._current:
             return chosen
         try:
-            chosen.locations()  # the cheapest question that shows whether address and token are right
+            chosen.check()
         except BaseException:
             chosen.close()
             raise

@@ -162,10 +162,21 @@ def test_a_bare_name_is_a_connection_or_a_database_of_the_organization(make_sess
     assert session.connect("main") is kept
     with pytest.raises(SessionError, match=r"no database 'flight' in organization local\ndid you mean flights\?"):
         session.connect("flight")
-    with pytest.raises(SessionError, match="%pipedb create-database"):
+    with pytest.raises(SessionError, match="%pipedb create-database weather"):
         session.connect("weather")
+    with pytest.raises(SessionError, match="%pipedb databases lists what there is"):
+        session.connect("../weather")  # which no database can be called
     with pytest.raises(SessionError, match="a token belongs to an address"):
         session.connect("flights", token_env="MINE")
+
+
+def test_an_organization_that_is_not_there_is_not_chosen(make_session, data):
+    session = make_session()
+    session.connect()
+    with pytest.raises(SessionError, match="no organization 'acme'"):
+        session.organization("acme")
+    assert session.platform.organization == "local"
+    assert session.organization("local").organization == "local"
 
 
 def test_a_stopped_service_is_started_again_by_the_next_cell(make_session, data):

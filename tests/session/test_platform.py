@@ -8,7 +8,8 @@ import pytest
 from scripted_server import Answer, ScriptedServer, as_json
 
 from pipemagic.client.management import Management
-from pipemagic.errors import AlreadyExists, ServerError, SessionError
+from pipemagic.client.secrets import Token
+from pipemagic.errors import AlreadyExists, AuthError, ServerError, SessionError
 from pipemagic.session.platform import Platform
 
 ORG = "/v1/organizations/acme"
@@ -63,6 +64,13 @@ def test_what_cannot_be_listed_is_what_was_made_here(platform):
     (group,) = platform.groups().items
     assert (group.name, group.primary, group.locations) == ("g", "ams", ("ams", "nrt"))
     assert [(one.name, one.group) for one in platform.databases().items] == [("d", "g")]
+
+
+def test_the_right_token_is_all_that_so_small_an_api_can_tell(platform):
+    platform.check()
+    platform._api.transport.token = Token("wrong")
+    with pytest.raises(AuthError):
+        platform.check()
 
 
 def test_if_not_exists_gives_the_same_either_way(platform):
