@@ -126,7 +126,7 @@ def test_a_transaction_that_timed_out_is_lost_and_the_stream_kept(scripted, stre
     stream = stream_to(server)
     open_transaction(stream)
     clock.advance(7)
-    with pytest.raises(errors.TransactionLost, match="within 5 s and was open for 7 s"):
+    with pytest.raises(errors.TransactionLost, match="within 5 s and was open for longer"):
         stream.send([sql("INSERT INTO t VALUES (1)")])
     assert stream.transaction.state is Tx.LOST
     with pytest.raises(errors.TransactionLost, match="nothing was run outside it"):
@@ -243,7 +243,7 @@ def test_idle_with_a_transaction_says_that_5_s_came_first(scripted, stream_to, c
     stream = stream_to(server)
     open_transaction(stream)
     clock.advance(12)
-    with pytest.raises(errors.TransactionLost, match=r"it was open for 12 s, and .* must be committed within 5 s"):
+    with pytest.raises(errors.TransactionLost, match="it must be committed within 5 s and was open for longer"):
         stream.send([sql("INSERT INTO t VALUES (1)")])
     assert len(server.posts) == 1
     stream.settle()
