@@ -59,7 +59,10 @@ def load(
     columns = from_frame(frame)
     plan = plan_table(database, table, columns, if_exists)
     staging = STAGING + secrets.token_hex(6)
-    database.execute(plan.create(staging))
+    try:
+        database.execute(plan.create(staging))
+    except StatementError as error:  # people named another table, and random names make other output each time
+        raise LoadError(f"{error.message.replace(staging, table)}; nothing was changed", hint=error.hint) from None
     with _removed_on_failure(database, staging):
         _fill(database, Chunks(database, columns, len(frame), staging), progress)
         _switch(database, plan, staging)

@@ -250,6 +250,12 @@ def test_a_view_is_no_table(full) -> None:
         full.load(SMALL, "t", if_exists="replace")
 
 
+def test_a_table_that_the_server_cannot_make_is_called_by_its_own_name(full) -> None:
+    wide = pd.DataFrame({f"c{number}": [number] for number in range(2001)})
+    with pytest.raises(errors.LoadError, match=r"too many columns on wide; nothing was changed"):
+        full.load(wide, "wide")
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
