@@ -149,5 +149,5 @@ def _refuse_connection(first: str, usage: str) -> None:
     """Other magics take a connection there; as SQL it would only be a puzzling syntax error."""
     if "://" in first and len(first.split()) == 1:
         raise UsageError("an address does not go there: %pipedb connect ADDRESS, then %%sql\nusage: " + usage)
-    if re.fullmatch(r"[\w.-]+", first) and not _STARTS.match(first):
+    if re.fullmatch(r"\w[\w.-]*", first) and not _STARTS.match(first):
         raise UsageError(f"{first} is not SQL; is it a connection? then write --on {first}\nusage: {usage}")

@@ -164,8 +164,15 @@ def test_a_cell_that_fails_inside_its_own_transaction_is_rolled_back(db):
 def test_close_and_on(db):
     db("%%sql --close\nSELECT 1")
     assert db("%pipedb status").lines[0].endswith("current): no server-side connection; no transaction")
+    db("%sql BEGIN")
+    assert db("%sql --close SELECT 1").lines == ["The open transaction was rolled back."]
     assert isinstance(db.fails("%sql --on nowhere SELECT 1").error, SessionError)
     assert db("%sql --on db SELECT 1 AS a").value["a"].tolist() == [1]
+
+
+def test_a_comment_may_stand_beside_the_magic(db):
+    assert db("%%sql --\nSELECT 1 AS a").value["a"].tolist() == [1]
+    assert db("%%sql --quiet -- all of them\nSELECT 1 AS a").value["a"].tolist() == [1]
 
 
 def test_data_in_a_frame_is_not_markup(db):
