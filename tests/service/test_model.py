@@ -259,7 +259,7 @@ def machine(tmp_path_factory):
     service.close()
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(events=stories)
 def test_what_is_acknowledged_is_there_and_nothing_else_and_nobody_waits_for_ever(machine, events):
     service, clock = machine
