@@ -66,7 +66,8 @@ def _value(parameter: str | None, statement: sql.Statement, values: Mapping[str,
     if name in values:
         return values[name]
     near = difflib.get_close_matches(name, [key for key in values if isinstance(key, str)], n=3)
-    hint = f"did you mean {_alternatives(near)}?" if near else f"assign it first: {name} = ..., or add the key to --params"
+    assign = f"assign it first: {name} = ..., or add the key to --params"
+    hint = f"did you mean {_alternatives(near)}?" if near else assign
     raise ParameterError(f"{where}: {parameter} has no value: no variable or key {name!r}", hint=hint)
 
 

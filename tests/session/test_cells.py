@@ -32,7 +32,7 @@ def test_parameters_without_a_name_are_refused_with_a_hint(sql):
 def test_a_name_without_a_value_is_told_with_its_line_and_what_is_near():
     with pytest.raises(ParameterError, match=r"line 3: :citi has no value.*'citi'\ndid you mean :city\?"):
         read("SELECT 1;\n\nSELECT :citi", {"city": 1, 7: 2})
-    with pytest.raises(ParameterError, match="assign it first: x = ..., or add the key to --params"):
+    with pytest.raises(ParameterError, match=r"assign it first: x = \.\.\., or add the key to --params"):
         read("SELECT :x", {})
     with pytest.raises(ParameterError, match=r"pass params=\{"):
         read("SELECT :x")
