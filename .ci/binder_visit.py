@@ -89,7 +89,8 @@ def main(venv: Path, home: Path) -> None:
             executable_path=chromium, args=["--disable-gpu", "--disable-dev-shm-usage", "--no-proxy-server"]
         )
         page = browser.new_page(viewport={"width": 1280, "height": 1000})
-        page.goto(f"{address}lab/tree/{NOTEBOOK}?token={TOKEN}")
+        page.goto(f"{address}?token={TOKEN}")  # no page named: binder/start leads to the notebook
+        page.wait_for_url(f"{address}lab/tree/{NOTEBOOK}*", timeout=PATIENCE)
         run_all(page)
         started = time.monotonic()
         # JupyterLab draws only the cells in view, so the file tells what all of them did.

@@ -116,7 +116,7 @@ def test_columns_without_an_exact_form(values, message) -> None:
     ],
 )
 def test_arrow_columns(kind, values, declared, cells) -> None:
-    arrow = pytest.importorskip("pyarrow")
+    arrow = pytest.importorskip("pyarrow")  # `.ci/run` runs these tests with it and without
     assert only(pd.Series(values, dtype=pd.ArrowDtype(getattr(arrow, kind)()))) == (declared, cells)
 
 
