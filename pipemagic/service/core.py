@@ -50,10 +50,12 @@ class Databases:
         self._open: dict[str, OpenDatabase] = {}
 
     def open(self, record: DatabaseRecord) -> OpenDatabase:
-        """Give the database, opening its file if it is not in use."""
+        """Give the database, opening its file if it is not in use; Refused (404) if it was deleted meanwhile."""
         with self._lock:
             database = self._open.get(record.id)
             if database is None:
+                if self._catalog.database_by_id(record.id) is None:  # a deletion takes it out of the catalog first
+                    raise Refused(404, "the database was deleted")
                 database = self._open[record.id] = OpenDatabase(
                     self._folder / record.id / "primary.sqlite",
                     self._limits,

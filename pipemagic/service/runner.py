@@ -20,6 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import apsw
 import uvicorn
 from filelock import FileLock, Timeout
 
@@ -35,6 +36,7 @@ LOOPBACK = "127.0.0.1"
 KEEP_ALIVE = 75  # seconds; clients drop idle connections before that, so they never meet a closing one
 GRACE = 1  # seconds that running answers get at the end
 DEADLINE = 1.8  # seconds after which the process ends, come what may; committed data is safe at any time
+HEAP_LIMIT = 512 * 1024 * 1024  # bytes that SQLite may take: a row of many huge values is an error, not the end
 LOG_LIMIT = 1_000_000  # bytes, looked at when the service starts
 
 _LOG = logging.getLogger(__name__)
@@ -61,11 +63,13 @@ def run(settings: Settings, announce: Callable[[dict[str, Any]], None]) -> None:
     """Run the service until it is told to stop; ``announce`` gets url, organization and pid when it is ready.
 
     Raises `ServiceError` if the folder is in use by another service, or the port by anything. Sets the
-    umask, the switch interval and the logging of this process, so a process runs one service only.
+    umask, the switch interval, SQLite's memory limit and the logging of this process, so a process runs one
+    service only.
     """
     os.umask(0o077)
     # SQLite gives up the interpreter lock for every row: with the default of 5 ms it gets it back too late.
     sys.setswitchinterval(5e-5)
+    apsw.hard_heap_limit(HEAP_LIMIT)
     make_private_folder(settings.folder)
     with ExitStack() as stack:
         if settings.temporary:

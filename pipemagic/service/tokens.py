@@ -55,6 +55,7 @@ class _Claims:
     database_id: str
     subject: str
     read_only: bool
+    begins: float | None
     expires: float | None
 
 
@@ -149,8 +150,11 @@ class Tokens:
         another database, whose existence the answer does not give away).
         """
         claims = self._claims(bearer(authorization))
-        if claims.expires is not None and claims.expires <= self._now():
+        now = self._now()
+        if claims.expires is not None and claims.expires <= now:
             raise _unauthorized("The JWT has expired")
+        if claims.begins is not None and claims.begins > now:  # none of ours has it
+            raise _unauthorized("The JWT is not valid yet")
         named = self._catalog.database_by_id(claims.database_id)
         if named is None:
             raise _unauthorized("The JWT is invalid", "its database was deleted")
@@ -180,10 +184,14 @@ class Tokens:
             raise _unauthorized("The JWT is invalid", _mixed_up(token, jwt_expected=True)) from None
         match payload:
             case {"id": str(database_id), "sub": str(subject), "a": "ro" | "rw" as access}:
-                expires = payload.get("exp")
-                if expires is None or (isinstance(expires, int | float) and not isinstance(expires, bool)):
-                    return _Claims(database_id, subject, access == "ro", expires)
+                begins, expires = payload.get("nbf"), payload.get("exp")
+                if _is_time(begins) and _is_time(expires):
+                    return _Claims(database_id, subject, access == "ro", begins, expires)
         raise _unauthorized("The JWT is invalid")
+
+
+def _is_time(claim: object) -> bool:
+    return claim is None or (isinstance(claim, int | float) and not isinstance(claim, bool))
 
 
 def bearer(authorization: str | None) -> str:

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 import pipemagic
@@ -311,3 +312,14 @@ def test_hanging_up_frees_the_writers_turn(tmp_path):
         answer = httpx.post(f"{one.url}/v2/pipeline", headers=headers, json=execute("CREATE TABLE t (a)"), timeout=WAIT)
         assert answer.json()["results"][0]["type"] == "ok"
         assert time.monotonic() - started < 2
+
+
+def test_a_row_of_huge_values_is_an_error_and_not_the_end(tmp_path):
+    with process(tmp_path / "data") as one:
+        headers = one.database()
+        wide = execute("SELECT " + ", ".join(["zeroblob(100000000)"] * 8))
+        answer = httpx.post(f"{one.url}/v2/pipeline", headers=headers, json=wide, timeout=WAIT)
+        assert answer.json()["results"][0]["error"]["code"] == "SQLITE_NOMEM"
+        assert psutil.Process(one.line["pid"]).memory_info().rss < 2 * runner.HEAP_LIMIT
+        answer = httpx.post(f"{one.url}/v2/pipeline", headers=headers, json=execute("SELECT 1"), timeout=WAIT)
+        assert answer.json()["results"][0]["type"] == "ok"

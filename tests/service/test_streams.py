@@ -8,6 +8,7 @@ from service_calls import CLOSE, GET_AUTOCOMMIT, caller_of, execute
 
 from pipemagic.service import connections
 from pipemagic.service.core import Service
+from pipemagic.service.http import Refused
 from pipemagic.service.limits import Limits
 
 EXPIRED = "The stream has expired due to inactivity"
@@ -281,6 +282,16 @@ def test_a_deleted_database_ends_its_streams_and_its_files(db, service):
     assert not folder.exists()
     assert len(service.streams) == 0
     assert db.post(execute("SELECT 1"), baton=baton).status in (401, 404)
+
+
+def test_a_deleted_database_is_not_made_again_by_a_request_under_way(service):
+    record = service.catalog.create_database("local", "passing", "default")
+    service.catalog.delete_database("local", "passing")
+    service._deleted(record)
+    with pytest.raises(Refused) as caught:
+        service.databases.open(record)  # its token was checked just before the deletion
+    assert caught.value.status == 404
+    assert not (service._files / record.id).exists()
 
 
 def test_too_many_open_streams_are_refused_with_429(tmp_path, clock):

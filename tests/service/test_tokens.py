@@ -147,6 +147,14 @@ def test_a_token_expires_also_when_it_was_good_before(setting):
     assert setting.refusal(header, setting.flights) == (401, "Unauthorized: `The JWT has expired`")
 
 
+def test_a_token_is_not_valid_before_its_time(setting):
+    claims = {"id": setting.flights.id, "sub": "ada", "a": "rw", "nbf": setting.time + 1}
+    header = f"Bearer {jwt.encode(claims, setting.tokens._key, algorithm='EdDSA')}"
+    assert setting.refusal(header, setting.flights) == (401, "Unauthorized: `The JWT is not valid yet`")
+    setting.time += 1
+    assert setting.tokens.check_database(header, setting.flights)
+
+
 def test_a_token_of_another_database(setting):
     header = f"Bearer {setting.issue(setting.weather)}"
     assert setting.refusal(header, setting.flights) == (404, "Namespace `flights` doesn't exist")
@@ -180,7 +188,7 @@ def test_forged_tokens(setting):
 
 
 @pytest.mark.parametrize("claims", [
-    {}, {"id": 1}, {"a": "root"}, {"sub": None}, {"exp": "tomorrow"}, {"exp": True}, {"id": "unknown"},
+    {}, {"id": 1}, {"a": "root"}, {"sub": None}, {"exp": "tomorrow"}, {"exp": True}, {"nbf": "now"}, {"id": "unknown"},
 ])  # fmt: skip
 def test_signed_claims_that_make_no_sense(setting, claims):
     base = {"id": setting.flights.id, "sub": "ada", "a": "rw"} if claims else {}
