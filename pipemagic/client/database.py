@@ -140,9 +140,9 @@ class Database:
         """Which full protocol versions the server has: {2, 3}, {2}, or none of them (the seed's two requests)."""
         return {Dialect.V3: frozenset({2, 3}), Dialect.V2: frozenset({2})}.get(self.dialect, frozenset())
 
-    def renew_token(self, token: str) -> None:
+    def renew_token(self, token: str | Token) -> None:
         """Use another token from the next request on; streams go on with it."""
-        self.transport.token = Token(token)
+        self.transport.token = token if isinstance(token, Token) else Token(token)
 
     def execute(self, sql: str, args: Arguments = None) -> Result:
         """Run one statement by itself and close in the same request; StatementError if it fails."""

@@ -11,6 +11,7 @@ from pipemagic.client.database import Database
 from pipemagic.client.running import Run, run
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.errors import (
+    AuthError,
     ConnectError,
     PipemagicError,
     TransactionLost,
@@ -41,6 +42,7 @@ class Connection:
     where: str
     platform: Platform | None = field(default=None, repr=False)
     find_again: Callable[[], Database] | None = field(default=None, repr=False)
+    refused: bool = field(default=False, repr=False)  # the server no longer takes the token
     _stream: ClientStream | None = field(default=None, repr=False)
     _ledger: Ledger = field(default_factory=Ledger, repr=False)
     _settings: Settings = field(default_factory=Settings, repr=False)
@@ -98,6 +100,13 @@ class Connection:
             self._use(self.find_again())
             return ask(self.database)
 
+    def renew(self, other: Connection) -> None:
+        """Go on with the token of another connection to the same database, which is closed."""
+        with self._lock:
+            self.database.renew_token(other.database.transport.token)
+            self.refused = False
+        other.forget()
+
     def close(self) -> bool:
         """End the stream; tells whether that rolled a transaction back. A next cell would open a new one."""
         with self._lock:
@@ -140,6 +149,9 @@ class Connection:
         try:
             ran = run(stream, cell.stmts, undo=own)
         except PipemagicError as error:
+            if isinstance(error, AuthError) and error.status == 401:
+                self.refused = True  # nothing of the cell ran; stream and transaction are as before
+                error.hint = "renew the token and connect again as before: an open transaction goes on"
             raise self._with_what_was_undone(error, stream, cell) from None
         if ran.error is not None and stream.transaction.state is Tx.OPEN:
             self._undo(stream, cell, ran)

@@ -129,7 +129,8 @@ class Session:
                 "a token belongs to an address; for a database of an organization pipemagic makes one itself",
                 hint="%pipedb connect ADDRESS --token-env VARIABLE",
             )
-        if target is not None and target in self.connections and name is None and not temporary:
+        known = self.connections.get(target or "")
+        if target is not None and known is not None and not known.refused and name is None and not temporary:
             return self.use(target)
         if target is None or temporary:
             first = self._services.prepare(temporary=temporary)
@@ -146,9 +147,16 @@ class Session:
         return Connection(name or database, found, platform.where, platform, again)
 
     def adopt(self, connection: Connection) -> Connection:
-        """Take a connection in under its name and make it the current one; an earlier one of the name is closed."""
-        if connection.name in self.connections:
-            self._forget(self.connections[connection.name])
+        """Take a connection in under its name and make it the current one; an earlier one of the name is closed.
+
+        If the server no longer took the earlier one's token and it is the same database, that one goes on.
+        """
+        earlier = self.connections.get(connection.name)
+        if earlier is not None and earlier.refused and earlier.database.url == connection.database.url:
+            earlier.renew(connection)
+            return self.use(connection.name)
+        if earlier is not None:
+            self._forget(earlier)
         self.connections[connection.name] = connection
         return self.use(connection.name)
 
