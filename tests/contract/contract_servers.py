@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,6 +24,7 @@ from sqld_server import Sqld, stop
 from pipemagic.service.core import Service
 from pipemagic.service.http import Cancel
 from pipemagic.service.http import Request as ServiceRequest
+from pipemagic.service.turns import WriterQueue
 
 
 class Server(Protocol):
@@ -198,6 +199,27 @@ class InProcess(Embedded):
         while self.clock.time < end:
             self.clock.time = min(end, self.clock.time + 0.25)
             self.service.sweep()
+
+    def until_one_writes(self, database: Database) -> None:
+        """Wait until somebody has the writer's turn (the clock goes on a little, or nobody would be seen to)."""
+        writers = self._writers(database)
+        self._until(lambda: self.pass_time(0.001) or writers.holder_age() > 0)
+
+    def until_one_waits(self, database: Database) -> None:
+        """Wait until somebody stands in the writers' queue."""
+        writers = self._writers(database)
+        self._until(lambda: writers.next_deadline() is not None)
+
+    def _writers(self, database: Database) -> WriterQueue:
+        record = self.service.catalog.database_by_host(database.host)
+        assert record is not None
+        return self.service.databases.open(record).writers
+
+    def _until(self, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < end
+            time.sleep(0.005)
 
     def hang_up(self, database: Database, body: bytes, running: float) -> None:
         cancel = Cancel()

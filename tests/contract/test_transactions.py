@@ -172,7 +172,7 @@ def test_waiting_writers_come_in_order_of_arrival(table):
     calls = []
     for number in range(4):
         calls.append(Call(lambda number=number: table.run(f"INSERT INTO t VALUES ({number})")))
-        time.sleep(0.1)
+        time.sleep(0.25)  # there is no sign from outside that it waits
     first.run("COMMIT")
     for call in calls:
         call.wait()
@@ -352,7 +352,7 @@ def test_the_turn_of_a_rolled_back_holder_goes_to_the_next(server, table):
     holder.run("BEGIN IMMEDIATE")
     server.pass_time(2)  # so that the holder's window ends before the other has waited for 5 s
     call = Call(lambda: table.run("INSERT INTO t VALUES (1)"))
-    time.sleep(0.2)
+    server.until_one_waits(table)
     server.pass_time(3)
     call.wait()
     assert rows(table) == [1]
@@ -363,9 +363,9 @@ def test_a_writer_that_waits_for_5_seconds_is_told_the_holder_s_age(server, tabl
     """Only a single long write can take that long: every transaction before it in the queue ends earlier."""
     numbers = SLOW.replace("1000000000000", "6000000")
     holder = Call(lambda: table.run(f"INSERT INTO t {numbers}"))
-    time.sleep(0.2)
+    server.until_one_writes(table)
     waiter = Call(lambda: table.post(insert(1), CLOSE))
-    time.sleep(0.2)
+    server.until_one_waits(table)
     server.pass_time(5)
     answer = waiter.wait()
     assert answer.codes == ["SQLITE_BUSY", "ok"]
@@ -381,7 +381,7 @@ def test_waiting_counts_for_the_window(server, table):
     server.pass_time(2)
     holder.run("BEGIN IMMEDIATE")
     call = Call(lambda: waiter.send(insert(1), execute("COMMIT"), CLOSE))
-    time.sleep(0.2)
+    server.until_one_waits(table)
     server.pass_time(3)
     assert call.wait().codes == ["TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT", "ok"]
     holder.run("COMMIT")
