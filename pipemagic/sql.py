@@ -33,6 +33,7 @@ _TOKEN = re.compile(
 )
 
 _HIGHEST_PARAMETER = 32766  # SQLITE_MAX_VARIABLE_NUMBER
+_LONGEST_HEAD = 6  # tokens: EXPLAIN QUERY PLAN CREATE TEMP TRIGGER
 
 
 class Token(NamedTuple):
@@ -86,66 +87,83 @@ def keyword(sql: str) -> str:
 def _split(script: str) -> Iterator[Statement]:
     line, counted = 1, 0
     for piece in _pieces(script):
-        start, last = piece[0].start, piece[-1]
+        start, last = piece.head[0].start, piece.last
         line += script.count("\n", counted, start)
         counted = start
         yield Statement(
             text=script[start : last.start + len(last.text)],
             start=start,
             line=line,
-            keyword=piece[0].text.upper() if piece[0].kind == "word" else "",
-            parameters=_parameters(piece),
+            keyword=piece.head[0].text.upper() if piece.head[0].kind == "word" else "",
+            parameters=tuple(piece.parameters),
         )
 
 
-def _pieces(script: str) -> Iterator[list[Token]]:
-    """Give the meaningful tokens of each statement."""
-    piece: list[Token] = []
+def _pieces(script: str) -> Iterator[_Piece]:
+    """Give what is to be known of each statement."""
+    piece: _Piece | None = None
     for token in tokens(script):
         if token.kind in ("space", "comment"):
             continue
-        if token.kind != "semi" or (piece and _is_trigger(piece) and not _ends_trigger(piece)):
-            piece.append(token)
-        elif piece:
+        if piece is None:
+            if token.kind != "semi":
+                piece = _Piece(token)
+        elif token.kind != "semi" or (piece.is_trigger and not piece.ends_trigger):
+            piece.add(token)
+        else:
             yield piece
-            piece = []
-    if piece:
+            piece = None
+    if piece is not None:
         yield piece
 
 
-def _is_trigger(piece: list[Token]) -> bool:
-    words = [token.text.upper() for token in piece[:6]]
-    if words[:1] == ["EXPLAIN"]:
-        words = words[3:] if words[1:3] == ["QUERY", "PLAN"] else words[1:]
-    if words[:1] != ["CREATE"]:
-        return False
-    return words[1:2] == ["TRIGGER"] or (words[1:2] in (["TEMP"], ["TEMPORARY"]) and words[2:3] == ["TRIGGER"])
+class _Piece:
+    """What is kept of a statement while it is read: not all its tokens, which take far more room than its text."""
 
+    def __init__(self, first: Token) -> None:
+        self.head: list[Token] = []
+        self.before_last = self.last = first
+        self.parameters: list[str | None] = []
+        self._known: set[str] = set()
+        self.add(first)
 
-def _ends_trigger(piece: list[Token]) -> bool:
-    """Tell whether a trigger's text is whole: its last word is an END right after a ``;``."""
-    return piece[-1].text.upper() == "END" and len(piece) > 1 and piece[-2].kind == "semi"
+    def add(self, token: Token) -> None:
+        """Take in the next token that is neither blank nor comment."""
+        if len(self.head) < _LONGEST_HEAD:
+            self.head.append(token)
+        self.before_last, self.last = self.last, token
+        if token.kind == "param" and token.text not in self._known:
+            self._number(token.text)
 
+    @property
+    def is_trigger(self) -> bool:
+        """Whether it creates a trigger, so that a ``;`` is not its end."""
+        words = [token.text.upper() for token in self.head]
+        if words[:1] == ["EXPLAIN"]:
+            words = words[3:] if words[1:3] == ["QUERY", "PLAN"] else words[1:]
+        if words[:1] != ["CREATE"]:
+            return False
+        return words[1:2] == ["TRIGGER"] or (words[1:2] in (["TEMP"], ["TEMPORARY"]) and words[2:3] == ["TRIGGER"])
 
-def _parameters(piece: list[Token]) -> tuple[str | None, ...]:
-    """Give the parameters by SQLite's numbers: ``?`` takes the next number, ``?N`` its own, a name one each."""
-    names: list[str | None] = []
-    known: set[str] = set()
-    for token in piece:
-        if token.kind != "param" or token.text in known:
-            continue
-        if token.text == "?":
+    @property
+    def ends_trigger(self) -> bool:
+        """Whether a trigger's text is whole: its last word is an END right after a ``;``."""
+        return self.last.text.upper() == "END" and self.before_last.kind == "semi"
+
+    def _number(self, text: str) -> None:
+        """Give a parameter SQLite's number: ``?`` takes the next one, ``?N`` its own, a name one each."""
+        names = self.parameters
+        if text == "?":
             names.append(None)
-        elif token.text[0] == "?":
-            number = _number(token.text[1:])
+        elif text[0] == "?":
+            number = _number(text[1:])
             if number is None:
-                continue  # SQLite refuses it, with a better message
+                return  # SQLite refuses it, with a better message
             names.extend([None] * (number - len(names)))
-            names[number - 1] = names[number - 1] or token.text
-        elif "(" not in token.text or token.text.endswith(")"):
-            names.append(token.text)
-            known.add(token.text)
-    return tuple(names)
+            names[number - 1] = names[number - 1] or text
+        elif "(" not in text or text.endswith(")"):
+            names.append(text)
+            self._known.add(text)
 
 
 def _number(digits: str) -> int | None:
