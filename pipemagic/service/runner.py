@@ -37,6 +37,7 @@ KEEP_ALIVE = 75  # seconds; clients drop idle connections before that, so they n
 GRACE = 1  # seconds that running answers get at the end
 DEADLINE = 1.8  # seconds after which the process ends, come what may; committed data is safe at any time
 HEAP_LIMIT = 512 * 1024 * 1024  # bytes that SQLite may take: a row of many huge values is an error, not the end
+MANY_FILES = 16384
 LOG_LIMIT = 1_000_000  # bytes, looked at when the service starts
 
 _LOG = logging.getLogger(__name__)
@@ -70,6 +71,7 @@ def run(settings: Settings, announce: Callable[[dict[str, Any]], None]) -> None:
     # SQLite gives up the interpreter lock for every row: with the default of 5 ms it gets it back too late.
     sys.setswitchinterval(5e-5)
     apsw.hard_heap_limit(HEAP_LIMIT)
+    _allow_many_files()
     make_private_folder(settings.folder)
     with ExitStack() as stack:
         if settings.temporary:
@@ -81,6 +83,17 @@ def run(settings: Settings, announce: Callable[[dict[str, Any]], None]) -> None:
         stack.callback(service.close)
         _Process(settings, service, listener, announce).run()
         _LOG.info("stopped")
+
+
+def _allow_many_files() -> None:
+    """Take all file handles that this process may have: a stream needs three, and 1024 are a usual default."""
+    if sys.platform != "win32":
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = MANY_FILES if hard == resource.RLIM_INFINITY else min(MANY_FILES, hard)
+        if soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class _Process:

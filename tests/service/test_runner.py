@@ -323,3 +323,24 @@ def test_a_row_of_huge_values_is_an_error_and_not_the_end(tmp_path):
         assert psutil.Process(one.line["pid"]).memory_info().rss < 2 * runner.HEAP_LIMIT
         answer = httpx.post(f"{one.url}/v2/pipeline", headers=headers, json=execute("SELECT 1"), timeout=WAIT)
         assert answer.json()["results"][0]["type"] == "ok"
+
+
+@posix
+def test_hundreds_of_streams_are_open_at_once_where_a_process_starts_with_1024_files(tmp_path):
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 4096:
+        pytest.skip(f"the machine allows a process {hard} files at most")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+    try:
+        with process(tmp_path / "data") as one:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            headers = one.database()
+            with httpx.Client(base_url=one.url, headers=headers, timeout=WAIT) as client:
+                client.post("/v2/pipeline", json=execute("CREATE TABLE t(a)"))
+                body = execute("SELECT count(*) FROM t")
+                answers = [client.post("/v2/pipeline", json=body) for _ in range(600)]
+            assert {answer.status_code for answer in answers} == {200}
+            assert {answer.json()["results"][0]["type"] for answer in answers} == {"ok"}
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
