@@ -8,7 +8,7 @@ from service_calls import CLOSE, GET_AUTOCOMMIT, caller_of, execute
 
 from pipemagic.service import connections
 from pipemagic.service.core import Service
-from pipemagic.service.http import Refused
+from pipemagic.service.http import Cancel, Refused
 from pipemagic.service.limits import Limits
 
 EXPIRED = "The stream has expired due to inactivity"
@@ -388,3 +388,28 @@ def test_a_commit_is_acknowledged_though_the_work_after_it_fails(db, service, mo
         patch.setattr(service.catalog, "reserve_index", fail)
         assert db.run("CREATE TABLE t(a)").codes == ["ok", "ok"]
     assert db.run("INSERT INTO t VALUES (1)", "SELECT a FROM t").rows(1) == [["1"]]
+
+
+@pytest.mark.parametrize(("begin", "end"), [("BEGIN", "COMMIT"), ("BEGIN", "END"), ("SAVEPOINT s", "RELEASE s")])
+@pytest.mark.parametrize("event", ["window", "hang-up"])
+def test_a_commit_that_has_begun_is_never_interrupted(db, clock, service, begin, end, event):
+    db.run("CREATE TABLE t(a)")
+    baton = db.post(execute(begin), execute("INSERT INTO t VALUES (1)")).baton
+    (stream,) = service.streams._streams.values()
+    cancel, hooked = Cancel(), []
+
+    def in_the_middle() -> bool:
+        hooked.append(True)
+        if event == "window":
+            clock.advance(6)
+            service.sweep()
+        else:
+            cancel.set()
+        return False  # go on with the commit
+
+    stream.connection.raw.set_commit_hook(in_the_middle)
+    answer = db.post(execute(end), baton=baton, cancel=cancel)
+    assert hooked
+    if event == "window":
+        assert answer.codes == ["ok"]
+    assert db.run("SELECT a FROM t").rows() == [["1"]]
