@@ -68,8 +68,8 @@ def written(entry: Entry) -> int:
     if isinstance(entry, ErrorEntry):
         return 0
     if isinstance(entry.response, ExecuteResponse):
-        return int(entry.response.result.affected_row_count > 0)
+        return int(bool(entry.response.result.affected_row_count))
     if isinstance(entry.response, BatchResponse):
         results = entry.response.result.step_results
-        return sum(result is not None and result.affected_row_count > 0 for result in results)
+        return sum(result is not None and bool(result.affected_row_count) for result in results)
     return 0

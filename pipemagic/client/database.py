@@ -56,7 +56,7 @@ class Result:
     @property
     def affected_row_count(self) -> int:
         """Rows changed by INSERT, UPDATE or DELETE; 0 for every other statement."""
-        return self.wire.affected_row_count
+        return self.wire.affected_row_count or 0
 
     @property
     def last_insert_rowid(self) -> int | None:

@@ -173,7 +173,7 @@ class StmtResult(msgspec.Struct, frozen=True):
 
     cols: list[Col] = []
     rows: list[list[Value]] = []
-    affected_row_count: int = 0
+    affected_row_count: int | None = 0
     last_insert_rowid: str | int | None = None
     replication_index: str | int | None = None
     rows_read: int | None = 0

@@ -30,7 +30,7 @@ class Outcome:
     @property
     def affected_row_count(self) -> int:
         """How many rows the statement inserted, updated or deleted."""
-        return self.result.affected_row_count
+        return self.result.affected_row_count or 0
 
     def frame(self, note: Note | None = None) -> DataFrame:
         """Give the rows as a DataFrame, the same one each time.

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipemagic.client.database import Result
 from pipemagic.errors import ProtocolError
 from pipemagic.hrana import messages as m
 from pipemagic.hrana.batches import transactional
@@ -278,3 +279,9 @@ def test_a_transaction_of_any_statements_round_trips(texts, seed):
 def test_a_slash_is_not_escaped():
     # A server in use wants base64 and integers without any JSON escape.
     assert m.encode(Text("a/b")) == b'{"type":"text","value":"a/b"}'
+
+
+def test_a_count_of_rows_may_be_null():
+    body = b'{"results":[{"type":"ok","response":{"type":"execute","result":{"affected_row_count":null}}}]}'
+    (entry,) = m.decode_response(body).results
+    assert Result(entry.response.result).affected_row_count == 0
