@@ -168,7 +168,6 @@ def test_importing_pipemagic_imports_nothing_heavy():
     assert not (modules_after("import pipemagic") - bare) & {*HEAVY, "IPython"}
 
 
-@pytest.mark.skipif(not hasattr(pipemagic, "load_ipython_extension"), reason="the extension is not written yet")
 def test_loading_the_extension_imports_nothing_heavy():
     shell = (
         "from IPython.core.interactiveshell import InteractiveShell\n"

@@ -59,14 +59,19 @@ def load(
     columns = from_frame(frame)
     plan = plan_table(database, table, columns, if_exists)
     staging = STAGING + secrets.token_hex(6)
-    try:
-        database.execute(plan.create(staging))
-    except StatementError as error:  # people named another table, and random names make other output each time
-        raise LoadError(f"{error.message.replace(staging, table)}; nothing was changed", hint=error.hint) from None
-    with _removed_on_failure(database, staging):
+    with _removed_on_failure(database, staging):  # its creation, too: the answer to that may be lost
+        _create(database, plan, staging)
         _fill(database, Chunks(database, columns, len(frame), staging), progress)
         _switch(database, plan, staging)
     return len(frame)
+
+
+def _create(database: Database, plan: Plan, staging: str) -> None:
+    try:
+        with _nothing_changed("before the rows were sent"):
+            database.execute(plan.create(staging))
+    except StatementError as error:  # people named another table, and random names make other output each time
+        raise LoadError(f"{error.message.replace(staging, plan.table)}; nothing was changed", hint=error.hint) from None
 
 
 def _fill(database: Database, chunks: Chunks, progress: Progress | None) -> None:
@@ -89,12 +94,20 @@ def _fill(database: Database, chunks: Chunks, progress: Progress | None) -> None
 
 def _send(database: Database, chunk: Chunk) -> int:
     try:
-        return database.execute(chunk.sql, chunk.args).affected_row_count
+        with _nothing_changed("while the rows were sent"):
+            return database.execute(chunk.sql, chunk.args).affected_row_count
     except StatementError as error:
         rows = f"rows {chunk.start} to {chunk.stop - 1}"
         raise LoadError(f"{rows}: {error.message}; nothing was changed", hint=error.hint) from None
+
+
+@contextmanager
+def _nothing_changed(when: str) -> Iterator[None]:
+    """Say of a lost answer what is known in spite of it: only the staging table may have changed."""
+    try:
+        yield
     except InterruptedRequest:
-        raise InterruptedRequest("interrupted while the rows were sent; nothing was changed") from None
+        raise InterruptedRequest(f"interrupted {when}; nothing was changed") from None
     except UnknownOutcome as error:
         raise LoadError(f"{error.message.partition(';')[0]}; nothing was changed") from None
 

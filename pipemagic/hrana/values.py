@@ -10,7 +10,7 @@ import binascii
 import math
 import re
 from base64 import b64encode
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -113,11 +113,3 @@ def decode_blob(data: str) -> bytes:
         return binascii.a2b_base64(text + "=" * (-len(text) % 4), strict_mode=True)
     except (binascii.Error, ValueError):
         raise ProtocolError("a blob is not valid base64 (standard alphabet)") from None
-
-
-def convert(raw: Any) -> Value:
-    """Read one wire value from plain Python data (parsed JSON); ProtocolError if it is none."""
-    try:
-        return msgspec.convert(raw, Value)  # type: ignore[no-any-return]
-    except msgspec.ValidationError as error:
-        raise ProtocolError(f"not a value: {error}") from None

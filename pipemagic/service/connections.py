@@ -180,7 +180,7 @@ class Connection:
         cursor = self.raw.cursor()
         cursor.exec_trace = look
         self.sandbox.refusal = ""
-        self.sandbox.keyword = plan.keyword
+        self.sandbox.keyword = "" if plan.copies else plan.keyword
         try:
             return cursor.execute(plan.text, tuple(bindings), can_cache=can_cache)
         finally:

@@ -72,6 +72,11 @@ class Plan:
         return self.keyword in ("CREATE", "ALTER", "DROP", "VACUUM")
 
     @property
+    def copies(self) -> bool:
+        """Whether it is VACUUM INTO, which writes another file; a nameless one, too."""
+        return self.keyword == "VACUUM" and any(token.text.upper() == "INTO" for token in sqltext.tokens(self.text))
+
+    @property
     def explains(self) -> bool:
         """Whether it only shows a plan, so that nothing is written and parameters may stay unbound."""
         return self.keyword == "EXPLAIN"

@@ -89,13 +89,6 @@ class Tokens:
         self._verified: OrderedDict[bytes, _Claims] = OrderedDict()
         self._admit_file(folder / PLATFORM_TOKEN_FILE)
 
-    @property
-    def public_key_pem(self) -> bytes:
-        """The key that a libSQL server needs to accept these database tokens (PEM)."""
-        return self._key.public_key().public_bytes(
-            serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-        )
-
     # -- platform tokens
 
     def issue_platform(self, account: Account, name: str) -> tuple[PlatformToken, str]:

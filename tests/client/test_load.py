@@ -391,9 +391,9 @@ LOST = httpx.ReadError("connection reset")
 def test_a_failure_while_rows_are_sent_leaves_nothing_behind(flaky, embedded, when, part, error, kind) -> None:
     database, transport = flaky
     setattr(transport, when, fail_once(part, error))
-    with pytest.raises(kind):
+    with pytest.raises(kind, match="nothing was changed"):
         database.load(SMALL, "t")
-    assert [name for name in tables(embedded) if part == "INSERT INTO"] == []
+    assert tables(embedded) == []
 
 
 def test_an_interrupt_between_requests_leaves_nothing_behind(embedded) -> None:

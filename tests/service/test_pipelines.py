@@ -19,6 +19,7 @@ from pipemagic.service.limits import Limits
         ("ATTACH '' AS other", "ATTACH"),
         ("DETACH main", "DETACH"),
         ("VACUUM INTO 'copy.sqlite'", "VACUUM INTO"),
+        ("VACUUM main /* */ into ''", "VACUUM INTO"),
         ("SELECT load_extension('evil')", "load_extension"),
         ("PRAGMA writable_schema = ON", "writable_schema"),
         ("PRAGMA temp_store_directory = '/tmp'", "temp_store_directory"),

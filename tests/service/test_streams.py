@@ -413,3 +413,22 @@ def test_a_commit_that_has_begun_is_never_interrupted(db, clock, service, begin,
     if event == "window":
         assert answer.codes == ["ok"]
     assert db.run("SELECT a FROM t").rows() == [["1"]]
+
+
+@pytest.mark.parametrize(("sql", "stopped"), [("COMMIT", False), ("SELECT * FROM t", True), ("DELETE FROM t", True)])
+def test_a_sweep_stops_what_runs_past_the_window_but_no_commit(db, clock, service, sql, stopped, monkeypatch):
+    db.run("CREATE TABLE t(a)")
+    baton = db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)")).baton
+    (stream,) = service.streams._streams.values()
+    run, seen = stream.connection.run, []
+
+    def run_late(*arguments, **options):
+        clock.advance(6)
+        service.sweep()
+        seen.append(stream.connection.stopped)
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(stream.connection, "run", run_late)
+    answer = db.post(execute(sql), baton=baton)
+    assert seen == [stopped]
+    assert answer.codes == ["TRANSACTION_TIMEOUT" if stopped else "ok"]
