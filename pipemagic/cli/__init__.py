@@ -7,7 +7,6 @@ begins with ``Error:`` on standard error, and exit code 1.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipemagic import __version__
+from pipemagic.cli import serving
 from pipemagic.errors import PipemagicError, ServerError
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(takes_more=False)
     top = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    serve = _command(top, "serve", _serve, "run the service here until it is stopped (SIGTERM, Ctrl-C)")
-    serve.add_argument("--port", type=_port, metavar="N", help="0 picks one; default: the port of last time")
+    serve = _command(top, "serve", serving.run, "run the service here until it is stopped (SIGTERM, Ctrl-C)")
+    serving.add_serve_arguments(serve)
     _command(top, "stop", _stop, "stop the running service")
 
     auth = _group(top, "auth", "the account")
@@ -104,23 +104,7 @@ def _folder(text: str) -> Path:
     return Path(text).expanduser().absolute()
 
 
-def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port < 65536:
-        raise ValueError
-    return port
-
-
 # -- the service
-
-
-def _serve(options: argparse.Namespace) -> None:
-    from pipemagic import local
-    from pipemagic.service import runner
-
-    runner.stop_on_hang_up()
-    settings = runner.Settings(options.data or local.default_folder(), port=options.port)
-    runner.run(settings, lambda about: _say(json.dumps(about)))
 
 
 def _stop(options: argparse.Namespace) -> None:
