@@ -75,6 +75,8 @@ class Shell:
             if self._stopping:
                 exchange.hang_up()
             response = await exchange.answer(self._service.steps(read_request(scope, body), exchange.cancel))
+            if response.delay:
+                await exchange.pause(response.delay)
             await send_response(send, response, pull=exchange.pull)
         except HungUp:
             _LOG.debug("%s %s: the client hung up", scope["method"], scope["path"])
@@ -162,6 +164,12 @@ class _Exchange:
         if self.cancel.is_set:
             raise HungUp
         return await self._workers.run(_next, chunks)
+
+    async def pause(self, seconds: float) -> None:
+        """Let time pass before the answer is sent, as if the way to the client were longer; no thread waits."""
+        parked = self._parked = self._loop.create_future()
+        if not self.cancel.is_set:
+            await asyncio.wait([parked], timeout=seconds)
 
     def hang_up(self) -> None:
         """Note that nobody waits for the answer any more."""

@@ -16,73 +16,20 @@ from pathlib import Path
 
 import apsw
 
-from pipemagic import __version__
-from pipemagic.errors import ProtocolError
-from pipemagic.hrana import messages
-from pipemagic.service import http, pipelines
 from pipemagic.service.catalog import Catalog, DatabaseRecord
-from pipemagic.service.connections import OpenDatabase
+from pipemagic.service.databases import Databases
 from pipemagic.service.http import Cancel, Refused, Request, Response
+from pipemagic.service.interface import DatabaseInterface
 from pipemagic.service.limits import Limits
 from pipemagic.service.management import Management
 from pipemagic.service.streams import StreamTable
-from pipemagic.service.tokens import Grant, Tokens
+from pipemagic.service.tokens import Tokens
 from pipemagic.service.turns import Turn
 
 log = logging.getLogger(__name__)
 
 OWN_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 SWEEP_EVERY = 1.0  # seconds at most between two looks; no window is shorter
-
-PIPELINES = {"/v2/pipeline": 2, "/v3/pipeline": 3}
-GREETINGS = {
-    "/v2": "Hello, this is HTTP API v2 (Hrana over HTTP)",
-    "/v3": "Hello, this is HTTP API v3 (Hrana over HTTP)",
-}
-
-
-class Databases:
-    """The databases that are in use, by id."""
-
-    def __init__(self, folder: Path, catalog: Catalog, limits: Limits, clock: Callable[[], float]) -> None:
-        self._folder, self._catalog, self._limits, self._clock = folder, catalog, limits, clock
-        self._lock = threading.Lock()
-        self._open: dict[str, OpenDatabase] = {}
-
-    def open(self, record: DatabaseRecord) -> OpenDatabase:
-        """Give the database, opening its file if it is not in use; Refused (404) if it was deleted meanwhile."""
-        with self._lock:
-            database = self._open.get(record.id)
-            if database is None:
-                if self._catalog.database_by_id(record.id) is None:  # a deletion takes it out of the catalog first
-                    raise Refused(404, "the database was deleted")
-                database = self._open[record.id] = OpenDatabase(
-                    self._folder / record.id / "primary.sqlite",
-                    self._limits,
-                    self._clock,
-                    index=self._catalog.reserved_index(record.id),
-                    reserve=lambda index: self._catalog.reserve_index(record.id, index),
-                )
-            return database
-
-    def pop(self, identifier: str) -> OpenDatabase | None:
-        """Take a database out of use."""
-        with self._lock:
-            return self._open.pop(identifier, None)
-
-    def trim(self, now: float) -> None:
-        """Close idle connections."""
-        with self._lock:
-            databases = list(self._open.values())
-        for database in databases:
-            database.trim(now)
-
-    def close(self) -> None:
-        """Close all databases."""
-        with self._lock:
-            databases, self._open = list(self._open.values()), {}
-        for database in databases:
-            database.close()
 
 
 class Service:
@@ -110,6 +57,7 @@ class Service:
         self.management.on_delete = self._deleted
         self.databases = Databases(self._files, self.catalog, self.limits, clock)
         self.streams = StreamTable(clock, random, self.limits)
+        self.interface = DatabaseInterface(self.databases, self.streams, self.tokens, clock, self.limits)
         self._stopping = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_forever, name="pipemagic-sweeper", daemon=True)
 
@@ -185,12 +133,7 @@ class Service:
             record = self._by_host(request.host)
         elif request.path.startswith("/v1/"):
             return self.management.handle(request)
-        if request.path in PIPELINES:
-            if request.method != "POST":
-                return http.empty(405, ("allow", "POST"))
-            grant = self.tokens.check_database(request.headers.get("authorization"), record)
-            return (yield from self._pipeline(request, cancel, grant, PIPELINES[request.path]))
-        return self._greet(request)
+        return (yield from self.interface.handle(request, cancel, record))
 
     def _by_host(self, host: str) -> DatabaseRecord:
         if not host.endswith("." + self.domain):
@@ -199,49 +142,3 @@ class Service:
         if record is None:
             raise Refused(404, f"there is no database at {host[:100]!r}")
         return record
-
-    def _greet(self, request: Request) -> Response:
-        lines = {
-            "/version": f"pipemagic {__version__} (SQLite {apsw.sqlite_lib_version()})",
-            "/health": "",
-            **GREETINGS,
-        }
-        if request.path not in lines:
-            return http.empty(404)
-        if request.method not in ("GET", "HEAD"):
-            return http.empty(405, ("allow", "GET,HEAD"))
-        line = lines[request.path]
-        return http.text(line) if line and request.method == "GET" else http.empty(200)
-
-    def _pipeline(
-        self, request: Request, cancel: Cancel, grant: Grant, version: int
-    ) -> Generator[Turn, None, Response]:
-        try:
-            body = messages.decode_request(request.body)
-        except ProtocolError as error:
-            line = f"Cannot deserialize client message from JSON: {error.message}"
-            raise Refused(400, line, plain=True) from None
-        pipelines.check(body.requests, version)
-        owner = (grant.database.id, grant.subject)
-        if body.baton is None:
-            stream = self.streams.open(self.databases.open(grant.database), owner)
-        else:
-            stream = self.streams.resume(body.baton, owner)
-        pipeline = pipelines.Pipeline(stream, clock=self._clock, limits=self.limits, read_only=grant.read_only)
-        baton, whole = None, False
-        cancel.listen(stream.abandon)
-        try:
-            entries = yield from pipeline.run(body.requests)
-            whole = not stream.gone
-        except pipelines.HungUp:
-            raise Refused(503, "the stream was ended: its client hung up, or the database is going away") from None
-        finally:
-            cancel.forget(stream.abandon)
-            if not whole:
-                self.streams.destroy(stream)
-        if pipeline.closed:
-            self.streams.close(stream)
-        elif whole:
-            baton = self.streams.finish(stream)
-        head = b'{"baton":' + messages.encode(baton) + b',"base_url":null,"results":['
-        return Response(200, [head, b",".join(entries), b"]}"])

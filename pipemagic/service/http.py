@@ -34,12 +34,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """Status, content type and the body in chunks."""
+    """Status, content type and the body in chunks; ``delay`` is in seconds, before the first byte is sent."""
 
     status: int
     chunks: Iterable[bytes] = ()
     content_type: str = JSON
     headers: tuple[tuple[str, str], ...] = ()
+    delay: float = 0.0
 
 
 def json(body: Any, status: int = 200) -> Response:

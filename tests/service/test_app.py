@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -284,6 +285,32 @@ def test_an_answer_nobody_reads_to_the_end_is_given_up():
             connection.sendall(b"GET /?n=1000000000 HTTP/1.1\r\nHost: x\r\n\r\n")
             assert connection.recv(100)
         assert core.closed.wait(WAIT)
+
+
+class Far:
+    """Answers at /far as if the way to its client took an hour; notes who comes."""
+
+    def __init__(self):
+        self.seen = threading.Semaphore(0)
+
+    def steps(self, request, cancel):
+        self.seen.release()
+        return Response(200, [b"{}"], delay=3600.0 if request.path == "/far" else 0.01)
+        yield
+
+
+def test_a_delayed_answer_holds_no_thread_and_ends_with_the_service():
+    core = Far()
+    with serving(core, threads=1) as (shell, url), ThreadPoolExecutor(4) as pool:
+        delayed = [pool.submit(httpx.get, f"{url}/far", timeout=WAIT) for _ in range(4)]
+        for _ in delayed:
+            assert core.seen.acquire(timeout=WAIT)
+        started = time.monotonic()
+        assert httpx.get(url).json() == {}
+        assert time.monotonic() - started >= 0.01
+        assert not any(one.done() for one in delayed)
+        next(iter(shell._exchanges))._loop.call_soon_threadsafe(shell.stop)
+        assert [one.result().status_code for one in delayed] == [200] * 4
 
 
 @pytest.mark.parametrize("target", [b"/\xff", b"no-slash", b"http://[", b"/%zz", b"/%ff"])
