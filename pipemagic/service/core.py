@@ -22,6 +22,7 @@ from pipemagic.service.http import Cancel, Refused, Request, Response
 from pipemagic.service.interface import DatabaseInterface
 from pipemagic.service.limits import Limits
 from pipemagic.service.management import Management
+from pipemagic.service.management.routing import Platform
 from pipemagic.service.streams import StreamTable
 from pipemagic.service.tokens import Tokens
 from pipemagic.service.turns import Turn
@@ -53,8 +54,7 @@ class Service:
         self.catalog = Catalog(folder / "catalog.sqlite", domain=domain, now=now)
         self.catalog.finish_deletions(self._files)
         self.tokens = Tokens(folder, self.catalog, now, random)
-        self.management = Management(self.catalog, self.tokens)
-        self.management.on_delete = self._deleted
+        self.management = Management(Platform(self.catalog, self.tokens, on_delete=self._deleted))
         self.databases = Databases(self._files, self.catalog, self.limits, clock)
         self.streams = StreamTable(clock, random, self.limits)
         self.interface = DatabaseInterface(self.databases, self.streams, self.tokens, clock, self.limits)

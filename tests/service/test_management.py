@@ -11,6 +11,7 @@ from pipemagic import __version__
 from pipemagic.service.catalog import Catalog
 from pipemagic.service.http import Request
 from pipemagic.service.management import Management
+from pipemagic.service.management.routing import Platform
 from pipemagic.service.tokens import Tokens
 
 ORG = "/v1/organizations/local"
@@ -26,9 +27,8 @@ class Api:
     def __init__(self, folder):
         self.catalog = Catalog(folder / "catalog.sqlite")
         self.tokens = Tokens(folder, self.catalog, lambda: 1_700_000_000.0, secrets.token_bytes)
-        self.management = Management(self.catalog, self.tokens)
         self.deleted = []
-        self.management.on_delete = self.deleted.append
+        self.management = Management(Platform(self.catalog, self.tokens, on_delete=self.deleted.append))
         self.token = (folder / "platform-token").read_text().strip()
 
     def call(self, method, path, body=b"", *, query=None, token=None, headers=None):

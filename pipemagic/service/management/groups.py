@@ -1,0 +1,68 @@
+"""Endpoints about groups and their locations."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from pipemagic import __version__
+from pipemagic.service.catalog import GroupRecord
+from pipemagic.service.management.bodies import Body
+from pipemagic.service.management.databases import remove
+from pipemagic.service.management.routing import ORG, Call, Route, route
+
+log = logging.getLogger(__name__)
+
+GROUPS = f"{ORG}/groups"
+GROUP = f"{GROUPS}/{{group}}"
+
+
+def list_groups(call: Call) -> Any:
+    """List the groups of an organization."""
+    return {"groups": [shown(record) for record in call.catalog.groups(call["org"])]}
+
+
+def get_group(call: Call) -> Any:
+    """Show one group."""
+    return {"group": shown(call.catalog.group(call["org"], call["group"]))}
+
+
+def create_group(call: Call) -> Any:
+    """Make a group at a location."""
+    body = Body(call.request)
+    record = call.catalog.create_group(call["org"], body.text("name"), body.text("location"))
+    log.info("group %s/%s created at %s", call["org"], record.name, record.primary)
+    return {"group": shown(record)}
+
+
+def delete_group(call: Call) -> Any:
+    """Delete a group and all its databases."""
+    group, databases = call.catalog.delete_group(call["org"], call["group"])
+    log.info("group %s/%s deleted with %d databases", call["org"], group.name, len(databases))
+    for database in databases:
+        remove(call, database)
+    return {"group": shown(group)}
+
+
+def add_location(call: Call) -> Any:
+    """Add a location to a group; its databases replicate there."""
+    group = call.catalog.add_location(call["org"], call["group"], call["location"])
+    call.platform.on_locations(group)
+    return {"group": shown(group)}
+
+
+def shown(record: GroupRecord) -> dict[str, Any]:
+    """Give a group as it stands on the wire."""
+    return {
+        "name": record.name, "uuid": record.id, "locations": record.locations, "primary": record.primary,
+        "archived": False, "version": __version__, "delete_protection": False,
+    }  # fmt: skip
+
+
+ROUTES: tuple[Route, ...] = (
+    route("GET", GROUPS, list_groups),
+    route("POST", GROUPS, create_group),
+    route("GET", GROUP, get_group),
+    route("DELETE", GROUP, delete_group),
+    route("POST", f"{GROUP}/locations/{{location}}", add_location),
+)
