@@ -1,27 +1,32 @@
-"""The management API: locations, groups, databases and their tokens, one method per endpoint."""
+"""The management API: accounts, organizations, groups, databases and tokens, one method per endpoint."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, NoReturn
-from urllib.parse import quote
+from typing import Any
 
 import httpx
-import msgspec
 
-from pipemagic.client import urls
-from pipemagic.client.resources import DatabaseInfo, Group, Location, Organization, listed, unwrapped
-from pipemagic.client.secrets import Secret, Token
-from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT, HttpAnswer, Transport
-from pipemagic.errors import (
-    AlreadyExists,
-    NotFound,
-    ParameterError,
-    ProtocolError,
-    SessionError,
-    UnsupportedError,
+from pipemagic.client.calls import Caller
+from pipemagic.client.resources import (
+    ApiToken,
+    DatabaseInfo,
+    Group,
+    Instance,
+    Location,
+    Login,
+    Member,
+    Organization,
+    Plan,
+    Subscription,
+    Usage,
+    listed,
+    member,
+    text_of,
+    unwrapped,
 )
+from pipemagic.client.secrets import Secret
+from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT
+from pipemagic.errors import ProtocolError
 
 
 def management(
@@ -43,47 +48,51 @@ def management(
     )
 
 
-class Management:
+class Management(Caller):
     """One organization, or personal account, behind a management API.
 
     Methods raise AuthError (401, 403), NotFound (404), AlreadyExists (409, or 400 with that text), ServerError
-    for other refusals, UnsupportedError for a list that the server does not have, ProtocolError for an answer that
+    for other refusals, UnsupportedError for what the server does not have, ProtocolError for an answer that
     is none, ConnectError and UnknownOutcome as a database does.
     """
 
-    def __init__(
-        self,
-        url: str | urls.Endpoint,
-        token: str | Token | None = None,
-        *,
-        organization: str | None = None,
-        timeout: float | None = READ_TIMEOUT,
-        connect_timeout: float | None = CONNECT_TIMEOUT,
-        http: httpx.Client | None = None,
-    ) -> None:
-        endpoint = urls.parse(url.rstrip("/").removesuffix("/v1")) if isinstance(url, str) else url
-        self.endpoint = endpoint
-        self.transport = Transport(endpoint, token, timeout=timeout, connect_timeout=connect_timeout, http=http)
-        self._slug = organization
+    # -- the account
 
-    def __repr__(self) -> str:
-        return f"Management({self.endpoint.address!r}, organization={self._slug!r})"
+    def signup(self, username: str, password: str) -> Login:
+        """Make an account and log in."""
+        return self._login("signup", username, password)
 
-    @property
-    def url(self) -> str:
-        """The address, as it was named."""
-        return self.endpoint.address
+    def login(self, username: str, password: str) -> Login:
+        """Get a token for an account; it lasts some days."""
+        return self._login("login", username, password)
 
-    @property
-    def slug(self) -> str:
-        """The organization's slug; asked from the server if none was given and there is only one to choose."""
-        if self._slug is None:
-            mine = self.organizations()
-            mine = [one for one in mine if one.type == "personal"] if len(mine) > 1 else mine
-            if len(mine) != 1:
-                raise SessionError("which organization?", hint="name it with organization='slug'")
-            self._slug = mine[0].slug
-        return self._slug
+    def invalidate_logins(self) -> None:
+        """End all login tokens of the account."""
+        self._offered("logins", "POST", "/v1/auth/invalidate", {})
+
+    def username(self) -> str:
+        """Give the name of the account that the token belongs to."""
+        parsed = self._offered("the account's name", "GET", "/v1/user")
+        return text_of(unwrapped(parsed, "user"), "username", "name")
+
+    def validate(self) -> float | None:
+        """Give the second (Unix time) at which the platform token expires, None if never; AuthError if it is bad."""
+        expires = member(self._get("/v1/auth/validate"), "exp")
+        return float(expires) if isinstance(expires, int | float) and expires >= 0 else None
+
+    def api_tokens(self) -> list[ApiToken]:
+        """List the account's platform tokens, without their values."""
+        parsed = self._list("/v1/auth/api-tokens", "tokens")
+        return [ApiToken.read(one) for one in listed(parsed, "tokens")]
+
+    def create_api_token(self, name: str) -> Secret:
+        """Make a platform token; its value is told only now."""
+        parsed = self._offered("tokens", "POST", self._below("/v1/auth/api-tokens", name))
+        return _secret(member(unwrapped(parsed, "token"), "token", "value"))
+
+    def revoke_api_token(self, name: str) -> None:
+        """Revoke a platform token."""
+        self._call("DELETE", self._below("/v1/auth/api-tokens", name))
 
     # -- organizations and locations
 
@@ -91,19 +100,48 @@ class Management:
         """List the locations for groups and databases, by code."""
         return Location.read_all(self._get("/v1/locations"))
 
-    def organizations(self) -> list[Organization]:
-        """List the organizations of the token's owner."""
-        parsed = self._list("/v1/organizations", "organizations")
-        return [Organization.read(one) for one in listed(parsed, "organizations")]
-
     def organization(self) -> Organization:
         """Give the organization itself."""
         return Organization.read(unwrapped(self._get(self._path()), "organization"), slug=self.slug)
+
+    def create_organization(self, name: str) -> Organization:
+        """Make an organization; the server makes the slug from its name."""
+        parsed = self._offered("more organizations", "POST", "/v1/organizations", {"name": name})
+        inner = unwrapped(parsed, "organization")
+        return Organization.read(unwrapped(inner, "org"), slug=name)
 
     def update_organization(self, *, overages: bool) -> Organization:
         """Set whether the organization may go past its quotas."""
         parsed = self._call("PATCH", self._path(), {"overages": overages})
         return Organization.read(unwrapped(parsed, "organization"), slug=self.slug, overages=overages)
+
+    def members(self) -> list[Member]:
+        """List who belongs to the organization."""
+        return [Member.read(one) for one in listed(self._list(self._path("members"), "members"), "members")]
+
+    def add_member(self, username: str, role: str = "member") -> Member:
+        """Let an account into the organization."""
+        wish = {"member": username, "username": username, "role": role}
+        parsed = self._offered("members", "POST", self._path("members"), wish)
+        return Member.read(unwrapped(parsed, "member"), username=username, role=role)
+
+    def remove_member(self, username: str) -> None:
+        """Take an account out of the organization."""
+        self._offered("members", "DELETE", self._path("members", username))
+
+    def subscription(self) -> Subscription:
+        """Give the organization's plan."""
+        parsed = self._offered("plans", "GET", self._path("subscription"))
+        return Subscription.read(unwrapped(parsed, "subscription"))
+
+    def plans(self) -> list[Plan]:
+        """List the plans with their quotas."""
+        return [Plan.read(one) for one in listed(self._list(self._path("plans"), "plans"), "plans")]
+
+    def usage(self) -> Usage:
+        """Give what the organization used in this calendar month."""
+        parsed = self._offered("figures of use", "GET", self._path("usage"))
+        return Usage.read(unwrapped(unwrapped(parsed, "organization"), "usage"))
 
     # -- groups
 
@@ -126,8 +164,35 @@ class Management:
 
     def add_location(self, group: str, location: str) -> Group:
         """Replicate a group's databases to one more location."""
-        parsed = self._call("POST", self._path("groups", group, "locations", location))
+        parsed = self._call("POST", self._location(group, location))
         return Group.read(unwrapped(parsed, "group"), name=group)
+
+    def remove_location(self, group: str, location: str) -> Group:
+        """Remove the replicas of a group's databases at a location; not the primary one."""
+        parsed = self._offered("removing locations", "DELETE", self._location(group, location))
+        return Group.read(unwrapped(parsed, "group"), name=group)
+
+    def wait_for_location(self, group: str, location: str) -> None:
+        """Return when every replica of the group at the location has caught up, as far as the server waits."""
+        self._offered("waiting for a location", "GET", f"{self._location(group, location)}/wait")
+
+    def pause_location(self, group: str, location: str) -> Group:
+        """Take a location down; the others go on."""
+        return self._turn(group, location, "pause")
+
+    def resume_location(self, group: str, location: str) -> Group:
+        """Take a location up again; its replicas catch up."""
+        return self._turn(group, location, "resume")
+
+    def create_group_token(self, group: str, *, expiration: str = "never", read_only: bool = False) -> Secret:
+        """Make a token for all databases of a group; see `create_token`."""
+        wish = _token_wish(expiration, read_only)
+        path = self._path("groups", group, "auth", "tokens")
+        return _secret(member(self._offered("tokens for groups", "POST", path, params=wish), "jwt"))
+
+    def invalidate_group_tokens(self, group: str) -> None:
+        """Make all tokens of a group and of its databases invalid, at once."""
+        self._offered("invalidating tokens", "POST", self._path("groups", group, "auth", "rotate"))
 
     # -- databases
 
@@ -142,101 +207,70 @@ class Management:
         """Give one database."""
         return self._database(unwrapped(self._get(self._path("databases", name)), "database"), name=name)
 
-    def create_database(self, name: str, group: str) -> DatabaseInfo:
-        """Create a database in an existing group."""
-        parsed = self._call("POST", self._path("databases"), {"name": name, "group": group})
+    def create_database(
+        self, name: str, group: str, *, copy_of: str | None = None, awaits_upload: bool = False,
+        size_limit: str | None = None,
+    ) -> DatabaseInfo:  # fmt: skip
+        """Create a database in an existing group.
+
+        ``copy_of`` names a database whose present state it starts with; with ``awaits_upload`` it is of no use
+        until a file is sent to it (`pipemagic.client.transfer.upload`). ``size_limit`` is like ``256mb``.
+        """
+        wish: dict[str, object] = {"name": name, "group": group}
+        if copy_of is not None:
+            wish["seed"] = {"type": "database", "name": copy_of}
+        elif awaits_upload:
+            wish["seed"] = {"type": "database_upload"}
+        if size_limit is not None:
+            wish["size_limit"] = size_limit
+        parsed = self._call("POST", self._path("databases"), wish)
         return self._database(unwrapped(parsed, "database"), name=name, group=group)
 
     def delete_database(self, name: str) -> None:
         """Delete a database and everything in it."""
         self._call("DELETE", self._path("databases", name))
 
+    def instances(self, database: str) -> list[Instance]:
+        """List a database's instances, one for each location, the primary first."""
+        parsed = self._list(self._path("databases", database, "instances"), "instances")
+        found = [Instance.read(one, self.endpoint) for one in listed(parsed, "instances")]
+        return sorted(found, key=lambda one: (one.type != "primary", one.name))
+
     def create_token(self, database: str, *, expiration: str = "never", read_only: bool = False) -> Secret:
         """Make a token for a database; ``expiration`` is like ``7d``, ``1w2d6h`` or ``never``."""
-        wish = {"expiration": expiration, "authorization": "read-only" if read_only else "full-access"}
-        parsed = self._call("POST", self._path("databases", database, "auth", "tokens"), params=wish)
-        token = parsed.get("jwt") if isinstance(parsed, dict) else None
-        if not isinstance(token, str) or not token:
-            raise ProtocolError("the server's answer holds no token")
-        return Secret(token)
+        wish = _token_wish(expiration, read_only)
+        return _secret(
+            member(self._call("POST", self._path("databases", database, "auth", "tokens"), params=wish), "jwt")
+        )
 
-    # -- the token itself
+    def invalidate_tokens(self, database: str) -> None:
+        """Make all tokens of a database invalid, at once; with some services those of its whole group."""
+        self._offered("invalidating tokens", "POST", self._path("databases", database, "auth", "rotate"))
 
-    def validate(self) -> float | None:
-        """Give the second (Unix time) at which the platform token expires, None if never; AuthError if it is bad."""
-        parsed = self._get("/v1/auth/validate")
-        expires = parsed.get("exp") if isinstance(parsed, dict) else None
-        return float(expires) if isinstance(expires, int | float) and expires >= 0 else None
+    # -- inside
 
-    def close(self) -> None:
-        """Close the connections to the server."""
-        self.transport.close()
+    def _login(self, how: str, username: str, password: str) -> Login:
+        wish = {"username": username, "password": password}
+        parsed = self._offered(f"{how} by password", "POST", f"/v1/auth/{how}", wish)
+        token = _secret(member(parsed, "token", "jwt"))
+        return Login(token, text_of(parsed, "username") or username, text_of(parsed, "organization"))
 
-    def __enter__(self) -> Management:
-        return self
+    def _turn(self, group: str, location: str, how: str) -> Group:
+        parsed = self._offered(f"to {how} locations", "POST", f"{self._location(group, location)}/{how}")
+        return Group.read(unwrapped(parsed, "group"), name=group)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _location(self, group: str, location: str) -> str:
+        return self._path("groups", group, "locations", location)
 
     def _database(self, parsed: Any, name: str = "", group: str = "") -> DatabaseInfo:
         return DatabaseInfo.read(parsed, self.endpoint, name=name, group=group)
 
-    def _path(self, *parts: str) -> str:
-        for part in parts:
-            if part in ("", ".", ".."):
-                raise ParameterError(f"{part!r} is not a name")
-        return "/".join(["/v1/organizations", *(quote(part, safe="") for part in (self.slug, *parts))])
 
-    def _get(self, path: str) -> Any:
-        return self._call("GET", path)
+def _token_wish(expiration: str, read_only: bool) -> dict[str, str]:
+    return {"expiration": expiration, "authorization": "read-only" if read_only else "full-access"}
 
-    def _list(self, path: str, what: str, params: Mapping[str, str] | None = None) -> Any:
-        """GET a list; a server with only the endpoints of the requirement has none."""
-        try:
-            return self._call("GET", path, params=params)
-        except NotFound as error:
-            if "organization" in error.message:
-                raise
-            raise UnsupportedError(f"this management API has no list of {what}") from None
 
-    def _call(
-        self,
-        method: str,
-        path: str,
-        body: Mapping[str, object] | None = None,
-        params: Mapping[str, str] | None = None,
-    ) -> Any:
-        """Send a request; gives the parsed JSON of the answer, None where it has no body."""
-        content = None if body is None else msgspec.json.encode(body)
-        answer = self.transport.request(method, path, content, params=params)
-        if not answer.ok:
-            self._refuse(answer, method)
-        if not answer.body.strip():
-            return None
-        try:
-            return msgspec.json.decode(answer.body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise ProtocolError(
-                f"what came back from {self.url} is not JSON", hint="is this the address of a management API?"
-            ) from None
-
-    def _refuse(self, answer: HttpAnswer, method: str) -> NoReturn:
-        error = self.transport.refusal(answer)
-        text = error.message.lower()
-        taken = "already exist" in text or (answer.status == 422 and "available" in text)
-        if answer.status == 409 or (answer.status in (400, 422) and taken):
-            # The text after the status is the server's own.
-            raise AlreadyExists(
-                error.message.rpartition(f"(HTTP {answer.status}): ")[2],
-                status=answer.status,
-                hint="choose another name, or go on with what is there",
-            )
-        if method == "GET" and answer.status in (405, 501):
-            raise UnsupportedError("this management API does not offer that")
-        if answer.status == 404:
-            error.hint = "is the name right? names of groups and databases belong to one organization"
-        elif answer.status == 402:
-            error.hint = "the organization's plan does not include this"
-        raise error
+def _secret(token: Any) -> Secret:
+    if not isinstance(token, str) or not token:
+        raise ProtocolError("the server's answer holds no token")
+    return Secret(token)

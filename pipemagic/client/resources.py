@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from pipemagic.client.secrets import Secret
 from pipemagic.client.urls import Endpoint
 from pipemagic.errors import ProtocolError
+
+_SNAKE = re.compile(r"(?<=[a-z])([A-Z])")
 
 
 @dataclass(frozen=True)
@@ -38,38 +43,117 @@ class Organization:
     def read(cls, parsed: Any, slug: str = "", overages: bool | None = None) -> Organization:
         """Read one; what the answer leaves out is taken from the request."""
         told = member(parsed, "overages")
-        slug = _text(parsed, "slug") or slug
+        slug = text_of(parsed, "slug") or slug
         if not slug:
             raise ProtocolError("the server sent an organization without a slug")
         return cls(
             slug=slug,
-            name=_text(parsed, "name") or slug,
-            type=_text(parsed, "type"),
+            name=text_of(parsed, "name") or slug,
+            type=text_of(parsed, "type"),
             overages=told if isinstance(told, bool) else overages,
         )
 
 
 @dataclass(frozen=True)
+class Login:
+    """What a login gives: the token, whose it is, and the slug of the account's organization ('' if not told)."""
+
+    token: Secret
+    username: str
+    organization: str
+
+
+@dataclass(frozen=True)
+class ApiToken:
+    """A platform token as it is listed, without its value; ``created`` is a date as the server writes it."""
+
+    name: str
+    id: str
+    created: str
+
+    @classmethod
+    def read(cls, parsed: Any) -> ApiToken:
+        """Read one."""
+        return cls(text_of(parsed, "name"), text_of(parsed, "id"), text_of(parsed, "created_at", "createdAt"))
+
+
+@dataclass(frozen=True)
+class Member:
+    """An account in an organization; ``role`` is owner, admin, member or viewer."""
+
+    username: str
+    role: str
+
+    @classmethod
+    def read(cls, parsed: Any, username: str = "", role: str = "") -> Member:
+        """Read one; what the answer leaves out is taken from the request."""
+        return cls(text_of(parsed, "username", "member", "name") or username, text_of(parsed, "role") or role)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What was used since the month began: ``figures`` by name (``rows_read``, ``storage_bytes``, ...)."""
+
+    figures: Mapping[str, int]
+
+    @classmethod
+    def read(cls, parsed: Any) -> Usage:
+        """Read the numbers; whatever is none is left out."""
+        return cls(_numbers(parsed))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan and its quotas, by the names that `Usage` has; 0 means unlimited."""
+
+    name: str
+    quotas: Mapping[str, int]
+
+    @classmethod
+    def read(cls, parsed: Any) -> Plan:
+        """Read one."""
+        return cls(text_of(parsed, "name"), _numbers(member(parsed, "quotas")))
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """Which plan an organization has, and whether it may go past its quotas (None where the server does not say)."""
+
+    plan: str
+    overages: bool | None
+
+    @classmethod
+    def read(cls, parsed: Any) -> Subscription:
+        """Read one."""
+        told = member(parsed, "overages")
+        return cls(text_of(parsed, "plan", "name"), told if isinstance(told, bool) else None)
+
+
+@dataclass(frozen=True)
 class Group:
-    """A group of databases; ``locations`` holds the primary one too, first."""
+    """A group of databases; ``locations`` holds the primary one too, first.
+
+    ``status`` tells how a location is (``ok``, ``paused``, ...), where the server says it.
+    """
 
     name: str
     primary: str
     locations: tuple[str, ...]
     id: str = ""
+    status: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, parsed: Any, name: str = "", location: str = "") -> Group:
         """Read one; what the answer leaves out is taken from the request."""
-        name = _text(parsed, "name") or name
+        name = text_of(parsed, "name") or name
         if not name:
             raise ProtocolError("the server sent a group without a name")
-        primary = _text(parsed, "primary") or _text(parsed, "location") or location
+        primary = text_of(parsed, "primary") or text_of(parsed, "location") or location
         told = member(parsed, "locations")
         others = [code for code in told if isinstance(code, str)] if isinstance(told, list) else []
         primary = primary or (others[0] if others else "")
         locations = dict.fromkeys([primary, *others] if primary else others)
-        return cls(name=name, primary=primary, locations=tuple(locations), id=_text(parsed, "uuid", "id"))
+        return cls(name, primary, tuple(locations), text_of(parsed, "uuid", "id"), _statuses(parsed))
 
 
 @dataclass(frozen=True)
@@ -87,20 +171,41 @@ class DatabaseInfo:
     @classmethod
     def read(cls, parsed: Any, endpoint: Endpoint, *, name: str = "", group: str = "") -> DatabaseInfo:
         """Read one; ``endpoint`` is that of the management API. What is left out is taken from the request."""
-        name = _text(parsed, "name") or name
+        name = text_of(parsed, "name") or name
         if not name:
             raise ProtocolError("the server sent a database without a name")
         told = member(parsed, "regions", "locations")
-        hostname = _text(parsed, "hostname")
-        primary = _text(parsed, "primaryRegion")
+        hostname = text_of(parsed, "hostname")
+        primary = text_of(parsed, "primaryRegion")
         return cls(
             name=name,
-            group=_text(parsed, "group") or group,
+            group=text_of(parsed, "group") or group,
             hostname=hostname,
             url=_url(hostname, endpoint, local=primary == "local"),
-            id=_text(parsed, "DbId", "id"),
+            id=text_of(parsed, "DbId", "id"),
             primary=primary,
             locations=tuple(code for code in told if isinstance(code, str)) if isinstance(told, list) else (),
+        )
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A database at one location. ``type`` is primary or replica, ``state`` what the server says of it, or ''."""
+
+    name: str
+    type: str
+    url: str
+    state: str = ""
+
+    @classmethod
+    def read(cls, parsed: Any, endpoint: Endpoint) -> Instance:
+        """Read one; ``endpoint`` is that of the management API."""
+        status = member(parsed, "status")
+        return cls(
+            name=text_of(parsed, "name", "region"),
+            type=text_of(parsed, "type"),
+            url=_url(text_of(parsed, "hostname"), endpoint, local=False),
+            state=status if isinstance(status, str) else text_of(status, "state") or text_of(parsed, "state"),
         )
 
 
@@ -145,7 +250,8 @@ def listed(parsed: Any, name: str) -> list[Any]:
     return found
 
 
-def _text(parsed: Any, *names: str) -> str:
+def text_of(parsed: Any, *names: str) -> str:
+    """Give the first of the named members that is text; '' if none is."""
     value = member(parsed, *names)
     return value if isinstance(value, str) else ""
 
@@ -155,11 +261,27 @@ def _collect_locations(parsed: Any, found: dict[str, str]) -> None:
         for one in parsed:
             if isinstance(one, str):
                 found[one] = one
-            elif code := _text(one, "code", "location", "name", "id"):
-                found[code] = _text(one, "description", "name") or code
+            elif code := text_of(one, "code", "location", "name", "id"):
+                found[code] = text_of(one, "description", "name") or code
     elif isinstance(parsed, dict):
         for code, value in parsed.items():
             if isinstance(value, str):
                 found[code] = value
             else:  # platform -> code -> name
                 _collect_locations(value, found)
+
+
+def _statuses(group: Any) -> dict[str, str]:
+    told = member(member(group, "status"), "locations")
+    return {text_of(one, "name"): text_of(one, "status") for one in told} if isinstance(told, list) else {}
+
+
+def _numbers(parsed: Any) -> dict[str, int]:
+    """Give the members that are numbers; names as ``rows_read``, also where they come as ``rowsRead``."""
+    if not isinstance(parsed, dict):
+        return {}
+    return {
+        _SNAKE.sub(r"_\1", key).lower(): int(value)
+        for key, value in parsed.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
