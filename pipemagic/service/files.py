@@ -10,7 +10,9 @@ from pathlib import Path
 from pipemagic.errors import ServiceError
 
 
-def make_private_folder(folder: Path) -> None:
+def make_private_folder(
+    folder: Path, what: str = "the data folder", hint: str = "name another one with PIPEMAGIC_DATA or --data"
+) -> None:
     """Create the folder if needed and shut everybody else out of it; `ServiceError` if that is not possible."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -18,8 +20,7 @@ def make_private_folder(folder: Path) -> None:
             folder.chmod(0o700)  # also one that existed: what lies in it is nobody else's
     except OSError as error:
         raise ServiceError(
-            f"the data folder {folder} cannot be used: {error.strerror}",
-            hint="name another one with PIPEMAGIC_DATA or --data", code="DATA_FOLDER",
+            f"{what} {folder} cannot be used: {error.strerror}", hint=hint, code="DATA_FOLDER",
         ) from None  # fmt: skip
 
 

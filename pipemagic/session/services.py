@@ -13,6 +13,25 @@ if TYPE_CHECKING:
     from pipemagic.session.embedded import Embedded
 
 
+def hosted(
+    environment: secrets.Environment, at: str | None, slug: str | None, *,
+    token_env: str | None = None, else_token: str = "",
+    hint: str = "put it into PIPEMAGIC_API_TOKEN, or into a variable named with --token-env",
+) -> Management:  # fmt: skip
+    """Give the management API at an address, or at that of PIPEMAGIC_API_URL.
+
+    Its token is in the variable ``token_env``, else in the usual ones, else it is ``else_token``; SessionError with
+    the ``hint`` if there is none.
+    """
+    at = at or environment.get(secrets.API_URL)
+    if at is None:
+        raise SessionError("for which service is the token?", hint="name it with --at URL")
+    token = environment.token(token_env, secrets.PLATFORM_TOKENS) or else_token
+    if not token:
+        raise SessionError(f"there is no platform token for {at}", hint=hint)
+    return Management(at, token, organization=slug)
+
+
 class Services:
     """The current organization, and the leases on embedded services: at most a shared one and a temporary one."""
 
@@ -35,9 +54,6 @@ class Services:
         if at is None and token_env is None:
             chosen = self.current if slug is None else self.current.sibling(slug)
         else:
-            at = at or self._environment.get(secrets.API_URL)
-            if at is None:
-                raise SessionError("for which service is the token?", hint="name it with --at URL")
             chosen = self._remote(at, slug, token_env)
         if chosen is self._current:
             return chosen
@@ -103,12 +119,6 @@ class Services:
             self._current.close()
         self._current = None
 
-    def _remote(self, at: str, slug: str | None, token_env: str | None) -> Platform:
-        token = self._environment.token(token_env, secrets.PLATFORM_TOKENS)
-        if token is None:
-            raise SessionError(
-                f"there is no platform token for {at}",
-                hint="put it into PIPEMAGIC_API_TOKEN, or into a variable named with --token-env",
-            )
-        api = Management(at, token, organization=slug)
+    def _remote(self, at: str | None, slug: str | None, token_env: str | None) -> Platform:
+        api = hosted(self._environment, at, slug, token_env=token_env)
         return Platform(api, api.endpoint.named_host)

@@ -1,0 +1,37 @@
+"""The ``pipemagic`` command over a data folder and a settings folder of its own."""
+
+from __future__ import annotations
+
+import pytest
+from started_services import end_services
+
+from pipemagic import cli
+
+
+@pytest.fixture(autouse=True)
+def settings_folder(tmp_path, monkeypatch):
+    """Where the command keeps its credentials: nothing of the user's is read or written."""
+    folder = tmp_path / "config"
+    monkeypatch.setenv("PIPEMAGIC_CONFIG", str(folder))
+    for name in ("PIPEMAGIC_API_URL", "PIPEMAGIC_API_TOKEN", "TURSO_API_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "data"
+    yield folder
+    end_services(folder)
+
+
+@pytest.fixture
+def run(folder, capsys):
+    """Run a command in this process; gives exit code, standard output and standard error."""
+
+    def run(*arguments):
+        code = cli.main([*arguments, "--data", str(folder)])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run

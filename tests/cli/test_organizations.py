@@ -1,0 +1,148 @@
+"""Groups, databases, tokens and plans from the command line, against a real service."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+import httpx
+import pytest
+
+from pipemagic import cli, local
+from pipemagic.cli.base import say_table
+from pipemagic.cli.credentials import Credentials
+from pipemagic.errors import SessionError
+
+
+@pytest.fixture
+def edge(run):
+    """A group at ams with one database."""
+    assert run("group", "create", "edge", "--location", "ams")[0] == 0
+    assert run("db", "create", "flights", "--group", "edge", "--wait") == (0, "flights\n", "")
+
+
+def test_tables_are_aligned(capsys):
+    say_table(["name", "n"], [("a long name", "1"), ("b", "22")])
+    assert capsys.readouterr().out == "NAME         N\na long name  1\nb            22\n"
+
+
+def test_groups(run, edge):
+    assert run("group", "list")[1] == "NAME  LOCATIONS      STATUS\nedge  ams (primary)  healthy\n"
+    assert run("group", "locations", "add", "edge", "nrt", "fra", "--wait") == (0, "nrt\nfra\n", "")
+    lines = run("group", "locations", "list", "edge")[1].splitlines()
+    assert [line.split()[0] for line in lines] == ["ID", "ams", "nrt", "fra"]
+    assert "primary" in lines[1]
+    assert "replica" in lines[2]
+    shown = json.loads(run("group", "show", "edge", "--json")[1])
+    assert (shown["primary"], shown["locations"]) == ("ams", ["ams", "nrt", "fra"])
+    code, _, err = run("group", "locations", "add", "edge", "nrt")
+    assert (code, err) == (1, "Error: the group edge is at nrt already\n")
+    code, _, err = run("group", "locations", "add", "edge", "xxx")
+    assert code == 1
+    assert "pipemagic db locations" in err
+
+
+def test_addresses_of_a_database(run, edge):
+    http = run("db", "show", "flights", "--http-url")[1].strip()
+    host = http.removeprefix("http://")
+    assert run("db", "show", "flights", "--url") == (0, f"libsql://{host}?tls=0\n", "")
+    assert run("db", "show", "flights", "--instance-url", "ams")[0] == 0
+    assert run("db", "show", "flights", "--instance-url", "nrt")[0] == 1
+    listed = json.loads(run("db", "list", "--json")[1])
+    assert [(one["name"], one["group"], one["http_url"]) for one in listed] == [("flights", "edge", http)]
+    assert run("db", "list", "--group", "edge")[1].splitlines()[1].split()[:2] == ["flights", "edge"]
+    assert "ams  Amsterdam" in run("db", "locations")[1].replace("                 ", "  ")
+
+
+def test_nothing_is_deleted_without_a_yes(run, edge):
+    for command in (["db", "destroy", "flights"], ["group", "destroy", "edge"]):
+        code, out, err = run(*command)
+        assert (code, out) == (1, "")
+        assert err.startswith("Error: not done without being asked: Delete ")
+        assert "--yes" in err
+    assert len(json.loads(run("db", "list", "--json")[1])) == 1
+    assert run("db", "destroy", "flights", "nope", "-y")[0] == 1  # a wrong name: nothing is deleted
+    assert len(json.loads(run("db", "list", "--json")[1])) == 1
+    assert run("db", "destroy", "flights", "-y") == (0, "flights\n", "")
+    assert run("group", "destroy", "edge", "--yes") == (0, "edge\n", "")
+    assert run("group", "list", "--json")[1] == "[]\n"
+
+
+def test_api_tokens(folder, run):
+    code, token, _ = run("auth", "api-tokens", "mint", "ci")
+    assert (code, token.count("\n")) == (0, 1)
+    names = [one["name"] for one in json.loads(run("auth", "api-tokens", "list", "--json")[1])]
+    assert names == ["default", "ci"]
+    url = f"{local.find(folder).url}/v1/organizations"
+    headers = {"Authorization": f"Bearer {token.strip()}"}
+    assert httpx.get(url, headers=headers).status_code == 200
+    assert run("auth", "api-tokens", "revoke", "ci", "-y") == (0, "ci\n", "")
+    assert httpx.get(url, headers=headers).status_code == 401
+
+
+def test_overages(run):
+    assert run("plan", "overages", "enable") == (0, "enabled\n", "")
+    assert json.loads(run("plan", "show", "--json")[1])["overages"] is True
+    assert run("plan", "overages", "disable") == (0, "disabled\n", "")
+    assert "Overages:     off" in run("plan", "show")[1]
+
+
+def test_another_service_is_named_in_the_environment(folder, run, edge, monkeypatch, capsys):
+    token = run("auth", "token")[1].strip()
+    monkeypatch.setenv("PIPEMAGIC_API_URL", local.find(folder).url)
+    assert cli.main(["db", "list"]) == 1
+    assert "there is no platform token" in capsys.readouterr().err
+    monkeypatch.setenv("TURSO_API_TOKEN", token)
+    assert cli.main(["db", "list"]) == 0
+    assert "flights" in capsys.readouterr().out
+    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", "wrong")  # goes first
+    assert cli.main(["db", "list"]) == 1
+    err = capsys.readouterr().err
+    assert "token was not accepted" in err
+    assert "pipemagic auth login" in err
+
+
+def test_switching_is_remembered_for_each_service(run, settings_folder, folder):
+    code, _, err = run("org", "switch", "nope")
+    assert (code, err) == (
+        1, "Error: there is no organization 'nope'\nHint: `pipemagic org list` shows those there are\n"
+    )  # fmt: skip
+    assert run("org", "switch", "local") == (0, "local\n", "")
+    assert Credentials(settings_folder).get(f"data:{folder}").organization == "local"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+def test_credentials_are_private(settings_folder):
+    credentials = Credentials(settings_folder)
+    credentials.put("https://api.example.io", token="secret", username="ada")
+    credentials.put("https://api.example.io", organization="acme")
+    assert credentials.get("https://api.example.io").token == "secret"
+    assert stat.S_IMODE(credentials.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(settings_folder.stat().st_mode) == 0o700
+    assert "secret" not in repr(credentials.get("https://api.example.io"))
+    assert credentials.forget("https://api.example.io")
+    assert not credentials.forget("https://api.example.io")
+    credentials.path.write_text("{")
+    with pytest.raises(SessionError, match="cannot be read"):
+        credentials.get("x")
+
+
+def test_a_reader_that_has_seen_enough(folder, run):
+    """`pipemagic db locations | head -1` ends without a traceback."""
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    import pipemagic
+
+    run("org", "list")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pipemagic", "db", "locations", "--data", str(folder)],
+        env=os.environ | {"PYTHONPATH": str(Path(pipemagic.__file__).parents[1])},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    process.stdout.close()
+    with process.stderr:
+        assert process.stderr.read() == b""
+    assert process.wait(20) == 1
