@@ -144,11 +144,14 @@ class Embedded:
     def make_group(self) -> None:
         self._manage("POST", "/groups", {"name": "default", "location": "ams"})
 
+    @property
+    def platform_token(self) -> str:
+        """The token for the management API that lies in the data folder."""
+        return (self.folder / "platform-token").read_text().strip()
+
     def _manage(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        token = (self.folder / "platform-token").read_text().strip()
-        answer = self.http.request(
-            method, f"/v1/organizations/local{path}", json=body, headers={"authorization": f"Bearer {token}"}
-        )
+        headers = {"authorization": f"Bearer {self.platform_token}"}
+        answer = self.http.request(method, f"/v1/organizations/local{path}", json=body, headers=headers)
         assert answer.status_code == 200, answer.text
         return answer.json()
 

@@ -37,7 +37,10 @@ def create_database(call: Call) -> Any:
     body.refuse(_NOT_IGNORED)
     record = call.catalog.create_database(call["org"], name, group)
     log.info("database %s/%s created as %s", call["org"], record.name, record.id)
-    return {"database": {"DbId": record.id, "Hostname": record.hostname, "Name": record.name}}
+    return {"database": {
+        "DbId": record.id, "Hostname": record.hostname, "Name": record.name,
+        "IssuedCertCount": 0, "IssuedCertLimit": 0,  # without them a published client raises
+    }}  # fmt: skip
 
 
 def delete_database(call: Call) -> Any:

@@ -62,6 +62,7 @@ def _date(moment: float) -> str:
 ROUTES: tuple[Route, ...] = (
     route("POST", f"{DATABASE}/auth/tokens", create_database_token),
     route("GET", "/v1/auth/validate", validate),
+    route("GET", "/v1/auth/api-tokens/validate", validate),  # where the published JavaScript client asks
     route("GET", "/v1/auth/api-tokens", list_tokens),
     route("POST", "/v1/auth/api-tokens/{name}", create_token),
     route("DELETE", "/v1/auth/api-tokens/{name}", revoke_token),

@@ -1,0 +1,182 @@
+"""Every published client against the service and against sqld, so that a failure tells whose fault it is."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from client_packages import DRIVERS, CannotInstall, install_npm, install_python
+from contract_servers import Database, OnPort, OnSqld
+from published_clients import PUBLISHED, Driver, Published
+from sqld_server import Sqld
+from tls_terminator import TlsAuthority, TlsTerminator
+
+SERVERS = ["service", "sqld"]
+
+SQLD_DIFFERS: dict[tuple[str, str], str] = {}
+"""Tests that must fail on sqld, by name and client, with the reason."""
+
+
+@dataclass
+class Target:
+    """A server at an address without host names, and a database in it."""
+
+    name: str
+    url: str
+    database: Database
+    tls: TlsTerminator
+
+    def rows(self, sql: str) -> list[list[Any]]:
+        """What the database holds, asked without any of the clients."""
+        return self.database.rows(sql)
+
+
+@dataclass
+class Client:
+    """A published client, connected to a target. ``table`` is a name that nobody else uses."""
+
+    published: Published
+    target: Target
+    driver: Driver
+    table: str = field(default_factory=lambda: "t" + uuid.uuid4().hex[:12])
+
+    def __post_init__(self) -> None:
+        self.execute, self.batch, self.call = self.driver.execute, self.driver.batch, self.driver.call
+        self.open(self.target.database.token)
+
+    def open(self, token: str) -> None:
+        """Connect again, with a token."""
+        url = self.target.tls.url if self.published.tls else self.target.url
+        self.driver.call("open", url=url, token=token)
+
+    def stored(self, columns: str = "*") -> list[list[Any]]:
+        """What the table holds in truth."""
+        return self.target.rows(f"SELECT {columns} FROM {self.table} ORDER BY rowid")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "offers(*features): runs with the clients that offer all of these")
+    config.addinivalue_line("markers", "package(name, registry): runs with this client only")
+    config.addinivalue_line("markers", "ours: runs against the service only")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "client" not in metafunc.fixturenames:
+        return
+    marks = {mark.name: mark for mark in metafunc.definition.iter_markers()}
+    chosen = [one for one in PUBLISHED if _fits(one, marks)]
+    servers = SERVERS[:1] if "ours" in marks else SERVERS
+    pairs = [_pair(one, server, metafunc.definition.name) for one in chosen for server in servers]
+    metafunc.parametrize("client", pairs, indirect=True)
+
+
+def _pair(one: Published, server: str, test: str) -> Any:
+    reason = SQLD_DIFFERS.get((test, one.id)) if server == "sqld" else None
+    marks = [pytest.mark.xfail(strict=True, reason=reason)] if reason else []
+    return pytest.param((one, server), id=f"{one.id}-{server}", marks=marks)
+
+
+def _fits(one: Published, marks: dict[str, pytest.Mark]) -> bool:
+    if "package" in marks and (one.package, one.registry) != marks["package"].args:
+        return False
+    return "offers" not in marks or one.offers.issuperset(marks["offers"].args)
+
+
+@pytest.fixture
+def client(request: pytest.FixtureRequest, drivers: Callable[[Published], Driver]) -> Client:
+    """A client that is connected to a server; which ones there are is in `published_clients`."""
+    published, server = request.param
+    return Client(published, request.getfixturevalue(f"{server}_target"), drivers(published))
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnPort]:
+    """`pipemagic serve`, as a process."""
+    server = OnPort(tmp_path_factory.mktemp("served"))
+    yield server
+    server.close()
+    assert "Traceback" not in server.log
+
+
+@pytest.fixture(scope="session")
+def service_target(served: OnPort, authority: TlsAuthority) -> Iterator[Target]:
+    """A database of the service. At the service's own address the token names the database."""
+    tls = authority.terminator(served.address)
+    yield Target("service", served.address, served.database(), tls)
+    tls.close()
+
+
+@pytest.fixture(scope="session")
+def sqld_target(sqld: Sqld, authority: TlsAuthority) -> Iterator[Target]:
+    """A database of sqld, named so that the address 127.0.0.1 leads to it: sqld goes by the host's first label."""
+    server = OnSqld(sqld)
+    made = sqld.database("127")
+    tls = authority.terminator(sqld.address)
+    yield Target(
+        "sqld", sqld.address, Database(server, f"127.0.0.1:{sqld.port}", made.key, {"id": "127", "a": "rw"}), tls
+    )
+    tls.close()
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> TlsAuthority:
+    return TlsAuthority(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(scope="session")
+def npm_folder(request: pytest.FixtureRequest, require_real: Callable[[str], None]) -> Path:
+    """A folder with the npm packages and the scripts that drive them."""
+    try:
+        return install_npm(request.config.cache.mkdir("clients"))
+    except CannotInstall as error:
+        require_real(f"the npm packages cannot be installed: {error}")
+        raise
+
+
+@pytest.fixture(scope="session")
+def clients_python(request: pytest.FixtureRequest, require_real: Callable[[str], None]) -> Path:
+    """The interpreter of an environment with the Python packages."""
+    try:
+        return install_python(request.config.cache.mkdir("clients"))
+    except CannotInstall as error:
+        require_real(f"the Python packages cannot be installed: {error}")
+        raise
+
+
+@pytest.fixture(scope="session")
+def start(request: pytest.FixtureRequest, authority: TlsAuthority) -> Iterator[Callable[[str], Driver]]:
+    """Start a script of the folder ``drivers``; it ends with the session."""
+    started: list[Driver] = []
+
+    def begin(script: str) -> Driver:
+        name, *arguments = script.split()
+        if name.endswith(".mjs"):
+            command = ["node", request.getfixturevalue("npm_folder") / name, *arguments]
+        else:
+            command = [request.getfixturevalue("clients_python"), DRIVERS / name, *arguments]
+        trust = {name: str(authority.file) for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")}
+        driver = Driver(command, {**trust, "PYTHONPATH": ""})
+        started.append(driver)
+        return driver
+
+    yield begin
+    for driver in started:
+        driver.close()
+
+
+@pytest.fixture(scope="session")
+def drivers(start: Callable[[str], Driver]) -> Callable[[Published], Driver]:
+    """Give the driver of a package, started when it is first needed."""
+    running: dict[Published, Driver] = {}
+
+    def give(published: Published) -> Driver:
+        if published not in running:
+            running[published] = start(published.script)
+        return running[published]
+
+    return give

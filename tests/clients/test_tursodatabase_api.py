@@ -1,0 +1,134 @@
+"""npm @tursodatabase/api: everything that it can ask of a management API."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from published_clients import ClientError
+
+
+@pytest.fixture(scope="module")
+def driver(start):
+    return start("management_api.mjs")
+
+
+@pytest.fixture
+def ask(driver, served):
+    driver.call("open", url=served.address, token=served.platform_token, organization="local")
+    return lambda path, *args: driver.call("ask", path=path, args=args)
+
+
+@pytest.fixture
+def name(ask):
+    """The name of a database that is there."""
+    made = "m" + uuid.uuid4().hex[:12]
+    ask("databases.create", made, {"group": "default"})
+    return made
+
+
+def test_locations(ask):
+    found = ask("locations.list")
+    assert {"code": "ams", "description": "Amsterdam, Netherlands"} in found
+    assert len(found) > 30
+
+
+def test_organizations(ask):
+    (found,) = ask("organizations.list")
+    assert (found["slug"], found["type"], found["overages"]) == ("local", "personal", False)
+    assert ask("organizations.update", {"overages": True})["overages"] is True
+    assert ask("organizations.update", {"overages": False})["overages"] is False
+
+
+def test_the_life_of_a_group(ask):
+    group = "g" + uuid.uuid4().hex[:12]
+    assert ask("groups.create", group, "fra")["primary"] == "fra"
+    assert ask("groups.addLocation", group, "nrt")["locations"] == ["fra", "nrt"]
+    assert ask("groups.get", group)["locations"] == ["fra", "nrt"]
+    assert group in [one["name"] for one in ask("groups.list")]
+    assert ask("groups.delete", group)["name"] == group
+    with pytest.raises(ClientError, match="group not found") as caught:
+        ask("groups.get", group)
+    assert caught.value.kind == "TursoClientError"
+
+
+def test_the_life_of_a_database(ask):
+    name = "m" + uuid.uuid4().hex[:12]
+    made = ask("databases.create", name, {"group": "default"})
+    assert (made["name"], made["hostname"]) == (name, f"{name}-local.localhost")
+    found = ask("databases.get", name)
+    assert found["id"] == made["id"]
+    assert (found["group"], found["primaryRegion"], found["regions"]) == ("default", "ams", ["ams"])
+    assert (found["block_reads"], found["block_writes"], found["is_schema"]) == (False, False, False)
+    assert name in [one["name"] for one in ask("databases.list", {"group": "default"})]
+    with pytest.raises(ClientError, match="already exists"):
+        ask("databases.create", name, {"group": "default"})
+    ask("databases.delete", name)
+    with pytest.raises(ClientError, match=name):
+        ask("databases.get", name)
+
+
+def test_a_database_in_a_group_that_is_not_there(ask):
+    with pytest.raises(ClientError, match="group not found"):
+        ask("databases.create", "nowhere", {"group": "missing"})
+
+
+def test_instances(ask, name):
+    (found,) = ask("databases.listInstances", name)
+    assert (found["name"], found["type"], found["region"]) == ("ams", "primary", "ams")
+
+
+@pytest.fixture
+def status(served):
+    """Run a statement with a database token; gives the HTTP status."""
+
+    def run(token: str, sql: str) -> int:
+        body = {"requests": [{"type": "execute", "stmt": {"sql": sql}}, {"type": "close"}]}
+        answer = served.http.post("/v2/pipeline", json=body, headers={"authorization": f"Bearer {token}"})
+        if answer.status_code == 200:
+            assert answer.json()["results"][0]["type"] == "ok"
+        return answer.status_code
+
+    return run
+
+
+def test_a_token_for_a_database_opens_it(ask, status, name):
+    token = ask("databases.createToken", name)["jwt"]
+    assert status(token, "CREATE TABLE t (a)") == 200
+
+
+def test_a_read_only_token_that_expires(ask, status, name):
+    token = ask("databases.createToken", name, {"expiration": "1h", "authorization": "read-only"})["jwt"]
+    assert status(token, "SELECT 1") == 200
+    assert status(token, "CREATE TABLE t (a)") == 403
+
+
+def test_a_bad_expiration_is_told(ask, name):
+    with pytest.raises(ClientError, match="expiration"):
+        ask("databases.createToken", name, {"expiration": "soon"})
+
+
+def test_platform_tokens(ask, driver, served):
+    made = ask("apiTokens.create", "spare")
+    assert made["name"] == "spare"
+    assert "spare" in [one["name"] for one in ask("apiTokens.list")]
+    # The package takes -1, "never expires", for "not valid"; that the token is good shows in what follows.
+    assert ask("apiTokens.validate", made["token"])["expiry"] == -1
+    driver.call("open", url=served.address, token=made["token"], organization="local")
+    assert ask("locations.list")
+    ask("apiTokens.revoke", "spare")
+    with pytest.raises(ClientError):
+        ask("locations.list")
+
+
+def test_a_wrong_token_is_refused(ask, driver, served):
+    driver.call("open", url=served.address, token="wrong", organization="local")
+    with pytest.raises(ClientError, match="token") as caught:
+        ask("locations.list")
+    assert caught.value.kind == "TursoClientError"
+
+
+def test_an_organization_that_is_not_ours(ask, driver, served):
+    driver.call("open", url=served.address, token=served.platform_token, organization="nobody")
+    with pytest.raises(ClientError, match="organization not found"):
+        ask("groups.list")

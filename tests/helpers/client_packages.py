@@ -1,0 +1,78 @@
+"""Install the published packages that tests drive: pinned in tests/clients, kept in a cache until the pins change."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from filelock import FileLock
+
+CLIENTS = Path(__file__).resolve().parents[1] / "clients"
+DRIVERS = CLIENTS / "drivers"
+INSTALL_TIMEOUT = 300  # seconds
+_PIP = ["-m", "pip", "--disable-pip-version-check", "--quiet"]
+
+
+class CannotInstall(Exception):
+    """A package manager is missing or failed; the text says which and why."""
+
+
+def install_npm(cache: Path) -> Path:
+    """Give the folder with the pinned npm packages in ``node_modules``; the scripts are copied beside them."""
+    npm, node = shutil.which("npm"), shutil.which("node")
+    if npm is None or node is None:
+        raise CannotInstall("node and npm are not on the PATH")
+
+    def fill(folder: Path) -> None:
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(CLIENTS / name, folder / name)
+        _run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], folder)
+
+    folder = _installed(cache, "npm", [CLIENTS / "package-lock.json"], fill)
+    for script in DRIVERS.glob("*.mjs"):  # a script finds packages in the folders above its own only
+        shutil.copy(script, folder / script.name)
+    return folder
+
+
+def install_python(cache: Path) -> Path:
+    """Give the interpreter of an environment that has the pinned Python packages."""
+
+    def fill(folder: Path) -> None:
+        _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], folder)
+        interpreter = _interpreter(folder)
+        requirements = str(CLIENTS / "requirements.txt")
+        _run([sys.executable, *_PIP, "--python", str(interpreter), "install", "-r", requirements], folder)
+
+    return _interpreter(_installed(cache, "python", [CLIENTS / "requirements.txt"], fill))
+
+
+def _interpreter(folder: Path) -> Path:
+    return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+
+def _installed(cache: Path, kind: str, pins: Sequence[Path], fill: Callable[[Path], None]) -> Path:
+    """Fill a folder once for these pins; tests that run at the same time wait for each other."""
+    digest = hashlib.sha256(sys.version.encode())
+    for pin in pins:
+        digest.update(pin.read_bytes())
+    folder = cache / f"{kind}-{digest.hexdigest()[:12]}"
+    with FileLock(f"{folder}.lock"):
+        mark = folder / "complete"
+        if not mark.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            fill(folder)
+            mark.touch()
+    return folder
+
+
+def _run(command: Sequence[str], folder: Path) -> None:
+    done = subprocess.run(
+        command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=INSTALL_TIMEOUT
+    )
+    if done.returncode:
+        raise CannotInstall(f"`{' '.join(command)}` ended with status {done.returncode}:\n{done.stdout}{done.stderr}")
