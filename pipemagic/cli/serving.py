@@ -3,33 +3,106 @@
 from __future__ import annotations
 
 import argparse
+import getpass
 import json
+import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pipemagic.service.limits import Limits
     from pipemagic.service.runner import Settings
 
 
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``serve``, besides --data, which all commands have."""
-    parser.add_argument("--port", type=_port, metavar="N", help="0 picks one; default: the port of last time")
+    flags: list[argparse.Action] = []
+    for title, add in [("addresses", _add_addresses), ("limits", _add_limits), ("operation", _add_operation)]:
+        add(_Flags(parser.add_argument_group(title), flags))
+    parser.set_defaults(flags=flags)
+
+
+class _Flags:
+    """A group of options that takes note of them, for whoever has to write them down again."""
+
+    def __init__(self, group: Any, flags: list[argparse.Action]) -> None:
+        self._group, self._flags = group, flags
+
+    def add_argument(self, *names: str, **options: Any) -> None:
+        """Declare an option."""
+        self._flags.append(self._group.add_argument(*names, **options))
+
+
+def _add_addresses(group: _Flags) -> None:
+    group.add_argument(
+        "--port", type=_port, metavar="N",
+        help="0 picks one; default: the port of last time; of a shared service 8443 with TLS, 8080 without",
+    )  # fmt: skip
+    group.add_argument(
+        "--host", metavar="ADDR", help="the address to listen on: 127.0.0.1 (default), 0.0.0.0 or :: for all machines"
+    )
+    group.add_argument("--domain", metavar="DOMAIN", help="the service's name; databases are at names below it")
+    group.add_argument("--ssl-certfile", type=_path, metavar="FILE", help="the certificate (PEM, with its chain)")
+    group.add_argument("--ssl-keyfile", type=_path, metavar="FILE", help="its key (PEM), if not in the same file")
+    group.add_argument(
+        "--insecure-http", action="store_true", help="listen for other machines without TLS, tokens in the clear"
+    )
+
+
+def _add_limits(group: _Flags) -> None:
+    group.add_argument("--max-streams", type=_count, metavar="N", help="open streams at once (4096)")
+    group.add_argument("--max-connections", type=_count, metavar="N", help="open connections at once (no limit)")
+    group.add_argument("--max-body", type=_size, metavar="SIZE", help="of a request (128MB)")
+    group.add_argument("--max-response", type=_size, metavar="SIZE", help="of an answer's rows (128MB)")
+    group.add_argument("--max-memory", type=_size, metavar="SIZE", help="that SQLite may take in all (512MB)")
+
+
+def _add_operation(group: _Flags) -> None:
+    group.add_argument(
+        "--access-log", type=_path, metavar="FILE", help="write one line for each request; - is standard output"
+    )
+    group.add_argument(
+        "--print-systemd", action="store_true", help="print a systemd unit for these options, start nothing"
+    )
 
 
 def settings(options: argparse.Namespace) -> Settings:
-    """Give how to run, as the options say."""
+    """Give how to run, as the options say; ServiceError for what cannot work."""
     from pipemagic import local
-    from pipemagic.service.runner import Settings
+    from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK, Hosting
+    from pipemagic.service.runner import HEAP_LIMIT, Settings
 
-    return Settings(options.data or local.default_folder(), port=options.port)
+    host = LOOPBACK if options.host == "localhost" else (options.host or LOOPBACK).strip("[]")
+    hosting = Hosting(
+        host, (options.domain or LOCAL_DOMAIN).lower().rstrip("."), options.ssl_certfile, options.ssl_keyfile,
+        options.insecure_http,
+    )  # fmt: skip
+    return Settings(
+        options.data or local.default_folder(), port=options.port, hosting=hosting, limits=_limits(options),
+        connections=options.max_connections, memory=options.max_memory or HEAP_LIMIT, access_log=options.access_log,
+    )  # fmt: skip
+
+
+def _limits(options: argparse.Namespace) -> Limits:
+    from pipemagic.service.limits import Limits
+
+    given = {"streams": options.max_streams, "body": options.max_body, "response": options.max_response}
+    return Limits(**{name: value for name, value in given.items() if value is not None})
 
 
 def run(options: argparse.Namespace) -> None:
     """Run the service until it is told to stop; its first line of output says where it is."""
+    chosen = settings(options)
+    if options.print_systemd:
+        from pipemagic.cli.systemd import unit
+
+        sys.stdout.write(unit(options, getpass.getuser()))
+        return
     from pipemagic.service import runner
 
     runner.stop_on_hang_up()
-    runner.run(settings(options), _announce)
+    runner.run(chosen, _announce)
 
 
 def _announce(about: dict[str, Any]) -> None:
@@ -42,3 +115,21 @@ def _port(text: str) -> int:
     if not 0 <= port < 65536:
         raise ValueError
     return port
+
+
+def _path(text: str) -> Path:
+    return Path(text) if text == "-" else Path(text).expanduser().absolute()
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+def _size(text: str) -> int:
+    match = re.fullmatch(r"([0-9]+)(|KB|MB|GB)", text.upper())
+    if match is None or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: write bytes, or 64KB, 128MB, 2GB")
+    return int(match[1]) * 1024 ** ("", "KB", "MB", "GB").index(match[2])

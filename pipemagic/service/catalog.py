@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipemagic.service.hosting import LOCAL_DOMAIN
 from pipemagic.service.http import Refused
 from pipemagic.service.locations import LOCATIONS
 from pipemagic.service.names import check_name, check_slug
@@ -267,9 +268,9 @@ class Catalog:
         return self._records.get(database_id) or self._remember("d.id", database_id, database_id)
 
     def database_by_host(self, host: str) -> DatabaseRecord | None:
-        """Find a database by its host name (lower case, without port)."""
+        """Find a database by its host name (lower case, without port), below the domain or below ``localhost``."""
         label, dot, domain = host.partition(".")
-        if not dot or domain.removesuffix(".") != self.domain:
+        if not dot or domain.removesuffix(".") not in (self.domain, LOCAL_DOMAIN):
             return None
         return self._records.get(host) or self._remember("h.label", label, host)
 

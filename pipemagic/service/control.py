@@ -1,4 +1,4 @@
-"""What keeps the service alive and what ends it: leases and the stop request, at its own address.
+"""What is answered at the service's own address about the process itself: leases, the stop request, metrics.
 
 A lease is an answer that does not end. Whoever holds one needs no thread and no clock for it, and when its
 process ends, however it ends, the operating system closes the connection.
@@ -13,10 +13,11 @@ from typing import Any
 import msgspec
 
 from pipemagic.service.app import Receive, Scope, Send, read_request, send_response
-from pipemagic.service.core import OWN_HOSTS
-from pipemagic.service.http import Refused, json
-from pipemagic.service.layout import LEASE_PATH, STOP_PATH
-from pipemagic.service.tokens import Tokens
+from pipemagic.service.core import Service
+from pipemagic.service.exposition import CONTENT_TYPE
+from pipemagic.service.gauges import Gauges
+from pipemagic.service.http import Refused, Response, json
+from pipemagic.service.layout import LEASE_PATH, METRICS_PATH, STOP_PATH
 
 LINGER = 20.0
 """Seconds without a lease after which a service that nobody started by hand ends."""
@@ -64,32 +65,45 @@ class Leases:
 
 
 class Control:
-    """An ASGI application: the two addresses of this module, and for all else the shell behind it."""
+    """An ASGI application: the addresses of this module, and for all else the shell behind it.
+
+    They are for the account that the service was made with, whose platform token lies in the data folder.
+    """
 
     def __init__(
-        self, shell: Callable[[Scope, Receive, Send], Awaitable[None]], tokens: Tokens, leases: Leases,
-        on_stop: Callable[[], None], about: dict[str, Any],
+        self, shell: Callable[[Scope, Receive, Send], Awaitable[None]], service: Service, leases: Leases,
+        on_stop: Callable[[], None], about: dict[str, Any], gauges: Gauges,
     ) -> None:  # fmt: skip
         self._shell = shell
-        self._tokens = tokens
+        self._service = service
         self._leases = leases
         self._on_stop = on_stop
         self._about = about
+        self._gauges = gauges
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        request = read_request(scope) if scope["path"].startswith("/pipemagic/") else None
-        if request is None or request.host not in OWN_HOSTS:
+        path = scope["path"]
+        request = read_request(scope) if path == METRICS_PATH or path.startswith("/pipemagic/") else None
+        if request is None or request.host not in self._service.own_hosts:
             await self._shell(scope, receive, send)
             return
         try:
             if (request.method, request.path) not in _ENDPOINTS:
                 raise Refused(404, "not found")
-            authorization = request.headers.get("authorization")
-            await asyncio.to_thread(self._tokens.check_platform, authorization)
+            await asyncio.to_thread(self._check, request.headers.get("authorization"))
             await _ENDPOINTS[request.method, request.path](self, receive, send)
         except Refused as refused:
             await send_response(send, refused.response())
+
+    def _check(self, authorization: str | None) -> None:
+        account = self._service.tokens.check_platform(authorization)
+        if account.id != self._service.catalog.accounts()[0].id:
+            raise Refused(403, "this is for the account that owns the service", "FORBIDDEN")
+
+    async def _metrics(self, _receive: Receive, send: Send) -> None:
+        page = await asyncio.to_thread(self._gauges.page)
+        await send_response(send, Response(200, [page], CONTENT_TYPE))
 
     async def _lease(self, receive: Receive, send: Send) -> None:
         async def gone() -> None:
@@ -111,4 +125,5 @@ class Control:
 _ENDPOINTS: dict[tuple[str, str], Callable[[Control, Receive, Send], Awaitable[None]]] = {
     ("GET", LEASE_PATH): Control._lease,
     ("POST", STOP_PATH): Control._stop,
+    ("GET", METRICS_PATH): Control._metrics,
 }

@@ -18,6 +18,7 @@ import apsw
 
 from pipemagic.service.catalog import Catalog, DatabaseRecord
 from pipemagic.service.databases import Databases
+from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
 from pipemagic.service.http import Cancel, Refused, Request, Response
 from pipemagic.service.interface import DatabaseInterface
 from pipemagic.service.limits import Limits
@@ -29,7 +30,6 @@ from pipemagic.service.turns import Turn
 
 log = logging.getLogger(__name__)
 
-OWN_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 SWEEP_EVERY = 1.0  # seconds at most between two looks; no window is shorter
 
 
@@ -48,7 +48,9 @@ class Service:
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.limits = limits or Limits()
+        self.folder = folder
         self.domain = domain
+        self.own_hosts = LOOPBACK_HOSTS | {domain}
         self._clock = clock
         self._files = folder / "databases"
         self.catalog = Catalog(folder / "catalog.sqlite", domain=domain, now=now)
@@ -129,14 +131,14 @@ class Service:
         if len(request.body) > self.limits.body:
             raise Refused(413, f"the request body is larger than {self.limits.body:,} bytes")
         record: DatabaseRecord | None = None
-        if request.host not in OWN_HOSTS:
+        if request.host not in self.own_hosts:
             record = self._by_host(request.host)
         elif request.path.startswith("/v1/"):
             return self.management.handle(request)
         return (yield from self.interface.handle(request, cancel, record))
 
     def _by_host(self, host: str) -> DatabaseRecord:
-        if not host.endswith("." + self.domain):
+        if not host.endswith((f".{self.domain}", f".{LOCAL_DOMAIN}")):
             raise Refused(421, f"this service does not answer for the host {host[:100]!r}")
         record = self.catalog.database_by_host(host)
         if record is None:

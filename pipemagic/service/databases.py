@@ -36,6 +36,11 @@ class Databases:
                 )
             return database
 
+    def in_use(self) -> list[OpenDatabase]:
+        """List the databases whose files are open."""
+        with self._lock:
+            return list(self._open.values())
+
     def pop(self, identifier: str) -> OpenDatabase | None:
         """Take a database out of use."""
         with self._lock:
@@ -43,9 +48,7 @@ class Databases:
 
     def trim(self, now: float) -> None:
         """Close idle connections."""
-        with self._lock:
-            databases = list(self._open.values())
-        for database in databases:
+        for database in self.in_use():
             database.trim(now)
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # In the data folder.
-RUNTIME_FILE = "service.json"  # url, port, pid, host, version, organization of the running service
+RUNTIME_FILE = "service.json"  # url, port, pid, host, version, organization (and public_url) of what runs
 LOCK_FILE = "service.lock"  # held as long as the service runs
 START_LOCK_FILE = "start.lock"  # held by whoever starts it
 LOG_FILE = "service.log"
@@ -14,3 +14,4 @@ PLATFORM_TOKEN_FILE = "platform-token"
 # At the service's own address.
 LEASE_PATH = "/pipemagic/lease"
 STOP_PATH = "/pipemagic/stop"
+METRICS_PATH = "/metrics"

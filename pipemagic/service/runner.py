@@ -1,4 +1,4 @@
-"""The service as a process: its data folder, port, runtime file, log, and an end within two seconds."""
+"""The service as a process: its data folder, addresses, runtime file, log, and an end within two seconds."""
 
 from __future__ import annotations
 
@@ -7,50 +7,53 @@ import json
 import logging
 import os
 import platform
-import re
 import shutil
 import signal
-import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import apsw
-import uvicorn
 from filelock import FileLock, Timeout
 
 from pipemagic import __version__
 from pipemagic.errors import ServiceError
+from pipemagic.service.access_log import AccessLog
 from pipemagic.service.app import BODY_TIMEOUT, Shell
+from pipemagic.service.certificates import Certificate
 from pipemagic.service.control import Control, Leases
 from pipemagic.service.core import Service
 from pipemagic.service.files import make_private_folder, write_private
+from pipemagic.service.gauges import Gauges
+from pipemagic.service.hosting import LOOPBACK, Hosting
 from pipemagic.service.layout import LOCK_FILE, LOG_FILE, PORT_FILE, RUNTIME_FILE
+from pipemagic.service.limits import Limits
+from pipemagic.service.listening import listen, listen_locally
+from pipemagic.service.logs import logging_to
+from pipemagic.service.server import Listener, Server
+from pipemagic.service.traffic import Traffic, Watched
 
-LOOPBACK = "127.0.0.1"
-KEEP_ALIVE = 75  # seconds; clients drop idle connections before that, so they never meet a closing one
-GRACE = 1  # seconds that running answers get at the end
 DEADLINE = 1.8  # seconds after which the process ends, come what may; committed data is safe at any time
 HEAP_LIMIT = 512 * 1024 * 1024  # bytes that SQLite may take: a row of many huge values is an error, not the end
 MANY_FILES = 16384
-LOG_LIMIT = 1_000_000  # bytes, looked at when the service starts
 
 _LOG = logging.getLogger(__name__)
-_SECRETS = re.compile(r"pmp_[\w-]{8,}|eyJ[\w-]+\.[\w-]+\.[\w-]*")
 
 
 @dataclass(frozen=True)
 class Settings:
     """How to run.
 
-    ``port``: None takes the one of last time if it is free, else any; 0 takes any. ``linger``: seconds
-    without a lease after which the service ends; None if it stays. ``temporary``: it ends when its standard
-    input does, and removes its folder.
+    ``port``: None takes the one of last time if it is free, else any; 0 takes any; for a shared service None is
+    `Hosting.default_port`. ``linger``: seconds without a lease after which the service ends; None if it stays.
+    ``temporary``: it ends when its standard input does, and removes its folder. ``connections``: how many may be
+    open at once, None for any number. ``memory``: bytes that SQLite may take. ``access_log``: a file, ``-`` for
+    standard output, None for no access log.
     """
 
     folder: Path
@@ -58,31 +61,85 @@ class Settings:
     linger: float | None = None
     temporary: bool = False
     body_timeout: float = BODY_TIMEOUT
+    hosting: Hosting = field(default_factory=Hosting)
+    limits: Limits = field(default_factory=Limits)
+    connections: int | None = None
+    memory: int = HEAP_LIMIT
+    access_log: Path | None = None
 
 
 def run(settings: Settings, announce: Callable[[dict[str, Any]], None]) -> None:
-    """Run the service until it is told to stop; ``announce`` gets url, organization and pid when it is ready.
+    """Run the service until it is told to stop.
 
-    Raises `ServiceError` if the folder is in use by another service, or the port by anything. Sets the
-    umask, the switch interval, SQLite's memory limit and the logging of this process, so a process runs one
-    service only.
+    ``announce`` gets url, organization and pid when it is ready, and local_url where that is another one. Raises
+    `ServiceError` if the folder is in use by another service, or the port by anything. Sets the umask, the switch
+    interval, SQLite's memory limit and the logging of this process, so a process runs one service only.
     """
     os.umask(0o077)
     # SQLite gives up the interpreter lock for every row: with the default of 5 ms it gets it back too late.
     sys.setswitchinterval(5e-5)
-    apsw.hard_heap_limit(HEAP_LIMIT)
+    apsw.hard_heap_limit(settings.memory)
     _allow_many_files()
     make_private_folder(settings.folder)
     with ExitStack() as stack:
         if settings.temporary:
             stack.callback(shutil.rmtree, settings.folder, ignore_errors=True)
         stack.enter_context(_sole_owner(settings.folder))
-        stack.enter_context(_logging(settings.folder / LOG_FILE))
-        listener = stack.enter_context(_listen(settings.folder / PORT_FILE, settings.port))
-        service = Service(settings.folder)
+        stack.enter_context(logging_to(settings.folder / LOG_FILE))
+        access_log = None if settings.access_log is None else stack.enter_context(AccessLog(settings.access_log))
+        certificate = _certificate(settings.hosting)
+        listeners = _listen(settings, certificate, stack)
+        service = Service(settings.folder, limits=settings.limits, domain=settings.hosting.domain)
         stack.callback(service.close)
-        _Process(settings, service, listener, announce).run()
+        process = _Process(settings, service, listeners, access_log, announce)
+        with _reloading([part for part in (certificate, access_log) if part is not None]):
+            process.run()
         _LOG.info("stopped")
+
+
+def _listen(settings: Settings, certificate: Certificate | None, stack: ExitStack) -> list[Listener]:
+    """Listen where the settings say. The first listener is always this machine's own: plain HTTP on 127.0.0.1."""
+    hosting, port = settings.hosting, settings.port
+    own = listen_locally(settings.folder / PORT_FILE, port if hosting.local_only else None)
+    if hosting.local_only:
+        return [Listener(stack.enter_context(own))]
+    shared = stack.enter_context(listen(hosting.host, hosting.default_port if port is None else port))
+    return [
+        Listener(stack.enter_context(own)),
+        Listener(shared, None if certificate is None else certificate.context),
+    ]
+
+
+def _certificate(hosting: Hosting) -> Certificate | None:
+    if hosting.certfile is None:
+        return None
+    certificate = Certificate(hosting.certfile, hosting.keyfile)
+    if missing := certificate.uncovered(hosting.domain):
+        _LOG.warning("clients will refuse the certificate for %s: it is not made out to it", " and ".join(missing))
+    return certificate
+
+
+@contextmanager
+def _reloading(parts: Sequence[Certificate | AccessLog]) -> Iterator[None]:
+    """Load the certificate and open the access log again on SIGUSR1, while in the block."""
+    number = getattr(signal, "SIGUSR1", None)
+    if number is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def reload(*_: object) -> None:
+        for part in parts:
+            try:
+                part.load()
+            except (ServiceError, OSError):
+                _LOG.exception("what was there before stays in use")
+        _LOG.info("read the certificate again and opened the access log again")
+
+    before = signal.signal(number, reload)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 def _allow_many_files() -> None:
@@ -100,34 +157,35 @@ class _Process:
     """Ties the service, its shell and the HTTP server together."""
 
     def __init__(
-        self, settings: Settings, service: Service, listener: socket.socket, announce: Callable[[dict[str, Any]], None],
+        self, settings: Settings, service: Service, listeners: Sequence[Listener], access_log: AccessLog | None,
+        announce: Callable[[dict[str, Any]], None],
     ) -> None:  # fmt: skip
         self._settings = settings
         self._service = service
-        self._listener = listener
         self._announce = announce
-        port = listener.getsockname()[1]
+        hosting = settings.hosting
+        port, shared_port = (listeners[number].socket.getsockname()[1] for number in (0, -1))
         self._url = f"http://{LOOPBACK}:{port}"
         self._about = {
             "url": self._url, "port": port, "pid": os.getpid(), "host": platform.node(), "version": __version__,
             "organization": service.catalog.organizations()[0].slug,
         }  # fmt: skip
+        if not hosting.local_only:
+            self._about["public_url"] = hosting.url(shared_port)
         self._shell = Shell(service, body_limit=service.limits.body, body_timeout=settings.body_timeout)
         self._leases = Leases(settings.linger, self._idle)
-        app = Control(self._shell, service.tokens, self._leases, self._stop, self._about)
-        self._server = _Server(
-            uvicorn.Config(
-                app, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False,
-                server_header=False, proxy_headers=False, interface="asgi3",
-                timeout_keep_alive=KEEP_ALIVE, timeout_graceful_shutdown=GRACE,
-            ),
-            on_ready=self._ready, on_stopping=self._stopping,
+        traffic = Traffic()
+        gauges = Gauges(service, traffic, self._leases, lambda: self._server.connections, time.time())
+        app = Control(self._shell, service, self._leases, self._stop, self._about, gauges)
+        self._server = Server(
+            Watched(app, traffic, access_log), listeners,
+            on_ready=self._ready, on_stopping=self._stopping, connections=settings.connections,
         )  # fmt: skip
 
     def run(self) -> None:
         self._service.start()
         try:
-            asyncio.run(self._server.serve(sockets=[self._listener]))
+            asyncio.run(self._server.serve())
         finally:
             self._shell.close()
 
@@ -137,8 +195,12 @@ class _Process:
         if self._settings.temporary:
             loop = asyncio.get_running_loop()
             threading.Thread(target=self._follow_input, args=(loop,), name="pipemagic-input", daemon=True).start()
-        _LOG.info("pipemagic %s at %s, process %d", __version__, self._url, os.getpid())
-        self._announce({name: self._about[name] for name in ("url", "organization", "pid")})
+        url = self._about.get("public_url", self._url)
+        _LOG.info("pipemagic %s at %s, process %d", __version__, url, os.getpid())
+        said = {"url": url, "organization": self._about["organization"], "pid": self._about["pid"]}
+        if url != self._url:
+            said["local_url"] = self._url
+        self._announce(said)
 
     def _follow_input(self, loop: asyncio.AbstractEventLoop) -> None:
         """End with the starter: it holds the other end of the pipe, whatever becomes of it."""
@@ -151,7 +213,7 @@ class _Process:
         self._stop()
 
     def _stop(self) -> None:
-        self._server.should_exit = True
+        self._server.stop()
 
     def _stopping(self) -> None:
         """Begin to end: nobody finds the service any more, and what runs is interrupted."""
@@ -168,28 +230,6 @@ class _Process:
         if self._settings.temporary:
             shutil.rmtree(self._settings.folder, ignore_errors=True)
         os._exit(0)
-
-
-class _Server(uvicorn.Server):
-    """uvicorn, with a call when it listens and another when it begins to stop, and no signal raised again."""
-
-    def __init__(
-        self, config: uvicorn.Config, *, on_ready: Callable[[], None], on_stopping: Callable[[], None],
-    ) -> None:  # fmt: skip
-        super().__init__(config)
-        self._on_ready = on_ready
-        self._on_stopping = on_stopping
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self._on_ready()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._on_stopping()
-        await super().shutdown(sockets)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        self.should_exit = True  # a signal is the usual way to end: the exit code is 0
 
 
 @contextmanager
@@ -220,77 +260,6 @@ def _whose(path: Path) -> str:
         return f"at {about['url']} (process {about['pid']} on {about['host']})"
     except (OSError, ValueError, KeyError):
         return "of another process"
-
-
-@contextmanager
-def _listen(port_file: Path, port: int | None) -> Iterator[socket.socket]:
-    """Listen on loopback; the port is noted, so that addresses survive a restart."""
-    wanted = [port] if port is not None else [*_last_port(port_file), 0]
-    for candidate in wanted:
-        try:
-            listener = _bound(candidate)
-            break
-        except OSError as error:
-            failure = error
-    else:
-        raise ServiceError(
-            f"cannot listen on port {port}: {failure.strerror}",
-            hint="choose another one with --port, or --port 0 for any that is free", code="PORT_IN_USE",
-        ) from failure  # fmt: skip
-    with listener:
-        write_private(port_file, str(listener.getsockname()[1]).encode())
-        yield listener
-
-
-def _last_port(port_file: Path) -> list[int]:
-    try:
-        port = int(port_file.read_text())
-    except (OSError, ValueError):
-        return []
-    return [port] if 0 < port < 65536 else []
-
-
-def _bound(port: int) -> socket.socket:
-    # With the protocol left to the system, asyncio would not switch Nagle's delay (40 ms an answer) off.
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        if sys.platform == "win32":  # there SO_REUSEADDR would let others take the port over
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
-        else:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((LOOPBACK, port))
-    except BaseException:
-        listener.close()
-        raise
-    return listener
-
-
-@contextmanager
-def _logging(path: Path) -> Iterator[None]:
-    """Log to a file of the data folder, without secrets; an overlong one of before becomes ``.1``."""
-    with suppress(FileNotFoundError):
-        if path.stat().st_size > LOG_LIMIT:
-            path.replace(path.with_name(path.name + ".1"))
-    handler = logging.FileHandler(path, encoding="utf-8", delay=True)
-    handler.setFormatter(_Redacting("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    root = logging.getLogger()
-    level = root.level
-    root.addHandler(handler)
-    root.setLevel(logging.INFO)
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-        root.setLevel(level)
-        handler.close()
-
-
-class _Redacting(logging.Formatter):
-    """Takes out whatever looks like a token, wherever it came from."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return _SECRETS.sub("[token]", super().format(record))
 
 
 def _remove(path: Path) -> None:

@@ -11,6 +11,7 @@ import logging
 import threading
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
+from typing import NamedTuple
 
 import apsw
 
@@ -158,6 +159,13 @@ class ServerStream:
             self.drop_turn()
 
 
+class Census(NamedTuple):
+    """How many streams are open, and how many of them have a transaction open."""
+
+    open: int
+    transactions: int
+
+
 class StreamTable:
     """All streams of the service."""
 
@@ -170,6 +178,12 @@ class StreamTable:
 
     def __len__(self) -> int:
         return len(self._streams)
+
+    def census(self) -> Census:
+        """Count the streams."""
+        with self._lock:
+            streams = list(self._streams.values())
+        return Census(len(streams), sum(stream.transaction.state is Tx.OPEN for stream in streams))
 
     def open(self, database: OpenDatabase, owner: tuple[str, str]) -> ServerStream:
         """Begin a stream, in use, for ``owner``: the database's id and the token's subject."""

@@ -55,6 +55,11 @@ class WriterQueue:
         self._since = 0.0
         self._waiting: deque[Turn] = deque()
 
+    @property
+    def waiting(self) -> int:
+        """How many wait for the turn."""
+        return len(self._waiting)
+
     def enter(self, deadline: float) -> Turn:
         """Take the turn, or a place in the queue; look at ``granted``."""
         turn = Turn(deadline)

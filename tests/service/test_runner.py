@@ -22,7 +22,7 @@ import pytest
 import pipemagic
 from pipemagic import __version__
 from pipemagic.errors import ServiceError
-from pipemagic.service import runner
+from pipemagic.service import listening, logs, runner
 
 WAIT = 15.0
 MAIN = Path(pipemagic.__file__).parent / "service" / "__main__.py"
@@ -142,7 +142,7 @@ def test_what_looks_like_a_token_is_taken_out_of_the_log():
     record = logging.LogRecord(
         "x", logging.INFO, "", 0, "pmp_abcdefghijkl and %s.", ("eyJhbGciOi.eyJpZCI6.c2ln-_",), None
     )
-    assert runner._Redacting("%(message)s").format(record) == "[token] and [token]."
+    assert logs.Redacting("%(message)s").format(record) == "[token] and [token]."
 
 
 @posix
@@ -231,14 +231,14 @@ def test_another_port_is_taken_when_the_last_one_is_not_free(tmp_path):
 @pytest.mark.parametrize("content", ["", "nonsense", "-1", "99999999"])
 def test_a_port_file_of_any_content_is_survived(tmp_path, content):
     (tmp_path / "port").write_text(content)
-    assert runner._last_port(tmp_path / "port") == []
+    assert listening.last_port(tmp_path / "port") == []
 
 
 def test_a_wanted_port_that_is_not_free_is_said(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ServiceError, match=f"cannot listen on port {port}") as caught, \
-                runner._listen(tmp_path / "port", port):  # fmt: skip
+                listening.listen_locally(tmp_path / "port", port):  # fmt: skip
             pass
         assert "--port 0" in caught.value.hint
 

@@ -1,0 +1,104 @@
+"""How a service is reached: the address it listens on, the name it answers to, TLS; and what of that is refused."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipemagic.errors import ServiceError
+
+LOOPBACK = "127.0.0.1"
+LOCAL_DOMAIN = "localhost"
+LOOPBACK_HOSTS = frozenset({LOOPBACK, LOCAL_DOMAIN, "[::1]"})
+"""Host headers that mean the service itself, whatever its domain is."""
+
+TLS_PORT, PLAIN_PORT = 8443, 8080
+"""Where a shared service listens if nothing else is said: users and firewalls have to know the port."""
+
+_DEFAULT_PORTS = {"https": 443, "http": 80}
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+_DATABASE_LABEL = 64  # of 63 characters, with its dot
+
+
+@dataclass(frozen=True)
+class Hosting:
+    """Where the service is reached; by default on loopback, by this machine alone.
+
+    ``host`` is an address of this machine, ``domain`` the name of the service: databases are at names below it.
+    ``certfile`` (PEM, with what its issuer adds) and ``keyfile`` make it speak TLS. Raises `ServiceError` for what
+    cannot work, and for a network address without TLS unless ``insecure_http`` is set.
+    """
+
+    host: str = LOOPBACK
+    domain: str = LOCAL_DOMAIN
+    certfile: Path | None = None
+    keyfile: Path | None = None
+    insecure_http: bool = False
+
+    def __post_init__(self) -> None:
+        self._check_host()
+        self._check_domain()
+        if self.keyfile is not None and self.certfile is None:
+            raise _refused("--ssl-keyfile is of no use alone", "name the certificate with --ssl-certfile")
+        if not self.on_loopback and self.domain == LOCAL_DOMAIN:
+            raise _refused(
+                f"--host {self.host} lets other machines in, and they need a name for this one",
+                "name it with --domain, for example --domain db.example.org; requests for other names are refused",
+            )
+        if not self.on_loopback and self.certfile is None and not self.insecure_http:
+            raise _refused(
+                f"--host {self.host} without TLS: tokens and data would cross the network in the clear",
+                "give --ssl-certfile and --ssl-keyfile; or listen on loopback behind a proxy that speaks TLS; "
+                "or say --insecure-http on a network that you trust",
+            )
+
+    def _check_host(self) -> None:
+        try:
+            ipaddress.ip_address(self.host)
+        except ValueError:
+            hint = "0.0.0.0 means all of this machine's, :: those of IPv6, too; the name goes into --domain"
+            raise _refused(f"--host {self.host} is not an IP address", hint) from None
+
+    def _check_domain(self) -> None:
+        labels = self.domain.split(".")
+        if len(self.domain) > 253 - _DATABASE_LABEL or not all(map(_LABEL.fullmatch, labels)) or labels[-1].isdigit():
+            raise _refused(
+                f"--domain {self.domain[:100]} is not a domain name in lower case",
+                "databases get names below it, which no IP address has: db.example.org",
+            )
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether only this machine can connect."""
+        return ipaddress.ip_address(self.host).is_loopback
+
+    @property
+    def local_only(self) -> bool:
+        """Whether the address for others is also the one for this machine: plain HTTP on 127.0.0.1."""
+        return self.host == LOOPBACK and self.certfile is None
+
+    @property
+    def scheme(self) -> str:
+        """``https`` or ``http``."""
+        return "http" if self.certfile is None else "https"
+
+    @property
+    def default_port(self) -> int:
+        """The port that a shared service takes if none is named."""
+        return PLAIN_PORT if self.certfile is None else TLS_PORT
+
+    @property
+    def own_hosts(self) -> frozenset[str]:
+        """The Host headers, without port, that mean the service itself and none of its databases."""
+        return LOOPBACK_HOSTS | {self.domain}
+
+    def url(self, port: int) -> str:
+        """Give the address of the service for others."""
+        suffix = "" if port == _DEFAULT_PORTS[self.scheme] else f":{port}"
+        return f"{self.scheme}://{LOOPBACK if self.domain == LOCAL_DOMAIN else self.domain}{suffix}"
+
+
+def _refused(message: str, hint: str) -> ServiceError:
+    return ServiceError(message, hint=hint, code="HOSTING")
