@@ -59,12 +59,16 @@ _started: list[_Child] = []  # to be reaped when they end, which may be long aft
 
 @dataclass(frozen=True)
 class LocalService:
-    """A running service on this machine. ``url`` is its own address, ``organization`` a slug."""
+    """A running service on this machine. ``url`` is its own address, ``organization`` a slug.
+
+    ``public_url`` is its address for other machines, None if it has none.
+    """
 
     url: str
     organization: str
     version: str
     folder: Path
+    public_url: str | None = None
 
     def platform_token(self) -> str:
         """Read the token for its management API."""
@@ -205,7 +209,9 @@ def _read_runtime_file(folder: Path) -> LocalService | None:
         about = json.loads((folder / RUNTIME_FILE).read_bytes())
         if about["host"] != platform.node():
             return None
-        return LocalService(about["url"], about["organization"], about["version"], folder)
+        return LocalService(
+            about["url"], about["organization"], about["version"], folder, about.get("public_url")
+        )  # fmt: skip
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -132,4 +132,4 @@ def _size(text: str) -> int:
     match = re.fullmatch(r"([0-9]+)(|KB|MB|GB)", text.upper())
     if match is None or not int(match[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is no size: write bytes, or 64KB, 128MB, 2GB")
-    return int(match[1]) * 1024 ** ("", "KB", "MB", "GB").index(match[2])
+    return int(match[1]) << 10 * ("", "KB", "MB", "GB").index(match[2])

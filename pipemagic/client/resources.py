@@ -212,11 +212,14 @@ class Instance:
 def _url(hostname: str, endpoint: Endpoint, *, local: bool) -> str:
     """Give the address of a host name; '' without one.
 
-    The API gives no scheme. It is https, but for a service on this machine, whose port is that of the API.
+    The API gives no scheme. It is https, but for a service on this machine, whose port is that of the API, and for
+    names below the API's own, which are at its scheme and port.
     """
     if not hostname or "://" in hostname:
         return hostname
     bare = hostname.rpartition(":")[0] or hostname
+    if bare == hostname and bare.endswith(f".{endpoint.named_host}"):
+        return f"{endpoint.scheme}://{hostname}{endpoint.port_suffix}"
     on_loopback = bare == "localhost" or bare.endswith(".localhost") or bare.startswith("127.")
     if not (local or on_loopback):
         return f"https://{hostname}"

@@ -37,6 +37,11 @@ class Endpoint:
         return urlsplit(self.url).port or _DEFAULT_PORT[self.scheme]
 
     @property
+    def port_suffix(self) -> str:
+        """The port as it stands in an address: with its colon, '' if it is the scheme's own one."""
+        return "" if self.port == _DEFAULT_PORT[self.scheme] else f":{self.port}"
+
+    @property
     def named_host(self) -> str:
         """The host name or address that the user named, in lower case, without a port."""
         return (urlsplit(f"//{self.host_header or urlsplit(self.url).netloc}").hostname or "").rstrip(".")

@@ -11,9 +11,10 @@ import logging
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, Self
 from urllib.parse import quote
 
 from pipemagic.errors import ServiceError
@@ -34,7 +35,7 @@ class AccessLog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: TextIO
+        self._file: FileIO
         self._failed = False
         try:
             self._file = self._open()
@@ -59,7 +60,7 @@ class AccessLog:
             _field(scope["path"], _PATH_SAFE), f"{status} {sent} {seconds * 1000:.1f}",
         ])  # fmt: skip
         try:
-            self._file.write(without_secrets(line) + "\n")
+            self._file.write(without_secrets(line).encode("ascii") + b"\n")
         except OSError as error:
             if not self._failed:
                 _LOG.warning("the access log cannot be written, lines are lost: %s", error)
@@ -67,11 +68,11 @@ class AccessLog:
         else:
             self._failed = False
 
-    def _open(self) -> TextIO:
+    def _open(self) -> FileIO:
         if self._path == STANDARD_OUTPUT:
-            return open(1, "w", buffering=1, encoding="ascii", closefd=False)
+            return FileIO(1, "w", closefd=False)
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        return open(descriptor, "w", buffering=1, encoding="ascii")
+        return FileIO(descriptor, "a")
 
     def __enter__(self) -> Self:
         return self

@@ -27,9 +27,11 @@ class Request:
 
     @property
     def host(self) -> str:
-        """The Host header without its port, in lower case."""
+        """The Host header without its port and the dot of an absolute name, in lower case."""
         host = self.headers.get("host", "").lower()
-        return host if host.endswith("]") else host.rsplit(":", 1)[0] if ":" in host else host
+        if ":" in host and not host.endswith("]"):
+            host = host.rpartition(":")[0]
+        return host.removesuffix(".")
 
 
 @dataclass(frozen=True)

@@ -91,9 +91,7 @@ def run(settings: Settings, announce: Callable[[dict[str, Any]], None]) -> None:
         listeners = _listen(settings, certificate, stack)
         service = Service(settings.folder, limits=settings.limits, domain=settings.hosting.domain)
         stack.callback(service.close)
-        process = _Process(settings, service, listeners, access_log, announce)
-        with _reloading([part for part in (certificate, access_log) if part is not None]):
-            process.run()
+        _Process(settings, service, listeners, access_log, certificate, announce).run()
         _LOG.info("stopped")
 
 
@@ -119,29 +117,6 @@ def _certificate(hosting: Hosting) -> Certificate | None:
     return certificate
 
 
-@contextmanager
-def _reloading(parts: Sequence[Certificate | AccessLog]) -> Iterator[None]:
-    """Load the certificate and open the access log again on SIGUSR1, while in the block."""
-    number = getattr(signal, "SIGUSR1", None)
-    if number is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def reload(*_: object) -> None:
-        for part in parts:
-            try:
-                part.load()
-            except (ServiceError, OSError):
-                _LOG.exception("what was there before stays in use")
-        _LOG.info("read the certificate again and opened the access log again")
-
-    before = signal.signal(number, reload)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
-
-
 def _allow_many_files() -> None:
     """Take all file handles that this process may have: a stream needs three, and 1024 are a usual default."""
     if sys.platform != "win32":
@@ -158,11 +133,12 @@ class _Process:
 
     def __init__(
         self, settings: Settings, service: Service, listeners: Sequence[Listener], access_log: AccessLog | None,
-        announce: Callable[[dict[str, Any]], None],
+        certificate: Certificate | None, announce: Callable[[dict[str, Any]], None],
     ) -> None:  # fmt: skip
         self._settings = settings
         self._service = service
         self._announce = announce
+        self._loaded = [part for part in (certificate, access_log) if part is not None]
         hosting = settings.hosting
         port, shared_port = (listeners[number].socket.getsockname()[1] for number in (0, -1))
         self._url = f"http://{LOOPBACK}:{port}"
@@ -192,6 +168,8 @@ class _Process:
     def _ready(self) -> None:
         write_private(self._settings.folder / RUNTIME_FILE, json.dumps(self._about).encode())
         self._leases.start()
+        if self._loaded and hasattr(signal, "SIGUSR1"):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self._load_again)
         if self._settings.temporary:
             loop = asyncio.get_running_loop()
             threading.Thread(target=self._follow_input, args=(loop,), name="pipemagic-input", daemon=True).start()
@@ -201,6 +179,15 @@ class _Process:
         if url != self._url:
             said["local_url"] = self._url
         self._announce(said)
+
+    def _load_again(self) -> None:
+        """Take a renewed certificate; go on with a new access log, if the old one was moved away."""
+        for part in self._loaded:
+            try:
+                part.load()
+            except (ServiceError, OSError):
+                _LOG.exception("it stays as it was")
+        _LOG.info("read the certificate again and opened the access log again")
 
     def _follow_input(self, loop: asyncio.AbstractEventLoop) -> None:
         """End with the starter: it holds the other end of the pipe, whatever becomes of it."""

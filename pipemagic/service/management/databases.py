@@ -22,12 +22,12 @@ _NOT_IGNORED = ("seed", "is_schema", "schema", "remote_encryption")
 def list_databases(call: Call) -> Any:
     """List the databases of an organization (of one group)."""
     group = call.request.query.get("group") or None
-    return {"databases": [shown(record) for record in call.catalog.databases(call["org"], group)]}
+    return {"databases": [shown(call.addressed(record)) for record in call.catalog.databases(call["org"], group)]}
 
 
 def get_database(call: Call) -> Any:
     """Show one database."""
-    return {"database": shown(call.catalog.database(call["org"], call["db"]))}
+    return {"database": shown(call.addressed(call.catalog.database(call["org"], call["db"])))}
 
 
 def create_database(call: Call) -> Any:
@@ -38,7 +38,7 @@ def create_database(call: Call) -> Any:
     record = call.catalog.create_database(call["org"], name, group)
     log.info("database %s/%s created as %s", call["org"], record.name, record.id)
     return {"database": {
-        "DbId": record.id, "Hostname": record.hostname, "Name": record.name,
+        "DbId": record.id, "Hostname": call.addressed(record).hostname, "Name": record.name,
         "IssuedCertCount": 0, "IssuedCertLimit": 0,  # without them a published client raises
     }}  # fmt: skip
 
@@ -52,7 +52,7 @@ def delete_database(call: Call) -> Any:
 
 def list_instances(call: Call) -> Any:
     """List the instances of a database, the primary first."""
-    return {"instances": instances(call.catalog.database(call["org"], call["db"]))}
+    return {"instances": instances(call.addressed(call.catalog.database(call["org"], call["db"])))}
 
 
 def remove(call: Call, database: DatabaseRecord) -> None:

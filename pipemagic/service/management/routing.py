@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pipemagic.service.catalog import Account, Catalog, DatabaseRecord, GroupRecord
+from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
 from pipemagic.service.http import Request
 from pipemagic.service.tokens import Tokens
 
@@ -47,6 +48,15 @@ class Call:
     def catalog(self) -> Catalog:
         """The catalog."""
         return self.platform.catalog
+
+    def addressed(self, record: DatabaseRecord) -> DatabaseRecord:
+        """Give the record with the host name that the asker can use: below ``localhost`` if he came by loopback.
+
+        Programs of the machine then need neither the network's name for a shared service nor its certificate.
+        """
+        if self.request.host == self.catalog.domain or self.request.host not in LOOPBACK_HOSTS:
+            return record
+        return replace(record, hostname=f"{record.hostname.partition('.')[0]}.{LOCAL_DOMAIN}")
 
     def __getitem__(self, part: str) -> str:
         return self.parts[part]

@@ -1,0 +1,92 @@
+"""The options of ``pipemagic serve``, and the systemd unit that it prints."""
+
+from __future__ import annotations
+
+import configparser
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from pipemagic import cli
+
+
+@pytest.fixture
+def printed(capsys, monkeypatch, tmp_path):
+    """Run ``pipemagic serve --print-systemd``; gives the unit's sections."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*options):
+        assert cli.main(["serve", *options, "--print-systemd"]) == 0
+        text = capsys.readouterr().out
+        verify(text, tmp_path)
+        parser = configparser.ConfigParser(interpolation=None, strict=False, delimiters="=")
+        parser.optionxform = str
+        parser.read_string(text)
+        return parser["Service"], text
+
+    return run
+
+
+def verify(text, folder):
+    """Let systemd itself read the unit, where there is one."""
+    if shutil.which("systemd-analyze"):
+        path = folder / "pipemagic.service"
+        path.write_text(text)
+        done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+HUB = ["--host", "0.0.0.0", "--domain", "hub.example.org"]
+
+
+def test_a_unit_runs_as_a_user_of_its_own_with_root_s_certificate(printed, tmp_path):
+    tls = ["--ssl-certfile", "/etc/tls/cert 100%.pem", "--ssl-keyfile", "key.pem"]
+    service, text = printed(*HUB, *tls, "--port", "443", "--access-log", "/var/log/pipemagic/access.log")
+    assert service["ExecStart"] == (
+        f"{sys.executable} -m pipemagic serve --data /var/lib/pipemagic --port 443 --host 0.0.0.0"
+        " --domain hub.example.org --ssl-certfile %d/ssl_certfile --ssl-keyfile %d/ssl_keyfile"
+        " --access-log /var/log/pipemagic/access.log"
+    )
+    assert "LoadCredential=ssl_certfile:/etc/tls/cert 100%%.pem\n" in text
+    assert f"LoadCredential=ssl_keyfile:{tmp_path}/key.pem\n" in text
+    assert service["DynamicUser"] == "yes"
+    assert service["StateDirectory"] == "pipemagic"
+    assert service["AmbientCapabilities"] == service["CapabilityBoundingSet"] == "CAP_NET_BIND_SERVICE"
+    assert service["ProtectSystem"] == "strict"
+    assert "ReadWritePaths" not in service
+
+
+def test_a_unit_for_a_folder_of_ones_own_runs_as_oneself(printed, tmp_path, monkeypatch):
+    monkeypatch.setenv("LOGNAME", "ada")
+    service, text = printed("--data", "the $data", "--max-streams", "10", "--max-body", "2MB", "--access-log", "x.log")
+    assert service["User"] == "ada"
+    assert "DynamicUser" not in service
+    assert f'serve --data "{tmp_path}/the $$data" --max-streams 10' in service["ExecStart"]
+    assert "--max-body 2097152" in service["ExecStart"]
+    assert f'ReadWritePaths="{tmp_path}/the $$data"\nReadWritePaths={tmp_path}\n' in text
+    assert service["CapabilityBoundingSet"] == ""
+
+
+def test_a_unit_keeps_switches(printed):
+    service, _ = printed(*HUB, "--insecure-http")
+    assert service["ExecStart"].endswith("--insecure-http")
+    assert "--print-systemd" not in service["ExecStart"]
+
+
+def test_a_unit_for_what_cannot_work_is_not_printed(capsys):
+    assert cli.main(["serve", "--host", "0.0.0.0", "--print-systemd"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Hint: name it with --domain" in err
+
+
+@pytest.mark.parametrize(("option", "value"), [
+    ("--max-body", "3x"), ("--max-body", "0"), ("--max-body", "-1MB"), ("--max-streams", "0"), ("--port", "65536"),
+])  # fmt: skip
+def test_an_option_s_value_that_is_none_is_told_so(capsys, option, value):
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["serve", f"{option}={value}"])
+    assert caught.value.code == 2
+    assert f"argument {option}: " in capsys.readouterr().err
