@@ -168,7 +168,7 @@ class _Process:
     def _ready(self) -> None:
         write_private(self._settings.folder / RUNTIME_FILE, json.dumps(self._about).encode())
         self._leases.start()
-        if self._loaded and hasattr(signal, "SIGUSR1"):
+        if hasattr(signal, "SIGUSR1"):
             asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self._load_again)
         if self._settings.temporary:
             loop = asyncio.get_running_loop()
