@@ -3,48 +3,21 @@
 from __future__ import annotations
 
 import shutil
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from pipemagic.service.accounts import Account, Accounts
 from pipemagic.service.hosting import LOCAL_DOMAIN
 from pipemagic.service.http import Refused
 from pipemagic.service.locations import LOCATIONS
-from pipemagic.service.names import check_name, check_slug
-from pipemagic.service.schema import open_catalog
-
-
-@dataclass(frozen=True)
-class Account:
-    """Who a platform token belongs to."""
-
-    id: str
-    username: str
-
-
-@dataclass(frozen=True)
-class PlatformToken:
-    """What is known about a platform token; never its value. ``created`` is in Unix seconds."""
-
-    id: str
-    name: str
-    created: float
-
-
-@dataclass(frozen=True)
-class OrganizationRecord:
-    """An organization, or the personal one of an account."""
-
-    slug: str
-    name: str
-    type: str
-    overages: bool
-    account: str
+from pipemagic.service.names import check_name
+from pipemagic.service.organizations import Organizations
+from pipemagic.service.store import Run, Store
+from pipemagic.service.usage import Usage
 
 
 @dataclass(frozen=True)
@@ -55,6 +28,7 @@ class GroupRecord:
     name: str
     organization: str
     locations: tuple[str, ...]
+    delete_protection: bool = False
 
     @property
     def primary(self) -> str:
@@ -63,11 +37,21 @@ class GroupRecord:
 
 
 @dataclass(frozen=True)
+class Configuration:
+    """What can be set of a database. ``size_limit`` is in bytes; None leaves it to the service."""
+
+    size_limit: int | None = None
+    block_reads: bool = False
+    block_writes: bool = False
+    delete_protection: bool = False
+
+
+@dataclass(frozen=True)
 class DatabaseRecord:
     """A database. ``id`` is never used again, not even for a new database of the same name.
 
     ``hostname`` is the full host name, without port; ``created`` is in Unix seconds; ``locations`` are
-    those of its group, the primary first.
+    those of its group, the primary first; ``rotated`` is the number of the last rotation of its tokens.
     """
 
     id: str
@@ -77,17 +61,21 @@ class DatabaseRecord:
     hostname: str
     created: float
     locations: tuple[str, ...]
+    group_id: str = ""
+    rotated: int = 0
+    configuration: Configuration = Configuration()
 
 
 _GROUPS = """
 SELECT g.id, g.name, g.organization,
-  (SELECT group_concat(code, ',' ORDER BY position) FROM group_locations WHERE group_id = g.id)
+  (SELECT group_concat(code, ',' ORDER BY position) FROM group_locations WHERE group_id = g.id), g.delete_protection
 FROM "groups" AS g
 """
 
 _DATABASES = """
 SELECT d.id, d.name, g.name, d.organization, h.label, d.created,
-  (SELECT group_concat(code, ',' ORDER BY position) FROM group_locations WHERE group_id = g.id)
+  (SELECT group_concat(code, ',' ORDER BY position) FROM group_locations WHERE group_id = g.id),
+  g.id, max(g.rotated, d.rotated), d.size_limit, d.block_reads, d.block_writes, d.delete_protection
 FROM databases AS d JOIN "groups" AS g ON g.id = d.group_id JOIN hosts AS h ON h.database = d.id
 """
 
@@ -105,120 +93,60 @@ class Catalog:
         self.domain = domain
         self._now = now
         self._new_id = new_id
-        self._lock = threading.RLock()
         self._records: dict[str, DatabaseRecord] = {}  # by id and by host name: every request asks
-        self._connection = open_catalog(path)
-        if not self.accounts():
-            self.create_organization(self.create_account(organization), organization, kind="personal")
+        self._store = Store(path)
+        self._store.on_change.append(self._records.clear)
+        self.accounts = Accounts(self._store, now, new_id)
+        self.organizations = Organizations(self._store, now, new_id)
+        self.usage = Usage(self._store)
+        if self.accounts.operator() is None:
+            self.open_account(organization)
 
     def close(self) -> None:
         """Close the file; the catalog is of no use afterwards. Twice is fine."""
-        with self._lock:
-            self._connection.close()
+        self._store.close()
 
-    # -- accounts and their tokens
+    def on_change(self, forget: Callable[[], object]) -> None:
+        """Have a function called after each change, to forget what it remembered; it must not wait for anything."""
+        self._store.on_change.append(forget)
 
-    def accounts(self) -> list[Account]:
-        """List the accounts, oldest first."""
-        return [Account(*row) for row in self._rows("SELECT id, username FROM accounts ORDER BY created, id")]
-
-    def create_account(self, username: str) -> Account:
-        """Add an account."""
-        account = Account(self._new_id(), username)
-        with self._change() as run:
-            run("INSERT INTO accounts VALUES (?, ?, ?)", (account.id, username, self._now()))
+    def open_account(self, username: str, password_hash: str | None = None) -> Account:
+        """Make an account and its personal organization of the same name; 400, 409 or 422 if it cannot be."""
+        with self._store.change():
+            self.organizations.check_free(username)
+            account = self.accounts.create(username, password_hash)
+            self.organizations.create(account, username, kind="personal")
         return account
-
-    def account_of_token(self, token_hash: bytes) -> tuple[Account, bytes] | None:
-        """Find the account of a platform token by the token's SHA-256; gives the stored hash, too."""
-        rows = self._rows(
-            "SELECT a.id, a.username, t.hash FROM platform_tokens AS t JOIN accounts AS a ON a.id = t.account"
-            " WHERE t.hash = ?", (token_hash,),
-        )  # fmt: skip
-        return (Account(*rows[0][:2]), rows[0][2]) if rows else None
-
-    def platform_tokens(self, account: Account) -> list[PlatformToken]:
-        """List the account's platform tokens, oldest first."""
-        return [PlatformToken(*row) for row in self._rows(
-            "SELECT id, name, created FROM platform_tokens WHERE account = ? ORDER BY created, name", (account.id,)
-        )]  # fmt: skip
-
-    def add_platform_token(self, account: Account, name: str, token_hash: bytes) -> PlatformToken:
-        """Record a new token; 409 if the account has one of that name."""
-        token = PlatformToken(self._new_id(), name, self._now())
-        with self._change() as run:
-            if run("SELECT 1 FROM platform_tokens WHERE account = ? AND name = ?", (account.id, name)):
-                raise Refused(409, f"token with name {name} already exists")
-            run("INSERT INTO platform_tokens VALUES (?, ?, ?, ?, ?)",
-                (token.id, account.id, name, token_hash, token.created))  # fmt: skip
-        return token
-
-    def remove_platform_token(self, account: Account, name: str) -> None:
-        """Revoke a token; 404 if there is none of that name."""
-        with self._change() as run:
-            if not run("DELETE FROM platform_tokens WHERE account = ? AND name = ? RETURNING 1", (account.id, name)):
-                raise Refused(404, "token not found")
-
-    # -- organizations
-
-    def organizations(self, account: Account | None = None) -> list[OrganizationRecord]:
-        """List the organizations (of one account), by slug."""
-        rows = self._rows(
-            "SELECT slug, name, type, overages, account FROM organizations"
-            " WHERE ?1 IS NULL OR account = ?1 ORDER BY slug", (account.id if account else None,),
-        )  # fmt: skip
-        return [OrganizationRecord(slug, name, kind, bool(on), owner) for slug, name, kind, on, owner in rows]
-
-    def organization(self, slug: str) -> OrganizationRecord:
-        """Find one organization; 404 if there is none."""
-        for record in self.organizations():
-            if record.slug == slug:
-                return record
-        raise Refused(404, "organization not found")
-
-    def create_organization(self, account: Account, slug: str, *, kind: str = "team") -> OrganizationRecord:
-        """Add an organization; 400 or 422 for an unfit slug, 409 if it is taken."""
-        check_slug(slug)
-        with self._change() as run:
-            if run("SELECT 1 FROM organizations WHERE slug = ?", (slug,)):
-                raise Refused(409, "organization already exists")
-            run("INSERT INTO organizations VALUES (?, ?, ?, ?, 0, ?)",
-                (slug, slug, kind, account.id, self._now()))  # fmt: skip
-        return self.organization(slug)
-
-    def set_overages(self, slug: str, overages: bool) -> OrganizationRecord:
-        """Switch the overages setting."""
-        with self._change() as run:
-            run("UPDATE organizations SET overages = ? WHERE slug = ?", (int(overages), slug))
-        return self.organization(slug)
 
     # -- groups
 
     def groups(self, organization: str) -> list[GroupRecord]:
         """List the organization's groups, by name."""
-        self.organization(organization)
+        self.organizations.get(organization)
         return [
-            _group(row) for row in self._rows(f"{_GROUPS} WHERE g.organization = ? ORDER BY g.name", (organization,))
+            _group(row)
+            for row in self._store.rows(f"{_GROUPS} WHERE g.organization = ? ORDER BY g.name", (organization,))
         ]
 
     def group(self, organization: str, name: str) -> GroupRecord:
         """Find one group; 404 if there is none."""
-        self.organization(organization)
-        rows = self._rows(f"{_GROUPS} WHERE g.organization = ? AND g.name = ?", (organization, name))
+        self.organizations.get(organization)
+        rows = self._store.rows(f"{_GROUPS} WHERE g.organization = ? AND g.name = ?", (organization, name))
         if not rows:
             raise Refused(404, "group not found")
         return _group(rows[0])
 
     def create_group(self, organization: str, name: str, location: str) -> GroupRecord:
         """Add a group; 400 for an unfit name or an unknown location, 409 if the name is taken."""
-        self.organization(organization)
+        self.organizations.get(organization)
         check_name("group", name, organization)
         _check_location(location)
         group_id = self._new_id()
-        with self._change() as run:
+        with self._store.change() as run:
             if run('SELECT 1 FROM "groups" WHERE organization = ? AND name = ?', (organization, name)):
                 raise Refused(409, "group already exists")
-            run('INSERT INTO "groups" VALUES (?, ?, ?, ?)', (group_id, organization, name, self._now()))
+            run('INSERT INTO "groups" (id, organization, name, created) VALUES (?, ?, ?, ?)',
+                (group_id, organization, name, self._now()))  # fmt: skip
             run("INSERT INTO group_locations VALUES (?, 0, ?)", (group_id, location))
         return self.group(organization, name)
 
@@ -227,7 +155,7 @@ class Catalog:
 
         404 for an unknown group, 400 for an unknown location.
         """
-        with self._change() as run:
+        with self._store.change() as run:
             record = self.group(organization, group)
             _check_location(code)
             if code not in record.locations:
@@ -235,21 +163,30 @@ class Catalog:
         return self.group(organization, group)
 
     def delete_group(self, organization: str, name: str) -> tuple[GroupRecord, list[DatabaseRecord]]:
-        """Remove a group and all its databases; gives what was removed."""
-        with self._change() as run:
+        """Remove a group and all its databases; gives what was removed. 400 if any of it is protected."""
+        with self._store.change() as run:
             group = self.group(organization, name)
             databases = self.databases(organization, name)
+            _check_unprotected("group", name, protected=group.delete_protection)
             for database in databases:
+                _check_unprotected("database", database.name, protected=database.configuration.delete_protection)
                 self._delete(run, database)
             run('DELETE FROM "groups" WHERE id = ?', (group.id,))
         return group, databases
+
+    def protect_group(self, organization: str, name: str, protection: bool) -> GroupRecord:
+        """Switch the protection of a group from deletion."""
+        with self._store.change() as run:
+            group = self.group(organization, name)
+            run('UPDATE "groups" SET delete_protection = ? WHERE id = ?', (int(protection), group.id))
+        return replace(group, delete_protection=protection)
 
     # -- databases
 
     def databases(self, organization: str, group: str | None = None) -> list[DatabaseRecord]:
         """List the organization's databases (of one group), by name."""
-        self.organization(organization)
-        rows = self._rows(
+        self.organizations.get(organization)
+        rows = self._store.rows(
             f"{_DATABASES} WHERE d.organization = ?1 AND (?2 IS NULL OR g.name = ?2) ORDER BY d.name",
             (organization, group),
         )
@@ -257,8 +194,8 @@ class Catalog:
 
     def database(self, organization: str, name: str) -> DatabaseRecord:
         """Find one database; 404 if there is none."""
-        self.organization(organization)
-        rows = self._rows(f"{_DATABASES} WHERE d.organization = ? AND d.name = ?", (organization, name))
+        self.organizations.get(organization)
+        rows = self._store.rows(f"{_DATABASES} WHERE d.organization = ? AND d.name = ?", (organization, name))
         if not rows:
             raise Refused(404, f"could not find database with name {name}: record not found")
         return self._database(rows[0])
@@ -274,16 +211,18 @@ class Catalog:
             return None
         return self._records.get(host) or self._remember("h.label", label, host)
 
-    def create_database(self, organization: str, name: str, group: str) -> DatabaseRecord:
+    def create_database(
+        self, organization: str, name: str, group: str, *, size_limit: int | None = None
+    ) -> DatabaseRecord:
         """Add a database.
 
         400 for an unfit name or an unknown group, 409 if the name is taken, 422 if the host name is (``a-b``
         in ``c`` and ``a`` in ``b-c`` would have the same).
         """
-        self.organization(organization)
+        self.organizations.get(organization)
         check_name("database", name, organization)
         label, database_id = f"{name}-{organization}", self._new_id()
-        with self._change() as run:
+        with self._store.change() as run:
             groups = run('SELECT id FROM "groups" WHERE organization = ? AND name = ?', (organization, group))
             if not groups:
                 raise Refused(400, "group not found")
@@ -294,17 +233,55 @@ class Catalog:
                     422, f"database name not available: the host name {label}.{self.domain} is taken",
                     "NAME_NOT_AVAILABLE",
                 )  # fmt: skip
-            run("INSERT INTO databases (id, organization, group_id, name, created) VALUES (?, ?, ?, ?, ?)",
-                (database_id, organization, groups[0][0], name, self._now()))  # fmt: skip
+            run("INSERT INTO databases (id, organization, group_id, name, created, size_limit)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (database_id, organization, groups[0][0], name, self._now(), size_limit))  # fmt: skip
             run("INSERT INTO hosts VALUES (?, ?)", (label, database_id))
         return self.database(organization, name)
 
     def delete_database(self, organization: str, name: str) -> DatabaseRecord:
-        """Remove a database; gives what was removed. Its files are the caller's to remove, afterwards."""
-        with self._change() as run:
+        """Remove a database; gives what was removed. Its files are the caller's to remove, afterwards.
+
+        400 if it is protected.
+        """
+        with self._store.change() as run:
             database = self.database(organization, name)
+            _check_unprotected("database", name, protected=database.configuration.delete_protection)
             self._delete(run, database)
         return database
+
+    def configure_database(self, organization: str, name: str, changes: Mapping[str, int | None]) -> DatabaseRecord:
+        """Change some members of a database's `Configuration`."""
+        with self._store.change() as run:
+            database = self.database(organization, name)
+            new = replace(database.configuration, **changes)  # type: ignore[arg-type]
+            run("UPDATE databases SET size_limit = ?, block_reads = ?, block_writes = ?, delete_protection = ?"
+                " WHERE id = ?",
+                (new.size_limit, int(new.block_reads), int(new.block_writes), int(new.delete_protection),
+                 database.id))  # fmt: skip
+        return self.database(organization, name)
+
+    # -- rotations of tokens
+
+    @property
+    def rotations(self) -> int:
+        """How many rotations there were; a token notes it, and is void once its database was rotated later."""
+        number: int = self._store.rows("SELECT number FROM rotations")[0][0]
+        return number
+
+    def rotate_database(self, organization: str, name: str) -> DatabaseRecord:
+        """Make all tokens that open this database until now void."""
+        with self._store.change() as run:
+            database = self.database(organization, name)
+            run("UPDATE databases SET rotated = ? WHERE id = ?", (_next_rotation(run), database.id))
+        return self.database(organization, name)
+
+    def rotate_group(self, organization: str, name: str) -> list[DatabaseRecord]:
+        """Make all tokens of a group and of its databases void until now; gives the databases."""
+        with self._store.change() as run:
+            group = self.group(organization, name)
+            run('UPDATE "groups" SET rotated = ? WHERE id = ?', (_next_rotation(run), group.id))
+        return self.databases(organization, name)
 
     # -- files of deleted databases
 
@@ -314,12 +291,12 @@ class Catalog:
         Only folders that were noted as deleted are touched, so that a lost catalog never costs data.
         Call it at the start, before any database is opened.
         """
-        ids = [row[0] for row in self._rows("SELECT id FROM deleted_databases ORDER BY deleted")]
+        ids = [row[0] for row in self._store.rows("SELECT id FROM deleted_databases ORDER BY deleted")]
         for database_id in ids:
             folder = databases / database_id
             shutil.rmtree(folder, ignore_errors=True)
             if not folder.exists():
-                with self._change() as run:
+                with self._store.change() as run:
                     run("DELETE FROM deleted_databases WHERE id = ?", (database_id,))
         return ids
 
@@ -327,53 +304,53 @@ class Catalog:
 
     def reserve_index(self, database_id: str, up_to: int) -> None:
         """Write down, durably, the highest commit counter that may be used before this is called again."""
-        with self._lock, self._connection:
-            self._connection.execute("UPDATE databases SET reserved_index = ? WHERE id = ?", (up_to, database_id))
+        with self._store.note() as run:
+            run("UPDATE databases SET reserved_index = ? WHERE id = ?", (up_to, database_id))
 
     def reserved_index(self, database_id: str) -> int:
         """Give the highest counter that may have been used; 0 for a new database."""
-        rows = self._rows("SELECT reserved_index FROM databases WHERE id = ?", (database_id,))
+        rows = self._store.rows("SELECT reserved_index FROM databases WHERE id = ?", (database_id,))
         return rows[0][0] if rows else 0
 
     # -- inside
 
-    def _rows(self, sql: str, arguments: Sequence[Any] = ()) -> list[Any]:
-        with self._lock:
-            return self._connection.execute(sql, tuple(arguments)).fetchall()
-
-    @contextmanager
-    def _change(self) -> Iterator[Callable[[str, Sequence[Any]], list[Any]]]:
-        """Change something: all of it or nothing, durably; what was remembered is forgotten."""
-        with self._lock:
-            try:
-                with self._connection:
-                    yield self._rows
-            finally:
-                self._records.clear()
-
-    def _delete(self, run: Callable[[str, Sequence[Any]], list[Any]], database: DatabaseRecord) -> None:
+    def _delete(self, run: Run, database: DatabaseRecord) -> None:
         run("INSERT INTO deleted_databases VALUES (?, ?)", (database.id, self._now()))
         run("DELETE FROM databases WHERE id = ?", (database.id,))
 
     def _remember(self, column: str, value: str, key: str) -> DatabaseRecord | None:
-        with self._lock:  # nothing can change between the look and the note
-            rows = self._rows(f"{_DATABASES} WHERE {column} = ?", (value,))
+        with self._store.lock:  # nothing can change between the look and the note
+            rows = self._store.rows(f"{_DATABASES} WHERE {column} = ?", (value,))
             if not rows:
                 return None
             record = self._records[key] = self._database(rows[0])
             return record
 
     def _database(self, row: tuple[Any, ...]) -> DatabaseRecord:
-        database_id, name, group, organization, label, created, locations = row
-        hostname = f"{label}.{self.domain}"
-        return DatabaseRecord(database_id, name, group, organization, hostname, created, tuple(locations.split(",")))
+        database_id, name, group, organization, label, created, locations, group_id, rotated, size_limit, *flags = row
+        return DatabaseRecord(
+            database_id, name, group, organization, f"{label}.{self.domain}", created, tuple(locations.split(",")),
+            group_id, rotated, Configuration(size_limit, *map(bool, flags)),
+        )  # fmt: skip
 
 
 def _group(row: tuple[Any, ...]) -> GroupRecord:
-    group_id, name, organization, locations = row
-    return GroupRecord(group_id, name, organization, tuple(locations.split(",")))
+    group_id, name, organization, locations, protection = row
+    return GroupRecord(group_id, name, organization, tuple(locations.split(",")), bool(protection))
+
+
+def _next_rotation(run: Run) -> int:
+    number: int = run("UPDATE rotations SET number = number + 1 RETURNING number", ())[0][0]
+    return number
 
 
 def _check_location(code: str) -> None:
     if code not in LOCATIONS:
         raise Refused(400, f"invalid location: {code}")
+
+
+def _check_unprotected(kind: str, name: str, *, protected: bool) -> None:
+    if protected:
+        raise Refused(
+            400, f"{kind} {name} is protected from deletion: set delete_protection to false in its configuration first"
+        )  # fmt: skip

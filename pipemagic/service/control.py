@@ -98,7 +98,7 @@ class Control:
 
     def _check(self, authorization: str | None) -> None:
         account = self._service.tokens.check_platform(authorization)
-        if account.id != self._service.catalog.accounts()[0].id:
+        if not account.operator:
             raise Refused(403, "this is for the account that owns the service", "FORBIDDEN")
 
     async def _metrics(self, _receive: Receive, send: Send) -> None:

@@ -22,8 +22,10 @@ from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
 from pipemagic.service.http import Cancel, Refused, Request, Response
 from pipemagic.service.interface import DatabaseInterface
 from pipemagic.service.limits import Limits
-from pipemagic.service.management import Management
+from pipemagic.service.logins import Logins
+from pipemagic.service.management import PREFIXES, Management
 from pipemagic.service.management.routing import Platform
+from pipemagic.service.quotas import Meter
 from pipemagic.service.streams import StreamTable
 from pipemagic.service.tokens import Tokens
 from pipemagic.service.turns import Turn
@@ -45,6 +47,7 @@ class Service:
         random: Callable[[int], bytes] = secrets.token_bytes,
         limits: Limits | None = None,
         domain: str = "localhost",
+        signup: bool = True,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.limits = limits or Limits()
@@ -56,8 +59,12 @@ class Service:
         self.catalog = Catalog(folder / "catalog.sqlite", domain=domain, now=now)
         self.catalog.finish_deletions(self._files)
         self.tokens = Tokens(folder, self.catalog, now, random)
-        self.management = Management(Platform(self.catalog, self.tokens, on_delete=self._deleted))
         self.databases = Databases(self._files, self.catalog, self.limits, clock)
+        self.meter = Meter(self.catalog, now=now, size=self.databases.size)
+        self.logins = Logins(self.catalog, self.tokens, clock=clock, random=random, signup=signup)
+        self.management = Management(Platform(
+            self.catalog, self.tokens, self.logins, self.meter, on_delete=self._deleted, on_rotate=self._rotated,
+        ))  # fmt: skip
         self.streams = StreamTable(clock, random, self.limits)
         self.interface = DatabaseInterface(self.databases, self.streams, self.tokens, clock, self.limits)
         self._stopping = threading.Event()
@@ -76,12 +83,14 @@ class Service:
             self._sweeper.join()
         self.streams.end_all()
         self.databases.close()
+        self.meter.flush()
         self.catalog.close()
 
     def sweep(self) -> None:
         """Enforce the windows once, now."""
         self.streams.sweep()
         self.databases.trim(self._clock())
+        self.meter.sweep(self._clock())
 
     def _sweep_forever(self) -> None:
         wait = SWEEP_EVERY
@@ -102,6 +111,11 @@ class Service:
             database.close()
         # What an open handle keeps (Windows) is removed at the next start: the catalog notes what it deleted.
         shutil.rmtree(self._files / record.id, ignore_errors=True)
+
+    def _rotated(self, record: DatabaseRecord) -> None:
+        database = self.databases.get(record.id)
+        if database is not None:
+            self.streams.end_all(database)
 
     # Calls.
 
@@ -133,7 +147,7 @@ class Service:
         record: DatabaseRecord | None = None
         if request.host not in self.own_hosts:
             record = self._by_host(request.host)
-        elif request.path.startswith("/v1/"):
+        elif request.path.startswith(PREFIXES):
             return self.management.handle(request)
         return (yield from self.interface.handle(request, cancel, record))
 

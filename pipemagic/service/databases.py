@@ -41,6 +41,18 @@ class Databases:
         with self._lock:
             return list(self._open.values())
 
+    def get(self, identifier: str) -> OpenDatabase | None:
+        """Give a database if it is in use."""
+        with self._lock:
+            return self._open.get(identifier)
+
+    def size(self, identifier: str) -> int:
+        """Give the bytes of a database's file; 0 if it was never used. What is still in the WAL is not counted."""
+        try:
+            return (self._folder / identifier / "primary.sqlite").stat().st_size
+        except FileNotFoundError:
+            return 0
+
     def pop(self, identifier: str) -> OpenDatabase | None:
         """Take a database out of use."""
         with self._lock:

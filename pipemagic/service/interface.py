@@ -63,6 +63,7 @@ class DatabaseInterface:
             raise Refused(400, line, plain=True) from None
         pipelines.check(body.requests, version)
         stream = self._stream(body.baton, grant)
+        self._recheck(grant, stream)
         pipeline = pipelines.Pipeline(stream, clock=self._clock, limits=self._limits, read_only=grant.read_only)
         baton, whole = None, False
         cancel.listen(stream.abandon)
@@ -81,6 +82,14 @@ class DatabaseInterface:
             baton = self._streams.finish(stream)
         head = b'{"baton":' + messages.encode(baton) + b',"base_url":null,"results":['
         return Response(200, [head, b",".join(entries), b"]}"])
+
+    def _recheck(self, grant: Grant, stream: ServerStream) -> None:
+        """Refuse a token that a rotation made void after it was checked: that rotation did not see this stream."""
+        try:
+            self._tokens.recheck(grant)
+        except Refused:
+            self._streams.destroy(stream)
+            raise
 
     def _stream(self, baton: str | None, grant: Grant) -> ServerStream:
         """Give the stream to run on, in use: the one that the baton stands for, else a new one."""

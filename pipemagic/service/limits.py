@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 MB = 1024 * 1024
@@ -14,6 +15,7 @@ class Limits:
     body: int = 128 * MB
     statement: int = 128 * MB
     value: int = 128 * MB
+    database: int | None = None  # a database file; its own size_limit can only be smaller
     response: int = 128 * MB
     stored_texts: int = 4096
     stored_bytes: int = 16 * MB
@@ -22,3 +24,17 @@ class Limits:
     tombstone: float = 300.0  # how long an expired stream is still told apart from an unknown one
     idle_connections: int = 8  # clean SQLite connections kept per database
     idle_connection_age: float = 60.0
+
+
+_SIZE = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?\s*(?:([kmgt])i?)?b?", re.IGNORECASE | re.ASCII)
+_UNITS: dict[str, int] = {"": 1, "k": 1024, "m": MB, "g": 1024 * MB, "t": 1024 * 1024 * MB}
+
+
+def parse_size(text: str) -> int | None:
+    """Read a size such as ``256mb``, ``1.5 GB`` or ``10000`` (units of 1024) as bytes; None if it is none."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        return None
+    whole, fraction, unit = int(match[1]), match[2] or "0", _UNITS[(match[3] or "").lower()]
+    parts: int = int(fraction) * unit // 10 ** len(fraction)
+    return min(whole * unit + parts, 2**62)

@@ -6,7 +6,16 @@ good for a map picture and nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+from functools import cache
+from math import asin, cos, radians, sin, sqrt
 from typing import NamedTuple
+
+EARTH_RADIUS = 6371.0  # km
+KM_PER_SECOND = 200_000.0  # of light in fibre
+DETOUR = 1.5  # how much longer than the great circle a fibre is
+LAST_MILE = 0.001  # seconds
 
 
 class Location(NamedTuple):
@@ -64,3 +73,29 @@ _TABLE = (
 
 LOCATIONS: dict[str, Location] = {location.code: location for location in _TABLE}
 """All locations by code, in the order of their codes."""
+
+
+@cache
+def round_trip(one: str, other: str) -> float:
+    """Give the seconds that a message needs from one location to another and back, as the distance implies."""
+    if one == other:
+        return 0.0
+    return LAST_MILE + 2 * DETOUR * _distance(LOCATIONS[one], LOCATIONS[other]) / KM_PER_SECOND
+
+
+def nearest(here: str, codes: Iterable[str]) -> list[str]:
+    """Sort locations by their distance from ``here``; what is as near keeps its order."""
+    return sorted(codes, key=lambda code: round_trip(here, code))
+
+
+def similar(code: str) -> list[str]:
+    """Find the codes that someone may have meant."""
+    return get_close_matches(code.lower(), LOCATIONS, n=3, cutoff=0.5)
+
+
+def _distance(one: Location, other: Location) -> float:
+    """Give the great-circle distance in km (haversine formula)."""
+    north, south = radians(one.latitude), radians(other.latitude)
+    east = radians(other.longitude - one.longitude)
+    half = sin((south - north) / 2) ** 2 + cos(north) * cos(south) * sin(east / 2) ** 2
+    return 2 * EARTH_RADIUS * asin(sqrt(half))

@@ -24,12 +24,17 @@ RESERVED_SLUGS = frozenset({
 _FORM = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", re.ASCII)
 
 
-def check_slug(slug: str) -> str:
-    """Give back the slug of a new organization; `Refused` with 400 or 422 if it cannot be one."""
-    _check("organization", slug, SLUG_LIMIT)
+def check_slug(slug: str, kind: str = "organization") -> str:
+    """Give back the slug of a new organization (or user); `Refused` with 400 or 422 if it cannot be one."""
+    _check(kind, slug, SLUG_LIMIT)
     if slug in RESERVED_SLUGS:
-        raise Refused(422, f"organization name not available: {slug} is reserved", "NAME_NOT_AVAILABLE")
+        raise Refused(422, f"{kind} name not available: {slug} is reserved", "NAME_NOT_AVAILABLE")
     return slug
+
+
+def slug_of(name: str) -> str:
+    """Make the slug of an organization from the name that people call it: ``Data Club`` is ``data-club``."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def check_name(kind: str, name: str, slug: str) -> str:

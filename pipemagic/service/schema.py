@@ -65,7 +65,55 @@ CREATE TABLE deleted_databases (
 ) STRICT;
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1,)
+_VERSION_2 = """
+ALTER TABLE accounts ADD COLUMN operator INTEGER NOT NULL DEFAULT 0;  -- 1: the account of whoever runs the service
+ALTER TABLE accounts ADD COLUMN password TEXT;  -- salted scrypt hash; NULL: nobody can log in
+UPDATE accounts SET operator = 1 WHERE id = (SELECT id FROM accounts ORDER BY created, id LIMIT 1);
+CREATE TABLE logins (
+  hash BLOB PRIMARY KEY,  -- SHA-256 of the token
+  account TEXT NOT NULL REFERENCES accounts ON DELETE CASCADE,
+  expires REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX logins_by_account ON logins (account);
+ALTER TABLE organizations ADD COLUMN id TEXT NOT NULL DEFAULT '';
+UPDATE organizations SET id = printf('%s-%s-4%s-a%s-%s', lower(hex(randomblob(4))), lower(hex(randomblob(2))),
+  substr(lower(hex(randomblob(2))), 2), substr(lower(hex(randomblob(2))), 2), lower(hex(randomblob(6))));
+CREATE TABLE members (
+  organization TEXT NOT NULL REFERENCES organizations ON DELETE CASCADE,
+  account TEXT NOT NULL REFERENCES accounts ON DELETE CASCADE,
+  role TEXT NOT NULL CHECK (role IN ('owner', 'admin', 'member', 'viewer')),
+  added REAL NOT NULL,
+  PRIMARY KEY (organization, account)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX members_by_account ON members (account);
+INSERT INTO members SELECT slug, account, 'owner', created FROM organizations;
+CREATE TABLE rotations (number INTEGER NOT NULL) STRICT;  -- one row: how often any tokens were rotated
+INSERT INTO rotations VALUES (0);
+ALTER TABLE "groups" ADD COLUMN rotated INTEGER NOT NULL DEFAULT 0;  -- tokens of before this rotation are void
+ALTER TABLE "groups" ADD COLUMN delete_protection INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE databases ADD COLUMN rotated INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE databases ADD COLUMN delete_protection INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE databases ADD COLUMN block_reads INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE databases ADD COLUMN block_writes INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE databases ADD COLUMN size_limit INTEGER;  -- bytes; NULL: the service's own limit
+CREATE TABLE quotas (
+  organization TEXT PRIMARY KEY,  -- '' for the organizations that are not listed
+  rows_read INTEGER NOT NULL,  -- in a calendar month (UTC); 0: no limit, here and below
+  rows_written INTEGER NOT NULL,
+  storage_bytes INTEGER NOT NULL
+) STRICT;
+CREATE TABLE usage (
+  database TEXT NOT NULL,  -- its id; the database may be deleted, what it used was used
+  month TEXT NOT NULL,  -- of UTC, as 2026-01
+  organization TEXT NOT NULL REFERENCES organizations ON DELETE CASCADE,
+  rows_read INTEGER NOT NULL,
+  rows_written INTEGER NOT NULL,
+  PRIMARY KEY (database, month)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX usage_by_organization ON usage (organization, month);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2)
 """Script n takes a catalog of schema version n to n + 1. Published scripts never change; new ones are added."""
 
 

@@ -34,9 +34,9 @@ def refused(call, *arguments):
 
 
 def test_the_first_start_makes_one_personal_account(catalog):
-    (record,) = catalog.organizations()
+    (record,) = catalog.organizations.all()
     assert (record.slug, record.type, record.overages) == ("local", "personal", False)
-    assert [account.username for account in catalog.accounts()] == ["local"]
+    assert [account.username for account in catalog.accounts.all()] == ["local"]
 
 
 def test_everything_is_there_after_a_restart(tmp_path):
@@ -44,22 +44,22 @@ def test_everything_is_there_after_a_restart(tmp_path):
     first.create_group("local", "edge", "ams")
     first.add_location("local", "edge", "nrt")
     made = first.create_database("local", "flights", "edge")
-    first.set_overages("local", True)
+    first.organizations.set_overages("local", True)
     first.reserve_index(made.id, 1000)
     first.close()
     second = Catalog(tmp_path / "catalog.sqlite")
     assert second.database("local", "flights") == made
     assert second.group("local", "edge").locations == ("ams", "nrt")
-    assert second.organization("local").overages is True
+    assert second.organizations.get("local").overages is True
     assert second.reserved_index(made.id) == 1000
-    assert len(second.accounts()) == 1
+    assert len(second.accounts.all()) == 1
     second.close()
 
 
 def test_durability_is_switched_on(tmp_path, catalog):
-    assert catalog._connection.pragma("synchronous") == 2
-    assert catalog._connection.pragma("journal_mode") == "wal"
-    assert catalog._connection.pragma("foreign_keys") == 1
+    assert catalog._store._connection.pragma("synchronous") == 2
+    assert catalog._store._connection.pragma("journal_mode") == "wal"
+    assert catalog._store._connection.pragma("foreign_keys") == 1
 
 
 def test_a_database_is_found_by_host_and_id(catalog, database):
@@ -113,9 +113,9 @@ def test_a_name_is_taken_once(catalog, database):
 
 
 def test_a_host_name_is_taken_once_in_all_organizations(catalog):
-    account = catalog.accounts()[0]
+    account = catalog.accounts.operator()
     for slug in ("c", "b-c"):
-        catalog.create_organization(account, slug)
+        catalog.organizations.create(account, slug)
         catalog.create_group(slug, "edge", "ams")
     catalog.create_database("c", "a-b", "edge")
     assert refused(catalog.create_database, "b-c", "a", "edge") == (
@@ -127,12 +127,12 @@ def test_a_host_name_is_taken_once_in_all_organizations(catalog):
 
 @pytest.mark.parametrize("slug", ["v1", "auth", "locations", "localhost"])
 def test_slugs_that_would_be_routes_are_reserved(catalog, slug):
-    assert refused(catalog.create_organization, catalog.accounts()[0], slug) == (
+    assert refused(catalog.organizations.create, catalog.accounts.operator(), slug) == (
         422, f"organization name not available: {slug} is reserved")  # fmt: skip
 
 
 def test_unknown_things(catalog):
-    assert refused(catalog.organization, "nope") == (404, "organization not found")
+    assert refused(catalog.organizations.get, "nope") == (404, "organization not found")
     assert refused(catalog.groups, "nope") == (404, "organization not found")
     assert refused(catalog.group, "local", "nope") == (404, "group not found")
     assert refused(catalog.delete_group, "local", "nope") == (404, "group not found")

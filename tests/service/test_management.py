@@ -10,8 +10,10 @@ import pytest
 from pipemagic import __version__
 from pipemagic.service.catalog import Catalog
 from pipemagic.service.http import Request
+from pipemagic.service.logins import Logins
 from pipemagic.service.management import Management
 from pipemagic.service.management.routing import Platform
+from pipemagic.service.quotas import Meter
 from pipemagic.service.tokens import Tokens
 
 ORG = "/v1/organizations/local"
@@ -28,7 +30,10 @@ class Api:
         self.catalog = Catalog(folder / "catalog.sqlite")
         self.tokens = Tokens(folder, self.catalog, lambda: 1_700_000_000.0, secrets.token_bytes)
         self.deleted = []
-        self.management = Management(Platform(self.catalog, self.tokens, on_delete=self.deleted.append))
+        logins = Logins(self.catalog, self.tokens, clock=lambda: 0.0, random=secrets.token_bytes)
+        self.meter = Meter(self.catalog, now=lambda: 1_700_000_000.0, size=lambda _: 4096)
+        platform = Platform(self.catalog, self.tokens, logins, self.meter, on_delete=self.deleted.append)
+        self.management = Management(platform)
         self.token = (folder / "platform-token").read_text().strip()
 
     def call(self, method, path, body=b"", *, query=None, token=None, headers=None):
@@ -102,8 +107,9 @@ def test_add_a_location(filled):
 
 def test_update_the_organization(api):
     organization = {
-        "name": "local", "slug": "local", "type": "personal", "overages": True, "blocked_reads": False,
-        "blocked_writes": False,
+        "id": api.catalog.organizations.get("local").id, "name": "local", "slug": "local", "type": "personal",
+        "overages": True, "blocked_reads": False, "blocked_writes": False, "plan_id": "self-hosted",
+        "plan_timeline": "monthly", "platform": "", "require_mfa": False,
     }  # fmt: skip
     assert api.ok("PATCH", ORG, {"overages": True}) == {"organization": organization}
     assert api.ok("GET", ORG) == {"organization": organization}
@@ -271,7 +277,7 @@ def test_an_unknown_organization(api, method, path, body):
 
 
 def test_another_accounts_organization_is_unknown(api):
-    api.catalog.create_organization(api.catalog.create_account("grace"), "navy")
+    api.catalog.organizations.create(api.catalog.open_account("grace"), "navy")
     assert api.error("GET", "/v1/organizations/navy") == (404, "organization not found")
     assert api.error("POST", "/v1/organizations/navy/groups", {"name": "g", "location": "ams"})[0] == 404
     assert len(api.ok("GET", "/v1/organizations")["organizations"]) == 1

@@ -7,6 +7,7 @@ from typing import Any
 
 from pipemagic import __version__
 from pipemagic.service.catalog import DatabaseRecord
+from pipemagic.service.http import Refused
 from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.routing import ORG, Call, Route, route
 
@@ -20,8 +21,11 @@ _NOT_IGNORED = ("seed", "is_schema", "schema", "remote_encryption")
 
 
 def list_databases(call: Call) -> Any:
-    """List the databases of an organization (of one group)."""
-    group = call.request.query.get("group") or None
+    """List the databases of an organization (of one group); none is a schema of others or made from one."""
+    query = call.request.query
+    if query.get("schema") or query.get("parent") or query.get("type") == "schema":
+        return {"databases": []}
+    group = query.get("group") or None
     return {"databases": [shown(call.addressed(record)) for record in call.catalog.databases(call["org"], group)]}
 
 
@@ -33,14 +37,25 @@ def get_database(call: Call) -> Any:
 def create_database(call: Call) -> Any:
     """Make an empty database in a group."""
     body = Body(call.request)
-    name, group = body.text("name"), body.text("group")
+    name, group = body.text("name"), _group(call, body)
     body.refuse(_NOT_IGNORED)
-    record = call.catalog.create_database(call["org"], name, group)
+    size_limit = (body.size("size_limit") or None) if body.has("size_limit") else None
+    record = call.catalog.create_database(call["org"], name, group, size_limit=size_limit)
     log.info("database %s/%s created as %s", call["org"], record.name, record.id)
     return {"database": {
         "DbId": record.id, "Hostname": call.addressed(record).hostname, "Name": record.name,
         "IssuedCertCount": 0, "IssuedCertLimit": 0,  # without them a published client raises
     }}  # fmt: skip
+
+
+def _group(call: Call, body: Body) -> str:
+    """Give the name of a new database's group; newer clients may send its id instead."""
+    if body.has("group") or not body.has("group_id"):
+        return body.text("group")
+    for group in call.catalog.groups(call["org"]):
+        if group.id == body.text("group_id"):
+            return group.name
+    raise Refused(400, "group not found")
 
 
 def delete_database(call: Call) -> Any:
@@ -55,6 +70,20 @@ def list_instances(call: Call) -> Any:
     return {"instances": instances(call.addressed(call.catalog.database(call["org"], call["db"])))}
 
 
+def get_instance(call: Call) -> Any:
+    """Show the instance at one location."""
+    for instance in instances(call.addressed(call.catalog.database(call["org"], call["db"]))):
+        if instance["name"] == call["instance"]:
+            return {"instance": instance}
+    raise Refused(404, f"database {call['db']} has no instance at {call['instance']}")
+
+
+def wake_database(call: Call) -> Any:
+    """Do what is asked of a database that sleeps or is out of date, which none ever is."""
+    call.catalog.database(call["org"], call["db"])
+    return {}
+
+
 def remove(call: Call, database: DatabaseRecord) -> None:
     """Clean up behind a database that the catalog no longer has."""
     log.info("database %s/%s (%s) deleted", database.organization, database.name, database.id)
@@ -67,8 +96,8 @@ def shown(record: DatabaseRecord) -> dict[str, Any]:
         "Name": record.name, "DbId": record.id, "Hostname": record.hostname, "hostname": record.hostname,
         "group": record.group, "primaryRegion": record.locations[0], "regions": record.locations,
         "type": "logical", "version": __version__, "is_schema": False, "schema": "", "allow_attach": False,
-        "block_reads": False, "block_writes": False, "sleeping": False, "archived": False,
-        "delete_protection": False,
+        "block_reads": record.configuration.block_reads, "block_writes": record.configuration.block_writes,
+        "sleeping": False, "archived": False, "delete_protection": record.configuration.delete_protection,
     }  # fmt: skip
 
 
@@ -89,4 +118,7 @@ ROUTES: tuple[Route, ...] = (
     route("GET", DATABASE, get_database),
     route("DELETE", DATABASE, delete_database),
     route("GET", f"{DATABASE}/instances", list_instances),
+    route("GET", f"{DATABASE}/instances/{{instance}}", get_instance),
+    route("POST", f"{DATABASE}/wakeup", wake_database),
+    route("POST", f"{DATABASE}/update", wake_database),
 )

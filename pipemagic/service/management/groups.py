@@ -51,11 +51,16 @@ def add_location(call: Call) -> Any:
     return {"group": shown(group)}
 
 
+def wake_group(call: Call) -> Any:
+    """Show a group that a client takes for archived; none ever is."""
+    return get_group(call)
+
+
 def shown(record: GroupRecord) -> dict[str, Any]:
     """Give a group as it stands on the wire."""
     return {
         "name": record.name, "uuid": record.id, "locations": record.locations, "primary": record.primary,
-        "archived": False, "version": __version__, "delete_protection": False,
+        "archived": False, "version": __version__, "delete_protection": record.delete_protection,
     }  # fmt: skip
 
 
@@ -64,5 +69,6 @@ ROUTES: tuple[Route, ...] = (
     route("POST", GROUPS, create_group),
     route("GET", GROUP, get_group),
     route("DELETE", GROUP, delete_group),
+    route("POST", f"{GROUP}/unarchive", wake_group),
     route("POST", f"{GROUP}/locations/{{location}}", add_location),
 )

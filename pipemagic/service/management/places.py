@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipemagic.service.locations import LOCATIONS
+from pipemagic.service.http import Refused
+from pipemagic.service.locations import LOCATIONS, nearest
 from pipemagic.service.management.routing import Call, Route, route
+
+USUAL = "ams"
+"""What the public command-line tool takes for the closest location when it cannot know."""
 
 
 def list_locations(_call: Call) -> Any:
@@ -13,4 +17,37 @@ def list_locations(_call: Call) -> Any:
     return {"locations": {code: location.name for code, location in LOCATIONS.items()}}
 
 
-ROUTES: tuple[Route, ...] = (route("GET", "/v1/locations", list_locations),)
+def list_locations_by_platform(_call: Call) -> Any:
+    """Give them in two levels, as newer clients ask for them: platform, then code."""
+    platforms: dict[str, dict[str, str]] = {"aws": {}, "fly": {}}
+    for code, location in LOCATIONS.items():
+        platforms["aws" if code.startswith("aws-") else "fly"][code] = location.name
+    return {"locations": platforms}
+
+
+def get_location(call: Call) -> Any:
+    """Show one location and the others, the closest first."""
+    code = call["location"]
+    if code not in LOCATIONS:
+        raise Refused(404, f"location not found: {code}")
+    others = [other for other in LOCATIONS if other != code]
+    return {"location": {**_shown(code), "closest": [_shown(other) for other in nearest(code, others)]}}
+
+
+def closest(call: Call) -> Any:
+    """Tell which location a new group had best be at; the public service has this at an address of its own."""
+    here = call.platform.here or USUAL
+    return {"server": here, "client": here}
+
+
+def _shown(code: str) -> dict[str, str]:
+    return {"code": code, "description": LOCATIONS[code].name}
+
+
+ROUTES: tuple[Route, ...] = (
+    route("GET", "/v1/locations", list_locations),
+    route("GET", "/v1/locations/{location}", get_location),
+    route("GET", "/v2/locations", list_locations_by_platform),
+    route("GET", "/v2/organizations/{org}/locations", list_locations_by_platform),
+    route("GET", "/v1/closest", closest, public=True),
+)

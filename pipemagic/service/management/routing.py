@@ -7,9 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from pipemagic.service.catalog import Account, Catalog, DatabaseRecord, GroupRecord
+from pipemagic.service.accounts import Account, Credential
+from pipemagic.service.catalog import Catalog, DatabaseRecord, GroupRecord
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
 from pipemagic.service.http import Request
+from pipemagic.service.logins import Logins
+from pipemagic.service.organizations import Role
+from pipemagic.service.quotas import Meter
 from pipemagic.service.tokens import Tokens
 
 ORG = "/v1/organizations/{org}"
@@ -26,6 +30,10 @@ class Platform:
 
     catalog: Catalog
     tokens: Tokens
+    logins: Logins
+    meter: Meter
+    here: str | None = None
+    """Code of the location that the service is at, if it knows."""
     on_delete: Callable[[DatabaseRecord], None] = _nobody
     """Called when the catalog no longer has the database; has to end its streams and remove its files.
 
@@ -33,16 +41,29 @@ class Platform:
     """
     on_locations: Callable[[GroupRecord], None] = _nobody
     """Called after a change of a group's locations."""
+    on_rotate: Callable[[DatabaseRecord], None] = _nobody
+    """Called when the tokens of a database are void; has to end the streams that were opened with them."""
+    on_configure: Callable[[DatabaseRecord], None] = _nobody
+    """Called after a change of a database's configuration."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One authenticated request on its way to an endpoint; ``call["org"]`` is a part of its path."""
+    """One request on its way to an endpoint; ``call["org"]`` is a part of its path."""
 
     platform: Platform
     request: Request
-    account: Account
+    credential: Credential | None
+    """Who sent it; None at a public route, which asks for no token."""
     parts: dict[str, str] = field(default_factory=dict)
+    role: Role | None = None
+    """The sender's role in the organization of the path, if there is one in it."""
+
+    @property
+    def account(self) -> Account:
+        """Who sent it; not at public routes."""
+        assert self.credential is not None
+        return self.credential.account
 
     @property
     def catalog(self) -> Catalog:
@@ -67,13 +88,22 @@ Endpoint = Callable[[Call], Any]
 
 
 class Route(NamedTuple):
-    """Which endpoint answers to a method and a path."""
+    """Which endpoint answers to a method and a path, and the role that it takes in the path's organization."""
 
     method: str
+    path: str
     pattern: re.Pattern[str]
     endpoint: Endpoint
+    needs: Role
+    public: bool
 
 
-def route(method: str, path: str, endpoint: Endpoint) -> Route:
-    """Make a route; a ``{name}`` in the path takes one segment, whatever it holds."""
-    return Route(method, re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path)), endpoint)
+def route(method: str, path: str, endpoint: Endpoint, *, needs: Role | None = None, public: bool = False) -> Route:
+    """Make a route; a ``{name}`` in the path takes one segment, whatever it holds.
+
+    Unless ``needs`` says otherwise, a GET takes a viewer and everything else a member. A ``public`` route
+    asks for no token.
+    """
+    pattern = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
+    usual = Role.VIEWER if method == "GET" else Role.MEMBER
+    return Route(method, path, pattern, endpoint, usual if needs is None else needs, public)
