@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 
 from pipemagic.service.http import Cancel, Refused, Request, Response
 from pipemagic.service.turns import Turn
-from pipemagic.service.workers import Workers
+from pipemagic.service.workers import Job, Workers
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -135,6 +135,28 @@ class Shell:
         return Refused(413, f"the request body is larger than {self._body_limit:,} bytes")
 
 
+class Parked:
+    """A call that waits without a thread; it goes on once, whoever says so first, from any thread."""
+
+    def __init__(self, workers: Workers, call: Callable[..., Turn | Response], *arguments: Any) -> None:
+        self.job = Job(call, arguments)
+        self._workers = workers
+        self._waiting = [self.job]
+
+    def go_on(self) -> None:
+        """Have a thread make the call now, before all others."""
+        if self.withdraw():
+            self._workers.run_ahead(self.job)
+
+    def withdraw(self) -> bool:
+        """Take the call back; False if it went on already."""
+        try:
+            self._waiting.pop()  # in one step: two threads cannot both get it
+        except IndexError:
+            return False
+        return True
+
+
 class _Exchange:
     """One request while the service works on it."""
 
@@ -143,21 +165,17 @@ class _Exchange:
         self._loop = asyncio.get_running_loop()
         self._workers = workers
         self._receive = receive
-        self._parked: asyncio.Future[None] | None = None
+        self._parked: Parked | None = None
+        self._paused: asyncio.Future[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._alarm = self._loop.call_later(_WATCH_AFTER, self._watch)
 
     async def answer(self, steps: Steps) -> Response:
         """Run the call to its end, a thread for each part, none while it waits for a turn."""
-        while True:
-            outcome = await self._workers.run(_advance, steps)
-            if isinstance(outcome, Response):
-                return outcome
-            try:
-                await self._wait_for(outcome)
-            except asyncio.CancelledError:
-                steps.close()  # the server is going down: leave the queue
-                raise
+        outcome = await self._workers.run(_advance, steps)
+        while not isinstance(outcome, Response):
+            outcome = await self._after(outcome, steps)
+        return outcome
 
     async def pull(self, chunks: Iterator[bytes]) -> bytes | None:
         """Get the next piece of an answer that is made while it is sent; None at its end."""
@@ -167,15 +185,17 @@ class _Exchange:
 
     async def pause(self, seconds: float) -> None:
         """Let time pass before the answer is sent, as if the way to the client were longer; no thread waits."""
-        parked = self._parked = self._loop.create_future()
+        paused = self._paused = self._loop.create_future()
         if not self.cancel.is_set:
-            await asyncio.wait([parked], timeout=seconds)
+            await asyncio.wait([paused], timeout=seconds)
 
     def hang_up(self) -> None:
         """Note that nobody waits for the answer any more."""
         self.cancel.set()
         if self._parked is not None:
-            _resolve(self._parked)
+            self._parked.go_on()
+        if self._paused is not None and not self._paused.done():
+            self._paused.set_result(None)
 
     def end(self) -> None:
         """Stop watching the client."""
@@ -183,16 +203,21 @@ class _Exchange:
         if self._watcher is not None:
             self._watcher.cancel()
 
-    async def _wait_for(self, turn: Turn) -> None:
-        parked = self._parked = self._loop.create_future()
-        turn.on_ready(lambda: self._wake(parked))
-        if self.cancel.is_set:
-            self.hang_up()
-        await parked
+    async def _after(self, turn: Turn, steps: Steps) -> Turn | Response:
+        """Go on when it is the request's turn: at once, since all who want to write wait for it.
 
-    def _wake(self, parked: asyncio.Future[None]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: the server is gone and so is who waited
-            self._loop.call_soon_threadsafe(_resolve, parked)
+        So the thread that gave the turn up hands it on by itself; by way of the loop it took ten times as long.
+        """
+        parked = self._parked = Parked(self._workers, _advance, steps)
+        turn.on_ready(parked.go_on)
+        if self.cancel.is_set:
+            parked.go_on()
+        try:
+            return await parked.job.future
+        except asyncio.CancelledError:
+            if parked.withdraw():
+                steps.close()  # the server is going down: leave the queue
+            raise
 
     def _watch(self) -> None:
         self._watcher = self._loop.create_task(self._until_gone())
@@ -201,11 +226,6 @@ class _Exchange:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self.hang_up()
-
-
-def _resolve(parked: asyncio.Future[None]) -> None:
-    if not parked.done():
-        parked.set_result(None)
 
 
 def _advance(steps: Steps) -> Turn | Response:

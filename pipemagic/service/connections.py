@@ -17,6 +17,7 @@ import apsw
 
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import SqlValue
+from pipemagic.service.counters import Counters
 from pipemagic.service.http import Refused
 from pipemagic.service.limits import Limits
 from pipemagic.service.plans import Plan
@@ -60,6 +61,7 @@ class Connection:
         self.raw.set_busy_timeout(1000)  # against a program that opened the file beside the service
         self.raw.pragma("synchronous", "FULL")
         self.sandbox.install(self.raw, database.limits)
+        self._counters = Counters(self.raw)
         self.raw.set_wal_hook(self._committed)
         self.raw.set_progress_handler(lambda: self.stopped, PROGRESS)
         self.stopped = False
@@ -111,13 +113,12 @@ class Connection:
 
     @property
     def reusable(self) -> bool:
-        """Whether a next stream would see no trace of this one (``total_changes()`` cannot be reset)."""
-        return (
-            self.autocommit
-            and not self.sandbox.touched
-            and not self.raw.total_changes()
-            and not self.raw.last_insert_rowid()
-        )
+        """Whether a next stream would see no trace of this one, once its counters are reset."""
+        return self.autocommit and not self.sandbox.touched
+
+    def reset(self) -> None:
+        """Let the next stream find the connection as a new one."""
+        self._counters.reset()
 
     def describe(self, plan: Plan) -> Shape:
         """Prepare a statement without running it."""
@@ -265,6 +266,7 @@ class OpenDatabase:
             connection.close()
             return
         if connection.reusable:
+            connection.reset()
             connection.idle_since = self._clock()
             with self._lock:
                 if not self._closed and len(self._idle) < self.limits.idle_connections:

@@ -72,7 +72,7 @@ class Sandbox:
         connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, limits.statement)
         connection.authorizer = self.judge
 
-    def judge(self, action: int, first: str | None, second: str | None, _schema: str | None, _inner: str | None) -> int:
+    def judge(self, action: int, first: str | None, second: str | None, schema: str | None, _inner: str | None) -> int:
         """Allow or refuse one thing that a statement would do."""
         match action:
             case apsw.SQLITE_ATTACH if not (self.keyword == "VACUUM" and not first):  # which it does by itself
@@ -90,6 +90,8 @@ class Sandbox:
                 | apsw.SQLITE_CREATE_TEMP_INDEX
             ):
                 self.touched = True
+            case apsw.SQLITE_CREATE_VTABLE | apsw.SQLITE_INSERT if "temp" in (schema, (first or "")[7:11]):
+                self.touched = True  # a temporary table of a module without tables of its own
         return apsw.SQLITE_OK
 
     def _judge_pragma(self, name: str, argument: str | None) -> int:

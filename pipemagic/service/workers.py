@@ -1,59 +1,132 @@
-"""A fixed set of threads for an event loop.
+"""The threads that work for an event loop: few at a time, more only while those are held up.
 
-`ThreadPoolExecutor` does the same by way of a second future and several locks: 61 us for a call and back
-where this takes 37, of about 300 us that a request costs in all (measured, two cores).
+Python runs one thread at a time, so threads beyond what is needed hand the interpreter lock to and fro: with 200
+clients that read and write it made a third of the answers a second (benchmarks/NOTES.md). A thread that waits
+for the disk or runs a long statement is held up, and then another one steps in.
+
+`ThreadPoolExecutor` knows nothing of this, and its second future and locks make a call and back cost 61 us
+where this takes 37.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
-from typing import Any, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-_Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
+USUAL = 1
+"""Threads that take calls at any time."""
+
+HELD_UP = 0.002
+"""Seconds after which a call counts as held up; looked at as often, and only while calls wait."""
+
+
+class Job(Generic[T]):
+    """A call that a thread will make once `Workers.put` was told to; ``future`` gets its outcome."""
+
+    __slots__ = ("_arguments", "_call", "_loop", "future")
+
+    def __init__(self, call: Callable[..., T], arguments: tuple[Any, ...]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._call, self._arguments = call, arguments
+        self.future: asyncio.Future[T] = self._loop.create_future()
+
+    def make(self) -> None:
+        """Make the call, in this thread."""
+        settle: Callable[[Any], None] = self.future.set_result
+        try:
+            outcome: Any = self._call(*self._arguments)
+        except BaseException as error:  # noqa: BLE001 - it is raised again where the outcome is awaited
+            settle, outcome = self.future.set_exception, error
+        with suppress(RuntimeError):  # the loop is closed, and with it whoever waited
+            self._loop.call_soon_threadsafe(_settle, self.future, settle, outcome)
 
 
 class Workers:
-    """``count`` threads that take calls in order of arrival."""
+    """``count`` threads that take calls in order of arrival, ``usual`` of them as long as none is held up."""
 
-    def __init__(self, count: int, name: str) -> None:
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+    def __init__(self, count: int, name: str, *, usual: int = USUAL) -> None:
+        self._jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
+        """What is to be done; None only wakes a thread."""
+        self._ahead: deque[Job[Any]] = deque()
+        """What is to be done before it."""
+        self._needed: SimpleQueue[None] = SimpleQueue()
+        """An entry for each time that a further thread has to step in."""
+        self._began: list[float | None] = [None] * count
+        """When each thread began what it does; None if it waits."""
+        self._taken = 0.0
+        self._watched: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+        self._usual = min(usual, count)
+        works = [self._work] * self._usual + [self._step_in] * (count - self._usual)
         self._threads = [
-            threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True) for number in range(count)
+            threading.Thread(target=work, args=(number,), name=f"{name}-{number}", daemon=True)
+            for number, work in enumerate(works)
         ]
         for thread in self._threads:
             thread.start()
 
     def run(self, call: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
         """Have a thread make the call; to be used in an event loop, which gets the outcome."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        self._jobs.put((loop, future, call, arguments))
-        return future
+        job = Job(call, arguments)
+        self._jobs.put(job)
+        if self._watched is not (loop := job.future.get_loop()):
+            self._watched = loop
+            loop.call_later(HELD_UP, self._watch, loop, self._taken)
+        return job.future
+
+    def run_ahead(self, job: Job[Any]) -> None:
+        """Have a thread do the job before all that wait; from any thread."""
+        self._ahead.append(job)
+        self._jobs.put(None)
 
     def close(self) -> None:
         """Wait until all calls are made, then end the threads."""
-        for _ in self._threads:
-            self._jobs.put(None)
+        self._closed = True
+        for number in range(len(self._threads)):
+            (self._jobs if number < self._usual else self._needed).put(None)
         for thread in self._threads:
             thread.join()
 
-    def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
-            loop, future, call, arguments = job
-            settle: Callable[[Any], None] = future.set_result
-            try:
-                outcome = call(*arguments)
-            except BaseException as error:  # noqa: BLE001 - it is raised again where the outcome is awaited
-                settle, outcome = future.set_exception, error
-            with suppress(RuntimeError):  # the loop is closed, and with it whoever waited
-                loop.call_soon_threadsafe(_settle, future, settle, outcome)
-            del job, future, call, arguments, settle, outcome  # an idle thread keeps nothing alive
+    def _watch(self, loop: asyncio.AbstractEventLoop, taken: float) -> None:
+        """Look whether calls wait and none was taken since the last look: then a further thread is needed."""
+        if self._jobs.empty():
+            self._watched = None
+            return
+        if self._taken == taken:
+            self._needed.put(None)
+        loop.call_later(HELD_UP, self._watch, loop, self._taken)
+
+    def _work(self, number: int) -> None:
+        while not (self._closed and self._jobs.empty()):
+            self._make(number, self._jobs.get())
+
+    def _step_in(self, number: int) -> None:
+        while self._needed.get() is None and not self._closed:
+            with suppress(Empty):
+                while self._all_held_up():
+                    self._make(number, self._jobs.get_nowait())
+
+    def _all_held_up(self) -> bool:
+        """Tell whether fewer threads than usual are getting on."""
+        since = time.monotonic() - HELD_UP
+        return sum(began is not None and began > since for began in self._began) < self._usual
+
+    def _make(self, number: int, job: Job[Any] | None) -> None:
+        self._taken = self._began[number] = time.monotonic()
+        with suppress(IndexError):
+            while True:
+                self._ahead.popleft().make()
+        if job is not None:
+            job.make()
+        self._began[number] = None
 
 
 def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome: Any) -> None:

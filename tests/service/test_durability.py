@@ -95,11 +95,13 @@ def test_every_acknowledged_row_is_there_after_a_kill(tmp_path):
             writers = [Writer(url, headers, turn * WRITERS + number) for number in range(WRITERS)]
             for writer in writers:
                 writer.start()
+            while not all(writer.acknowledged for writer in writers):
+                assert all(writer.is_alive() for writer in writers)
+                time.sleep(0.01)
             time.sleep(moment)
             process.send_signal(signal.SIGKILL)
             for writer in writers:
                 writer.join(20)
-            assert all(writer.acknowledged for writer in writers)
         for writer in writers:
             acknowledged |= {(str(writer.number), str(count)) for count in writer.acknowledged}
             acknowledged |= {(str(writer.number), str(sign * count)) for count in writer.pairs for sign in (1, -1)}
