@@ -7,7 +7,7 @@ One place for splitting a script, finding parameters, drawing a caret. It follow
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -33,6 +33,7 @@ _TOKEN = re.compile(
 )
 
 _HIGHEST_PARAMETER = 32766  # SQLITE_MAX_VARIABLE_NUMBER
+_UNFINISHED = 3  # tokens at the end of a text that may be others when it goes on (`/*`, `1e+`)
 _LONGEST_HEAD = 6  # tokens: EXPLAIN QUERY PLAN CREATE TEMP TRIGGER
 
 
@@ -99,22 +100,61 @@ def _split(script: str) -> Iterator[Statement]:
         )
 
 
+def statements_of(chunks: Iterable[str]) -> Iterator[str]:
+    """Give the text of each statement of a script that comes in chunks, without having all of it in memory."""
+    held: list[str] = []
+    for token, piece in _followed(_tokens_of(chunks)):
+        if piece is not None:
+            held.append(token.text)
+        elif held:
+            yield "".join(held).rstrip()
+            held = []
+    if held:
+        yield "".join(held).rstrip()
+
+
+def _tokens_of(chunks: Iterable[str]) -> Iterator[Token]:
+    """Give the tokens of a text that comes in chunks; ``start`` is of no use there.
+
+    The last tokens of what is there may go on in the next chunk. Where that is one long token, more text is waited
+    for before each new look, so that the time stays linear.
+    """
+    rest, waiting, size = "", [], 0
+    for chunk in chunks:
+        waiting.append(chunk)
+        size += len(chunk)
+        if size < len(rest):
+            continue
+        rest, waiting, size = rest + "".join(waiting), [], 0
+        ready = list(tokens(rest))[:-_UNFINISHED]
+        yield from ready
+        rest = rest[ready[-1].start + len(ready[-1].text) :] if ready else rest
+    yield from tokens(rest + "".join(waiting))
+
+
 def _pieces(script: str) -> Iterator[_Piece]:
     """Give what is to be known of each statement."""
+    last: _Piece | None = None
+    for _, piece in _followed(tokens(script)):
+        if last is not None and piece is None:
+            yield last
+        last = piece
+    if last is not None:
+        yield last
+
+
+def _followed(found: Iterable[Token]) -> Iterator[tuple[Token, _Piece | None]]:
+    """Give every token with the statement that it belongs to so far, None between two statements."""
     piece: _Piece | None = None
-    for token in tokens(script):
-        if token.kind in ("space", "comment"):
-            continue
-        if piece is None:
-            if token.kind != "semi":
-                piece = _Piece(token)
-        elif token.kind != "semi" or (piece.is_trigger and not piece.ends_trigger):
-            piece.add(token)
-        else:
-            yield piece
-            piece = None
-    if piece is not None:
-        yield piece
+    for token in found:
+        if token.kind not in ("space", "comment"):
+            if piece is None:
+                piece = _Piece(token) if token.kind != "semi" else None
+            elif token.kind != "semi" or (piece.is_trigger and not piece.ends_trigger):
+                piece.add(token)
+            else:
+                piece = None
+        yield token, piece
 
 
 class _Piece:
