@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterator, MutableMapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, MutableMapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
@@ -31,7 +33,26 @@ THREADS = 32
 
 _WATCH_AFTER = 0.01  # most calls are over by then and need no task that watches their client
 _ONE_PIECE = 64 * 1024
+_SPOOLED_AT_ONCE = 1024 * 1024  # bytes that are written to a file together
 _CLOSE = ("connection", "close")
+
+
+class Spool(Protocol):
+    """Where the body of a request goes that is too large for memory; its methods block."""
+
+    path: Path
+
+    def write(self, data: bytes) -> None:
+        """Append; Refused if there is too much, or no room."""
+
+    def finish(self) -> None:
+        """Have everything in the file."""
+
+    def discard(self) -> None:
+        """Remove the file, if it is still there."""
+
+
+Intake = Callable[[Request], Spool | None]
 
 
 class Core(Protocol):
@@ -46,35 +67,46 @@ class HungUp(Exception):
 
 
 class Shell:
-    """An ASGI application around a service. ``body_timeout`` is in seconds, ``body_limit`` in bytes."""
+    """An ASGI application around a service. ``body_timeout`` is in seconds, ``body_limit`` in bytes.
+
+    ``intake`` is asked about requests to the ``file_paths`` before their bodies are read: it may refuse them, or give
+    a `Spool` for a body that is not to be in memory.
+    """
 
     def __init__(
         self, service: Core, *,
         threads: int = THREADS, body_limit: int = BODY_LIMIT, body_timeout: float = BODY_TIMEOUT,
+        file_paths: frozenset[str] = frozenset(), intake: Intake = lambda _: None,
     ) -> None:  # fmt: skip
         self._service = service
         self._workers = Workers(threads, "pipemagic")
         self._body_limit = body_limit
         self._body_timeout = body_timeout
+        self._file_paths = file_paths
+        self._intake = intake
         self._reading: set[asyncio.Timeout] = set()
         self._exchanges: set[_Exchange] = set()
         self._stopping = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        try:
-            body = await self._body(scope, receive)
-        except HungUp:
-            return
-        except Refused as refused:
-            await send_response(send, refused.response(), _CLOSE)
-            return
+        async with AsyncExitStack() as stack:
+            try:
+                request = await self._request(scope, receive, stack)
+            except HungUp:
+                return
+            except Refused as refused:
+                await send_response(send, refused.response(), _CLOSE)
+                return
+            await self._serve(scope, request, receive, send)
+
+    async def _serve(self, scope: Scope, request: Request, receive: Receive, send: Send) -> None:
         exchange = _Exchange(self._workers, receive)
         self._exchanges.add(exchange)
         try:
             if self._stopping:
                 exchange.hang_up()
-            response = await exchange.answer(self._service.steps(read_request(scope, body), exchange.cancel))
+            response = await exchange.answer(self._service.steps(request, exchange.cancel))
             if response.delay:
                 await exchange.pause(response.delay)
             await send_response(send, response, pull=exchange.pull)
@@ -96,16 +128,62 @@ class Shell:
         """Wait for the threads to end."""
         self._workers.close()
 
+    async def _request(self, scope: Scope, receive: Receive, stack: AsyncExitStack) -> Request:
+        """Read the request; ``stack`` removes the file of one whose body is in a file."""
+        if scope["path"] not in self._file_paths:
+            return read_request(scope, await self._body(scope, receive))
+        head = read_request(scope)
+        try:
+            spool = await self._workers.run(self._intake, head)
+            if spool is None:
+                return replace(head, body=await self._body(scope, receive))
+            stack.push_async_callback(self._workers.run, spool.discard)
+            await self._fill(spool, receive)
+        except Refused:
+            if "expect" not in head.headers:
+                await self._drain(receive)
+            raise
+        return replace(head, file=spool.path)
+
+    async def _fill(self, spool: Spool, receive: Receive) -> None:
+        """Write the body to its file; the time limit is for each part of it."""
+        pending, size, more = [], 0, True
+        while more:
+            async with self._time_limit():
+                message = await receive()
+            if message["type"] == "http.disconnect":
+                raise HungUp
+            chunk, more = message.get("body", b""), message.get("more_body", False)
+            pending.append(chunk)
+            size += len(chunk)
+            if size >= _SPOOLED_AT_ONCE or not more:
+                await self._workers.run(spool.write, b"".join(pending))
+                pending, size = [], 0
+        await self._workers.run(spool.finish)
+
+    async def _drain(self, receive: Receive) -> None:
+        """Read what is still sent, for a while: else the client would see a broken pipe and no answer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._body_timeout):
+                while (message := await receive())["type"] != "http.disconnect" and message.get("more_body", False):
+                    pass
+
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         headers = dict(scope["headers"])
         declared = headers.get(b"content-length", b"0")
         if b"expect" in headers and declared.isdigit() and int(declared) > self._body_limit:
             raise self._too_large()  # the client waits to hear this before it sends anything
+        async with self._time_limit():
+            return await self._read(receive)
+
+    @asynccontextmanager
+    async def _time_limit(self) -> AsyncIterator[None]:
+        """Refuse (408) a client that takes too long to send, (503) every one when the service stops."""
         try:
             async with asyncio.timeout(self._body_timeout) as limit:
                 self._reading.add(limit)
                 try:
-                    return await self._read(receive)
+                    yield
                 finally:
                     self._reading.discard(limit)
         except TimeoutError:

@@ -212,12 +212,14 @@ class Catalog:
         return self._records.get(host) or self._remember("h.label", label, host)
 
     def create_database(
-        self, organization: str, name: str, group: str, *, size_limit: int | None = None
+        self, organization: str, name: str, group: str, *,
+        size_limit: int | None = None, prepare: Callable[[str], None] = lambda _: None,
     ) -> DatabaseRecord:
         """Add a database.
 
         400 for an unfit name or an unknown group, 409 if the name is taken, 422 if the host name is (``a-b``
-        in ``c`` and ``a`` in ``b-c`` would have the same).
+        in ``c`` and ``a`` in ``b-c`` would have the same). ``prepare`` gets the id, to put files in place, when
+        nothing can be refused any more and nobody can see the database yet.
         """
         self.organizations.get(organization)
         check_name("database", name, organization)
@@ -237,6 +239,7 @@ class Catalog:
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 (database_id, organization, groups[0][0], name, self._now(), size_limit))  # fmt: skip
             run("INSERT INTO hosts VALUES (?, ?)", (label, database_id))
+            prepare(database_id)
         return self.database(organization, name)
 
     def delete_database(self, organization: str, name: str) -> DatabaseRecord:

@@ -28,6 +28,8 @@ from pipemagic.service.management.routing import Platform
 from pipemagic.service.quotas import Meter
 from pipemagic.service.streams import StreamTable
 from pipemagic.service.tokens import Tokens
+from pipemagic.service.transfer.endpoints import Transfers
+from pipemagic.service.transfer.uploads import Spool
 from pipemagic.service.turns import Turn
 
 log = logging.getLogger(__name__)
@@ -62,8 +64,10 @@ class Service:
         self.databases = Databases(self._files, self.catalog, self.limits, clock)
         self.meter = Meter(self.catalog, now=now, size=self.databases.size)
         self.logins = Logins(self.catalog, self.tokens, clock=clock, random=random, signup=signup)
+        self.transfers = Transfers(folder / "transfers", self.databases, self.tokens, self._size_limit)
         self.management = Management(Platform(
             self.catalog, self.tokens, self.logins, self.meter, on_delete=self._deleted, on_rotate=self._rotated,
+            transfers=self.transfers,
         ))  # fmt: skip
         self.streams = StreamTable(clock, random, self.limits)
         self.interface = DatabaseInterface(self.databases, self.streams, self.tokens, clock, self.limits)
@@ -147,9 +151,20 @@ class Service:
         record: DatabaseRecord | None = None
         if request.host not in self.own_hosts:
             record = self._by_host(request.host)
-        elif request.path.startswith(PREFIXES):
+        elif request.path.startswith(PREFIXES) and not self.transfers.takes(request.path):
             return self.management.handle(request)
+        if self.transfers.takes(request.path):
+            return self.transfers.handle(request, cancel, record)
         return (yield from self.interface.handle(request, cancel, record))
+
+    def intake(self, request: Request) -> Spool | None:
+        """Say where the body of a request goes, which is not read yet; None if into memory. May raise Refused."""
+        record = self._by_host(request.host) if request.host not in OWN_HOSTS else None
+        return self.transfers.intake(request, record)
+
+    def _size_limit(self, record: DatabaseRecord) -> int | None:
+        limits = (self.limits.database, record.configuration.size_limit)
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def _by_host(self, host: str) -> DatabaseRecord:
         if not host.endswith((f".{self.domain}", f".{LOCAL_DOMAIN}")):

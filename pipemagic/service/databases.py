@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 from pipemagic.service.catalog import Catalog, DatabaseRecord
 from pipemagic.service.connections import OpenDatabase
+from pipemagic.service.files import sync_folder, write_private
 from pipemagic.service.http import Refused
 from pipemagic.service.limits import Limits
+
+PRIMARY = "primary.sqlite"
+ARRIVING = "arriving"  # in the folder of a database that is being created with a file
+AWAITS_UPLOAD = "awaits-upload"  # in the folder of a database that was created for a file
+UPLOAD_PATH = "/v1/upload"
 
 
 class Databases:
@@ -20,18 +28,73 @@ class Databases:
         self._lock = threading.Lock()
         self._open: dict[str, OpenDatabase] = {}
 
+    # -- files that are made elsewhere
+
+    def place(self, identifier: str, file: Path) -> None:
+        """Have a new database begin with a file, which is moved; called before the catalog has it for good."""
+        folder = self._folder / identifier
+        folder.mkdir(parents=True)
+        write_private(folder / ARRIVING, b"")
+        os.replace(file, folder / PRIMARY)
+        sync_folder(folder)
+
+    def await_upload(self, identifier: str) -> None:
+        """Have a new database be of no use until `supply`; called before the catalog has it for good."""
+        folder = self._folder / identifier
+        folder.mkdir(parents=True)
+        write_private(folder / AWAITS_UPLOAD, b"")
+
+    def awaits_upload(self, identifier: str) -> bool:
+        """Whether a database still waits for its file."""
+        return (self._folder / identifier / AWAITS_UPLOAD).exists()
+
+    def supply(self, record: DatabaseRecord, file: Path) -> None:
+        """Give a database the file that it waits for, which is moved; Refused (404) if it was deleted meanwhile."""
+        folder = self._folder / record.id
+        with self._lock:
+            try:
+                if self._catalog.database_by_id(record.id) is None:
+                    raise FileNotFoundError
+                os.replace(file, folder / PRIMARY)
+                sync_folder(folder)
+                (folder / AWAITS_UPLOAD).unlink()
+                sync_folder(folder)
+            except FileNotFoundError:
+                raise Refused(404, "the database was deleted") from None
+
+    def finish_arrivals(self) -> None:
+        """Clean up behind a crash in the middle of a creation; called before any database is opened."""
+        for name in (ARRIVING, AWAITS_UPLOAD):
+            for mark in self._folder.glob(f"*/{name}"):
+                if self._catalog.database_by_id(mark.parent.name) is None:
+                    shutil.rmtree(mark.parent, ignore_errors=True)
+                elif name == ARRIVING:
+                    mark.unlink()
+
+    # -- in use
+
     def open(self, record: DatabaseRecord) -> OpenDatabase:
-        """Give the database, opening its file if it is not in use; Refused (404) if it was deleted meanwhile."""
+        """Give the database, opening its file if it is not in use.
+
+        Refused (404) if it was deleted meanwhile, (409) if it waits for its file.
+        """
         with self._lock:
             database = self._open.get(record.id)
             if database is None:
                 if self._catalog.database_by_id(record.id) is None:  # a deletion takes it out of the catalog first
                     raise Refused(404, "the database was deleted")
+                if self.awaits_upload(record.id):
+                    raise Refused(
+                        409, f"the database {record.name} waits for its file: POST it to {UPLOAD_PATH}", "AWAITS_UPLOAD"
+                    )
+                path = self._folder / record.id / PRIMARY
                 database = self._open[record.id] = OpenDatabase(
-                    self._folder / record.id / "primary.sqlite",
+                    path,
                     self._limits,
                     self._clock,
-                    index=self._catalog.reserved_index(record.id),
+                    index=max(
+                        self._catalog.reserved_index(record.id), int(path.exists())
+                    ),  # one that began with a file
                     reserve=lambda index: self._catalog.reserve_index(record.id, index),
                 )
             return database

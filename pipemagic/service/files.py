@@ -37,10 +37,10 @@ def write_private(path: Path, data: bytes) -> None:
         with suppress(FileNotFoundError):
             draft.unlink()
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a rename durable. Windows cannot open folders and needs none of it."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)

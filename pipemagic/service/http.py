@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -17,13 +18,17 @@ _ENCODER = msgspec.json.Encoder()
 
 @dataclass(frozen=True)
 class Request:
-    """One HTTP request, wholly read. Header names are in lower case; ``path`` is percent-decoded."""
+    """One HTTP request, wholly read. Header names are in lower case; ``path`` is percent-decoded.
+
+    ``file`` holds the body of a request whose body is too large for memory; it is removed when it is answered.
+    """
 
     method: str
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    file: Path | None = None
 
     @property
     def host(self) -> str:

@@ -28,6 +28,7 @@ from pipemagic.service.app import BODY_TIMEOUT, Shell
 from pipemagic.service.certificates import Certificate
 from pipemagic.service.control import Control, Leases
 from pipemagic.service.core import Service
+from pipemagic.service.databases import UPLOAD_PATH
 from pipemagic.service.files import make_private_folder, write_private
 from pipemagic.service.gauges import Gauges
 from pipemagic.service.hosting import LOOPBACK, Hosting
@@ -148,7 +149,10 @@ class _Process:
         }  # fmt: skip
         if not hosting.local_only:
             self._about["public_url"] = hosting.url(shared_port)
-        self._shell = Shell(service, body_limit=service.limits.body, body_timeout=settings.body_timeout)
+        self._shell = Shell(
+            service, body_limit=service.limits.body, body_timeout=settings.body_timeout,
+            file_paths=frozenset({UPLOAD_PATH}), intake=service.intake,
+        )  # fmt: skip
         self._leases = Leases(settings.linger, self._idle)
         traffic = Traffic()
         gauges = Gauges(service, traffic, self._leases, lambda: self._server.connections, time.time())

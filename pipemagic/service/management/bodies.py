@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -63,6 +64,13 @@ class Body:
         if size is None:
             raise Refused(400, f'"{name}" must be a size, such as 10000, 256mb or 1gb')
         return size
+
+    def members(self, name: str) -> Mapping[str, Any]:
+        """Give an object; it has to be there."""
+        value = self._get(name, None)
+        if not isinstance(value, dict):
+            raise Refused(400, f'"{name}" must be an object')
+        return value
 
     def refuse(self, names: tuple[str, ...]) -> None:
         """Refuse (400) members that would change the meaning, unless they are unset."""

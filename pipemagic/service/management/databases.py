@@ -8,6 +8,7 @@ from typing import Any
 from pipemagic import __version__
 from pipemagic.service.catalog import DatabaseRecord
 from pipemagic.service.http import Refused
+from pipemagic.service.management import seeds
 from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.routing import ORG, Call, Route, route
 
@@ -16,7 +17,7 @@ log = logging.getLogger(__name__)
 DATABASES = f"{ORG}/databases"
 DATABASE = f"{DATABASES}/{{db}}"
 
-_NOT_IGNORED = ("seed", "is_schema", "schema", "remote_encryption")
+_NOT_IGNORED = ("is_schema", "schema", "remote_encryption")
 """Optional members of a new database that would make it another one than ours; refused unless unset."""
 
 
@@ -35,12 +36,13 @@ def get_database(call: Call) -> Any:
 
 
 def create_database(call: Call) -> Any:
-    """Make an empty database in a group."""
+    """Make a database in a group: empty, a copy of another one, or one for a file that is uploaded next."""
     body = Body(call.request)
     name, group = body.text("name"), _group(call, body)
     body.refuse(_NOT_IGNORED)
     size_limit = (body.size("size_limit") or None) if body.has("size_limit") else None
-    record = call.catalog.create_database(call["org"], name, group, size_limit=size_limit)
+    with seeds.prepared(call, body) as prepare:
+        record = call.catalog.create_database(call["org"], name, group, size_limit=size_limit, prepare=prepare)
     log.info("database %s/%s created as %s", call["org"], record.name, record.id)
     return {"database": {
         "DbId": record.id, "Hostname": call.addressed(record).hostname, "Name": record.name,

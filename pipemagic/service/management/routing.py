@@ -15,6 +15,7 @@ from pipemagic.service.logins import Logins
 from pipemagic.service.organizations import Role
 from pipemagic.service.quotas import Meter
 from pipemagic.service.tokens import Tokens
+from pipemagic.service.transfer.endpoints import Transfers
 
 ORG = "/v1/organizations/{org}"
 """Where everything of one organization is; a route with ``{org}`` is refused (404) to those who are not in it."""
@@ -39,6 +40,8 @@ class Platform:
 
     What a crash or a file in use leaves of them, `Catalog.finish_deletions` removes at the next start.
     """
+    transfers: Transfers | None = None
+    """What copies databases and waits for uploads; without it a new database begins empty."""
     on_locations: Callable[[GroupRecord], None] = _nobody
     """Called after a change of a group's locations."""
     on_rotate: Callable[[DatabaseRecord], None] = _nobody

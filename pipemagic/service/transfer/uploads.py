@@ -1,0 +1,117 @@
+"""Files that arrive: written to disk as they come, looked at before anything uses them."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import apsw
+
+from pipemagic.service.http import Cancel, Refused
+
+MAGIC = b"SQLite format 3\0"
+PAGE_SIZE = 4096  # of the databases of this service; others are rewritten
+BETWEEN_LOOKS = 100_000  # SQLite's instructions between two looks at whether anybody still waits
+
+
+class Spool:
+    """A request's body on its way to a file; ``limit`` is in bytes, None without one."""
+
+    def __init__(self, path: Path, limit: int | None) -> None:
+        self.path = path
+        self._limit = limit
+        self._size = 0
+        self._file: BinaryIO = path.open("xb")
+
+    def expect(self, size: int) -> None:
+        """Refuse (413) a body that says itself that it is too large."""
+        if self._limit is not None and size > self._limit:
+            raise Refused(413, f"the file is larger than the {self._limit:,} bytes that the database may have")
+
+    def write(self, data: bytes) -> None:
+        """Append to the file; Refused if there is too much (413), or no room for it (507)."""
+        self._size += len(data)
+        self.expect(self._size)
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise no_room(error) from None
+
+    def finish(self) -> None:
+        """Have everything in the file."""
+        try:
+            self._file.close()
+        except OSError as error:
+            raise no_room(error) from None
+
+    def discard(self) -> None:
+        """Remove the file, unless it was moved away."""
+        with suppress(OSError):
+            self._file.close()
+        with suppress(FileNotFoundError):
+            self.path.unlink()
+
+
+def no_room(error: OSError | apsw.Error) -> Refused:
+    """Say that a file could not be written; 507 if the disk is full."""
+    if isinstance(error, apsw.FullError) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+        return Refused(507, "the disk of the service is full; nothing was kept", "DISK_FULL")
+    return Refused(500, f"the service cannot write the file: {error}; nothing was kept")
+
+
+def adopt(path: Path, cancel: Cancel) -> None:
+    """Check an uploaded file and give it the form of this service's databases; Refused (400) if it is no good.
+
+    Nothing of its schema runs: it is not trusted, and rows are read but not changed. What the file may do later is
+    limited as for every database.
+    """
+    _check_header(path)
+    try:
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+    except apsw.Error as error:
+        raise _damaged(error) from None
+    try:
+        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        connection.set_progress_handler(lambda: cancel.is_set, BETWEEN_LOOKS)
+        connection.pragma("cell_size_check", True)
+        _check(connection)
+        _normalise(connection)
+    except (apsw.FullError, apsw.IOError) as error:
+        raise no_room(error) from None
+    except apsw.InterruptError:
+        raise Refused(503, "the upload was given up") from None
+    except (apsw.Error, UnicodeDecodeError) as error:
+        raise _damaged(error) from None
+    finally:
+        connection.close()
+
+
+def _check_header(path: Path) -> None:
+    with path.open("rb") as file:
+        head = file.read(100)
+    if not head:
+        raise Refused(400, "the file is empty: it is no SQLite database", "NOT_A_DATABASE")
+    if len(head) < 100 or not head.startswith(MAGIC):
+        raise Refused(400, "the file is no SQLite database", "NOT_A_DATABASE")
+
+
+def _check(connection: apsw.Connection) -> None:
+    (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone() or ("no answer",)
+    if found != "ok":
+        raise Refused(400, f"the database is damaged: {str(found).strip()[:300]}", "CORRUPT_DATABASE")
+
+
+def _normalise(connection: apsw.Connection) -> None:
+    """Take the file out of WAL mode, and rewrite one with unusual pages; the WAL is the service's own matter."""
+    connection.pragma("journal_mode", "delete")
+    if int(connection.pragma("page_size")) != PAGE_SIZE or int(connection.pragma("auto_vacuum")):
+        connection.pragma("auto_vacuum", 0)
+        connection.pragma("page_size", PAGE_SIZE)
+        connection.execute("VACUUM")
+
+
+def _damaged(error: Exception) -> Refused:
+    return Refused(400, f"the database is damaged: {error}", "CORRUPT_DATABASE")
