@@ -159,7 +159,7 @@ class Service:
 
     def intake(self, request: Request) -> Spool | None:
         """Say where the body of a request goes, which is not read yet; None if into memory. May raise Refused."""
-        record = self._by_host(request.host) if request.host not in OWN_HOSTS else None
+        record = self._by_host(request.host) if request.host not in self.own_hosts else None
         return self.transfers.intake(request, record)
 
     def _size_limit(self, record: DatabaseRecord) -> int | None:
