@@ -212,8 +212,13 @@ class Catalog:
         return self._records.get(host) or self._remember("h.label", label, host)
 
     def create_database(
-        self, organization: str, name: str, group: str, *,
-        size_limit: int | None = None, prepare: Callable[[str], None] = lambda _: None,
+        self,
+        organization: str,
+        name: str,
+        group: str,
+        *,
+        size_limit: int | None = None,
+        prepare: Callable[[str], None] = lambda _: None,
     ) -> DatabaseRecord:
         """Add a database.
 

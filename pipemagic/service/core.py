@@ -64,7 +64,7 @@ class Service:
         self.databases = Databases(self._files, self.catalog, self.limits, clock)
         self.meter = Meter(self.catalog, now=now, size=self.databases.size)
         self.logins = Logins(self.catalog, self.tokens, clock=clock, random=random, signup=signup)
-        self.transfers = Transfers(folder / "transfers", self.databases, self.tokens, self._size_limit)
+        self.transfers = Transfers(folder / "transfers", self.databases, self.tokens, self.meter, self._size_limit)
         self.management = Management(Platform(
             self.catalog, self.tokens, self.logins, self.meter, on_delete=self._deleted, on_rotate=self._rotated,
             transfers=self.transfers,

@@ -22,6 +22,8 @@ import apsw
 from pipemagic.service.catalog import DatabaseRecord
 from pipemagic.service.databases import UPLOAD_PATH, Databases
 from pipemagic.service.http import Cancel, Refused, Request, Response, empty, json
+from pipemagic.service.plans import Rejected
+from pipemagic.service.quotas import Meter
 from pipemagic.service.tokens import Grant, Tokens
 from pipemagic.service.transfer import dumps
 from pipemagic.service.transfer.snapshots import Stopped, snapshot
@@ -45,10 +47,11 @@ class Transfers:
     """
 
     def __init__(
-        self, folder: Path, databases: Databases, tokens: Tokens, size_limit: Callable[[DatabaseRecord], int | None]
-    ) -> None:
+        self, folder: Path, databases: Databases, tokens: Tokens, meter: Meter,
+        size_limit: Callable[[DatabaseRecord], int | None],
+    ) -> None:  # fmt: skip
         self.databases = databases
-        self._folder, self._tokens, self._size_limit = folder, tokens, size_limit
+        self._folder, self._tokens, self._meter, self._size_limit = folder, tokens, meter, size_limit
         self._lock = threading.Lock()
         self._arriving: set[str] = set()
         shutil.rmtree(folder, ignore_errors=True)
@@ -75,6 +78,7 @@ class Transfers:
                 409, f"the database {database.name} takes no upload: create one with the seed type database_upload",
                 "NOT_AWAITED",
             )  # fmt: skip
+        self._let_pass(database, writes=True)
         spool = Spool(self._new_path(), self._size_limit(database))
         try:
             declared = request.headers.get("content-length", "")
@@ -140,6 +144,7 @@ class Transfers:
 
     def copy(self, database: DatabaseRecord, cancel: Cancel) -> Path:
         """Make a copy of a database as it is now; the file is the caller's to move or to remove."""
+        self._let_pass(database, writes=False)
         opened = self.databases.open(database)
         path = self._new_path()
         connection = opened.take()
@@ -173,6 +178,13 @@ class Transfers:
 
     def _grant(self, request: Request, record: DatabaseRecord | None) -> Grant:
         return self._tokens.check_database(request.headers.get("authorization"), record)
+
+    def _let_pass(self, database: DatabaseRecord, *, writes: bool) -> None:
+        """Refuse (403) what a quota or the database's configuration forbids its statements."""
+        try:
+            self._meter.check(database, writes=writes)
+        except Rejected as rejected:
+            raise Refused(403, rejected.error.message, rejected.error.code) from None
 
     def _new_path(self) -> Path:
         return self._folder / secrets.token_hex(12)

@@ -245,6 +245,20 @@ def test_an_answer_that_nobody_takes_leaves_nothing(courier):
         assert courier.left_over() == []
 
 
+def test_what_is_blocked_for_statements_is_blocked_here(courier, service, tmp_path):
+    awaiting(courier)
+    token = courier.caller("flights").token
+    service.catalog.configure_database("local", "flights", {"block_writes": 1})
+    status, message = courier.upload("flights", make_file(tmp_path / "f"))
+    assert (status, "blocked" in message) == (403, True)
+    service.catalog.configure_database("local", "flights", {"block_writes": 0})
+    assert courier.upload("flights", make_file(tmp_path / "g"))[0] == 200
+    service.catalog.configure_database("local", "flights", {"block_reads": 1})
+    for path in ("/dump", "/export/1"):
+        status, body = courier.answer(courier.call("GET", path, token))
+        assert (status, body["code"]) == (403, "BLOCKED")
+
+
 def test_a_copy_is_of_one_moment_and_blocks_nobody(courier, tmp_path):
     """Transfers between two tables go on all the time: their sum is the same in every copy."""
     courier.create("flights")
