@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pipemagic.service.core import Service
@@ -24,6 +27,17 @@ class Clock:
 
     def advance(self, seconds: float) -> None:
         self.time += seconds
+
+
+@contextmanager
+def new_service(folder: Path, **options: Any) -> Iterator[Service]:
+    """Run a service over a new folder, with a group; its clock stands still."""
+    service = Service(folder / "data", **{"clock": Clock(), **options})
+    service.catalog.create_group("local", "default", "ams")
+    try:
+        yield service
+    finally:
+        service.close()
 
 
 def execute(sql: str, *args: dict[str, Any], **fields: Any) -> dict[str, Any]:

@@ -1,0 +1,53 @@
+"""Call the management API of a service as one of its accounts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pipemagic.service.core import Service
+from pipemagic.service.http import Request
+
+
+@dataclass
+class Person:
+    """One account with a platform token."""
+
+    service: Service
+    name: str
+    token: str
+
+    def call(self, method: str, path: str, body: Any = None, query: dict[str, str] | None = None) -> tuple[int, Any]:
+        """Give the status and the parsed body; every 200 has a body in JSON."""
+        headers = {"host": "127.0.0.1:8080", "authorization": f"Bearer {self.token}"}
+        data = b"" if body is None else json.dumps(body).encode()
+        response = self.service.call(Request(method, path, query or {}, headers, data))
+        raw = b"".join(response.chunks)
+        if response.status == 200:
+            assert response.content_type == "application/json"
+        return response.status, json.loads(raw) if raw else None
+
+    def ok(self, method: str, path: str, body: Any = None, query: dict[str, str] | None = None) -> Any:
+        """Give the body of a 200."""
+        status, answer = self.call(method, path, body, query)
+        assert status == 200, answer
+        return answer
+
+    def refused(self, method: str, path: str, body: Any = None, query: dict[str, str] | None = None) -> tuple[int, str]:
+        """Give the status and the text of a refusal, whose members are what clients read."""
+        status, answer = self.call(method, path, body, query)
+        assert answer["error"] == answer["message"]
+        assert answer["code"]
+        return status, answer["error"]
+
+    def status(self, method: str, path: str, body: Any = None) -> int:
+        """Give just the status."""
+        return self.call(method, path, body)[0]
+
+
+def person(service: Service, name: str) -> Person:
+    """Give an account of that name, made if need be; without a password, which takes its time."""
+    account = service.catalog.accounts.find(name) or service.catalog.open_account(name)
+    known = len(service.catalog.accounts.tokens(account))
+    return Person(service, name, service.tokens.issue_platform(account, f"test-{known}")[1])
