@@ -31,6 +31,9 @@ PROGRESS = 100_000  # SQLite's virtual machine instructions between two looks at
 INDEX_BLOCK = 1000
 
 
+MOST_PAGES = 2**32 - 2  # that an SQLite file can have
+
+
 class NeedsTurn(Exception):
     """The statement would write and the caller did not say that it may: nothing ran."""
 
@@ -68,6 +71,8 @@ class Connection:
         """Set to stop the running statement: SQLite's own interrupt is lost just before the first step."""
         self._cursor: apsw.Cursor | None = None
         self._schema = database.schema_changes
+        self.size_limit: int | None = None
+        """Bytes that the file may grow to; None: as many as SQLite can."""
         self.idle_since = 0.0
 
     def _committed(self, _connection: apsw.Connection, name: str, pages: int) -> int:
@@ -95,6 +100,18 @@ class Connection:
             self.raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         except apsw.BusyError:
             log.debug("checkpoint put off: another one is under way")
+
+    def limit_size(self, limit: int | None) -> None:
+        """Let the file grow to so many bytes; one that is larger already just grows no more."""
+        if limit == self.size_limit:
+            return
+        self.sandbox.lifted = True
+        try:
+            pages = MOST_PAGES if limit is None else max(1, limit // self.raw.pragma("page_size"))
+            self.raw.pragma("max_page_count", pages)
+        finally:
+            self.sandbox.lifted = False
+        self.size_limit = limit
 
     @property
     def autocommit(self) -> bool:

@@ -70,7 +70,7 @@ class Service:
             transfers=self.transfers,
         ))  # fmt: skip
         self.streams = StreamTable(clock, random, self.limits)
-        self.interface = DatabaseInterface(self.databases, self.streams, self.tokens, clock, self.limits)
+        self.interface = DatabaseInterface(self.databases, self.streams, self.tokens, self.meter, clock, self.limits)
         self._stopping = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_forever, name="pipemagic-sweeper", daemon=True)
 

@@ -14,6 +14,7 @@ from pipemagic.service.catalog import DatabaseRecord
 from pipemagic.service.databases import Databases
 from pipemagic.service.http import Cancel, Refused, Request, Response
 from pipemagic.service.limits import Limits
+from pipemagic.service.quotas import Meter
 from pipemagic.service.streams import ServerStream, StreamTable
 from pipemagic.service.tokens import Grant, Tokens
 from pipemagic.service.turns import Turn
@@ -33,9 +34,10 @@ class DatabaseInterface:
     """Answers the requests of the database interface."""
 
     def __init__(
-        self, databases: Databases, streams: StreamTable, tokens: Tokens, clock: Callable[[], float], limits: Limits
-    ) -> None:
-        self._databases, self._streams, self._tokens = databases, streams, tokens
+        self, databases: Databases, streams: StreamTable, tokens: Tokens, meter: Meter,
+        clock: Callable[[], float], limits: Limits,
+    ) -> None:  # fmt: skip
+        self._databases, self._streams, self._tokens, self._meter = databases, streams, tokens, meter
         self._clock, self._limits = clock, limits
 
     def handle(self, request: Request, cancel: Cancel, record: DatabaseRecord | None) -> Steps:
@@ -64,7 +66,7 @@ class DatabaseInterface:
         pipelines.check(body.requests, version)
         stream = self._stream(body.baton, grant)
         self._recheck(grant, stream)
-        pipeline = pipelines.Pipeline(stream, clock=self._clock, limits=self._limits, read_only=grant.read_only)
+        pipeline = pipelines.Pipeline(stream, grant, self._meter, clock=self._clock, limits=self._limits)
         baton, whole = None, False
         cancel.listen(stream.abandon)
         try:

@@ -25,6 +25,11 @@ class Limits:
     idle_connections: int = 8  # clean SQLite connections kept per database
     idle_connection_age: float = 60.0
 
+    def size_of(self, own: int | None) -> int | None:
+        """Give the limit of a database that has one of its ``own``, or None; None if there is none."""
+        limits = [limit for limit in (self.database, own) if limit is not None]
+        return min(limits, default=None)
+
 
 _SIZE = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?\s*(?:([kmgt])i?)?b?", re.IGNORECASE | re.ASCII)
 _UNITS: dict[str, int] = {"": 1, "k": 1024, "m": MB, "g": 1024 * MB, "t": 1024 * 1024 * MB}

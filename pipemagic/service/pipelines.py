@@ -18,13 +18,15 @@ from pipemagic.hrana.batches import StepState
 from pipemagic.hrana.messages import Error, Stmt
 from pipemagic.hrana.stream import Tx
 from pipemagic.hrana.values import SqlValue
-from pipemagic.service import plans, results
+from pipemagic.service import plans, quotas, results
 from pipemagic.service.connections import NeedsTurn
 from pipemagic.service.http import Refused
 from pipemagic.service.limits import Limits
 from pipemagic.service.plans import Plan, Rejected
+from pipemagic.service.quotas import Meter
 from pipemagic.service.results import Budget, TooLarge, WireResult
 from pipemagic.service.streams import ServerStream
+from pipemagic.service.tokens import Grant
 from pipemagic.service.turns import Turn
 
 T = TypeVar("T")
@@ -72,8 +74,13 @@ def _too_new(what: str) -> Refused:
 class Pipeline:
     """One pipeline under way. `closed` says afterwards whether the stream was closed in it."""
 
-    def __init__(self, stream: ServerStream, *, clock: Callable[[], float], limits: Limits, read_only: bool) -> None:
-        self._stream, self._clock, self._limits, self._read_only = stream, clock, limits, read_only
+    def __init__(
+        self, stream: ServerStream, grant: Grant, meter: Meter, *, clock: Callable[[], float], limits: Limits
+    ) -> None:
+        self._stream, self._clock, self._limits = stream, clock, limits
+        self._record, self._read_only, self._meter = grant.database, grant.read_only, meter
+        self._unwritable = ""
+        """Why the statement that is run may not write."""
         self._budget = Budget(limits.response)
         self._told = False
         self.closed = False
@@ -209,11 +216,14 @@ class Pipeline:
         self._refuse_if_lost()
         if self._read_only and plan.needs_full_access:
             raise self._forbidden()
+        self._look_for_blocks(plan)
         try:
             return self._attempt(plan, bindings, started, budget, want_rows=want_rows)
         except NeedsTurn:
             if self._read_only:
                 raise self._forbidden() from None
+            if self._unwritable:
+                raise quotas.blocked(self._unwritable) from None
             if plan.keyword == "BEGIN" and self._stream.transaction.state is Tx.OPEN:
                 raise Rejected.of(NESTED) from None
         yield from self._take_turn(started)
@@ -221,6 +231,18 @@ class Pipeline:
             return self._attempt(plan, bindings, started, budget, want_rows=want_rows)
         except NeedsTurn:
             raise AssertionError("the turn was taken and is not held") from None
+
+    def _look_for_blocks(self, plan: Plan) -> None:
+        """Refuse a statement that may not even read; note why it may not write, if so."""
+        block = self._meter.block(self._record)
+        self._unwritable = "" if block is None else block.reason(writes=True, frees=plan.frees_space)
+        if block is not None and block.reads and not plan.commits:
+            raise quotas.blocked(block.reads)
+
+    @property
+    def _may_write(self) -> bool:
+        """Whether a statement may write now; the turn may be held since a request with other rights."""
+        return self._stream.turn is not None and not self._read_only and not self._unwritable
 
     def _attempt(
         self, plan: Plan, bindings: Sequence[SqlValue], started: float, budget: Budget, *, want_rows: bool
@@ -232,8 +254,7 @@ class Pipeline:
         left = budget.left
         try:
             try:
-                # The turn may be held since a request with another token: rights are those of this one.
-                source = connection.run(plan, bindings, may_write=stream.turn is not None and not self._read_only)
+                source = connection.run(plan, bindings, may_write=self._may_write)
                 cols = results.encode_cols(source.cols, budget)
                 rows, count = results.encode_rows(source.rows, budget, keep=want_rows)
             finally:
@@ -246,6 +267,7 @@ class Pipeline:
             raise self._failed(error, plan, started) from None
         self._finished(plan, started)
         changed = connection.raw.changes() if plan.changes_rows else 0
+        self._meter.count(self._record, max(1, count + changed), changed)
         return WireResult(
             cols,
             rows,
@@ -275,7 +297,8 @@ class Pipeline:
         match error:
             case apsw.Error():
                 refusal = self._stream.connection.sandbox.refusal
-                wire = results.sqlite_error(error, skipped=plan.skipped, refusal=refusal)
+                size_limit = self._stream.connection.size_limit
+                wire = results.sqlite_error(error, skipped=plan.skipped, refusal=refusal, size_limit=size_limit)
             case UnicodeDecodeError():
                 wire = results.bad_text(error)
             case TooLarge():
@@ -303,7 +326,9 @@ class Pipeline:
         if stream.gone:
             raise HungUp
         self._refuse_if_lost()  # the window may have ended while it waited
-        if not turn.granted:
+        if turn.granted:
+            stream.connection.limit_size(self._limits.size_of(self._record.configuration.size_limit))
+        else:
             stream.drop_turn()
             age = stream.database.writers.holder_age()
             raise Rejected(

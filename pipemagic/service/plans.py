@@ -77,6 +77,11 @@ class Plan:
         return self.keyword == "VACUUM" and any(token.text.upper() == "INTO" for token in sqltext.tokens(self.text))
 
     @property
+    def frees_space(self) -> bool:
+        """Whether it is there to make the database smaller."""
+        return self.verb == "DELETE" or self.keyword in ("DROP", "VACUUM")
+
+    @property
     def explains(self) -> bool:
         """Whether it only shows a plan, so that nothing is written and parameters may stay unbound."""
         return self.keyword == "EXPLAIN"

@@ -92,6 +92,11 @@ class _Allowance:
         )
 
 
+def blocked(reason: str) -> Rejected:
+    """Refuse a statement."""
+    return Rejected(f"Operation was blocked: {reason}", BLOCKED)
+
+
 class Meter:
     """Counts rows and refuses statements. ``now`` gives Unix seconds, ``size`` the bytes that a database's id takes."""
 
@@ -106,16 +111,12 @@ class Meter:
 
     # -- for each statement
 
-    def check(self, record: DatabaseRecord, *, writes: bool, frees: bool = False) -> None:
-        """Let a statement pass, or raise `Rejected` with the code BLOCKED and the reason.
-
-        ``frees`` says that it deletes: that is let pass when just the storage is used up.
-        """
+    def check(self, record: DatabaseRecord, *, writes: bool) -> None:
+        """Let a piece of work pass that reads (and writes) a database, or raise `Rejected` with the code BLOCKED."""
         block = self.block(record)
-        if block is not None:
-            reason = block.reason(writes=writes, frees=frees)
-            if reason:
-                raise Rejected(f"Operation was blocked: {reason}", BLOCKED)
+        reason = "" if block is None else block.reason(writes=writes)
+        if reason:
+            raise blocked(reason)
 
     def block(self, record: DatabaseRecord) -> Block | None:
         """Give what is refused of a database at present; None, at the price of a look, where nothing can be."""

@@ -115,17 +115,19 @@ def short(error: Error) -> Error:
     return Error(error.message[:LONGEST_MESSAGE] + "...", error.code)
 
 
-def sqlite_error(error: apsw.Error, *, skipped: int = 0, refusal: str = "") -> Error:
+def sqlite_error(error: apsw.Error, *, skipped: int = 0, refusal: str = "", size_limit: int | None = None) -> Error:
     """Give the wire error of what SQLite raised.
 
     ``skipped`` is added to SQLite's offset (both in UTF-8 bytes); ``refusal`` is the sandbox's reason, if it
-    was that.
+    was that; ``size_limit`` is what the file may grow to, in bytes.
     """
     # Errors of apsw's own (bindings, say) have no result code.
     code = apsw.mapping_result_codes.get(getattr(error, "result", 1) & 0xFF, "SQLITE_ERROR")
     message, offset = str(error), getattr(error, "error_offset", -1)
     if refusal:
         return Error(f"not authorized: {refusal}", "SQLITE_AUTH")
+    if size_limit is not None and isinstance(error, apsw.FullError):
+        message += f" (the size limit of this database is {size_limit:,} bytes)"
     at = f" (at offset {offset + skipped})" if offset is not None and offset >= 0 else ""
     if _SYNTAX.search(message):
         return Error(f"SQL string could not be parsed: {message}{at}", faults.SQL_PARSE_ERROR)

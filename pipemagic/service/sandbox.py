@@ -61,6 +61,8 @@ class Sandbox:
         """Whether a statement changed what outlives a stream: a setting or a temporary object."""
         self.keyword = ""
         """First word of the statement that is being prepared; empty while it gives its rows."""
+        self.lifted = False
+        """Set while the service itself sets something."""
         self.only_shown = False
         """Set while a statement is described: SQLite changes some settings when it prepares their PRAGMA."""
 
@@ -74,6 +76,8 @@ class Sandbox:
 
     def judge(self, action: int, first: str | None, second: str | None, schema: str | None, _inner: str | None) -> int:
         """Allow or refuse one thing that a statement would do."""
+        if self.lifted:
+            return apsw.SQLITE_OK
         match action:
             case apsw.SQLITE_ATTACH if not (self.keyword == "VACUUM" and not first):  # which it does by itself
                 return self._refuse("ATTACH and VACUUM INTO are not available: SQL cannot reach other files")
