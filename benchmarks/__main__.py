@@ -8,10 +8,10 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import cells, frames, requests, servers, starts
+from benchmarks import cells, frames, load, requests, servers, starts
 from benchmarks.measure import Line, machine, table
 
-PARTS = ["starts", "cells", "frames", "requests"]
+PARTS = ["starts", "cells", "frames", "requests", "load"]
 
 
 def main() -> int:
@@ -48,6 +48,8 @@ def measure(parts: list[str], *, short: bool) -> list[Line]:
             if "requests" in parts:
                 with servers.sqld() as sqld:
                     lines += requests.measure(service, sqld, rounds, 800 if short else 4000)
+    if "load" in parts:
+        lines += load.measure(seconds=5 if short else 30)
     return lines
 
 

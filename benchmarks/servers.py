@@ -24,6 +24,7 @@ class Target:
     port: int
     host: str
     token: str
+    pid: int = 0
 
     @property
     def url(self) -> str:
@@ -42,9 +43,9 @@ class Target:
 
 
 @contextmanager
-def service() -> Iterator[Target]:
-    """Run `pipemagic serve` over a folder of its own."""
-    with tempfile.TemporaryDirectory() as folder:
+def service(parent: Path | None = None) -> Iterator[Target]:
+    """Run `pipemagic serve` over a folder of its own, in ``parent`` if given."""
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
         command = [sys.executable, "-m", "pipemagic", "serve", "--port", "0", "--data", folder]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         assert process.stdout is not None
@@ -56,16 +57,16 @@ def service() -> Iterator[Target]:
                 api.create_database("bench", "default")
                 token = api.create_token("bench")
             port = int(about["url"].rpartition(":")[2])
-            yield Target(port, f"bench-{about['organization']}.localhost:{port}", token)
+            yield Target(port, f"bench-{about['organization']}.localhost:{port}", token, process.pid)
         finally:
             stop(process)
             process.stdout.close()
 
 
 @contextmanager
-def sqld() -> Iterator[Target | None]:
-    """Run sqld; None, and a line that says why, where there is none."""
-    with tempfile.TemporaryDirectory() as folder:
+def sqld(parent: Path | None = None) -> Iterator[Target | None]:
+    """Run sqld, its data in ``parent`` if given; None, and a line that says why, where there is none."""
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
         unpack = Path(folder) / "binary"
         unpack.mkdir()
         try:

@@ -1,0 +1,128 @@
+"""`pipemagic serve` as a process of its own, and plain calls to it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ORGANIZATION = "/v1/organizations/local"
+PATIENCE = 30.0  # seconds
+
+
+@dataclass
+class Served:
+    """A running service: its process, address, and data folder."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+    folder: Path
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    @property
+    def platform_token(self) -> str:
+        return (self.folder / "platform-token").read_text().strip()
+
+    def manage(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """Call the management API; ``path`` is below the organization unless it starts with ``/v1``."""
+        url = self.url + (path if path.startswith("/v1") else ORGANIZATION + path)
+        headers = {"authorization": f"Bearer {self.platform_token}"}
+        return self._http.request(method, url, headers=headers, **options)
+
+    @cached_property
+    def _http(self) -> httpx.Client:
+        return httpx.Client(timeout=PATIENCE)
+
+    def create(self, name: str, group: str = "g") -> None:
+        """Make a database, and its group, if they are not there."""
+        if self.manage("GET", f"/groups/{group}").status_code == 404:
+            self.manage("POST", "/groups", json={"name": group, "location": "ams"}).raise_for_status()
+        if self.manage("GET", f"/databases/{name}").status_code == 404:
+            self.manage("POST", "/databases", json={"name": name, "group": group}).raise_for_status()
+
+    def token(self, name: str, **query: str) -> str:
+        answer = self.manage("POST", f"/databases/{name}/auth/tokens", params=query)
+        return str(answer.raise_for_status().json()["jwt"])
+
+    def database(self, name: str) -> Database:
+        """Make the database if need be and give a client of it."""
+        self.create(name)
+        return Database(self.url, self.token(name))
+
+    def log(self) -> str:
+        path = self.folder / "service.log"
+        return path.read_text("utf-8", "replace") if path.exists() else ""
+
+
+class Database:
+    """Sends pipelines to one database, over one connection that is kept."""
+
+    def __init__(self, url: str, token: str, host: str | None = None) -> None:
+        headers = {"authorization": f"Bearer {token}"} | ({"host": host} if host else {})
+        self.token = token
+        self.http = httpx.Client(base_url=url, headers=headers, timeout=PATIENCE)
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.http.close()
+
+    def post(self, *texts: str, baton: str | None = None, close: bool = True) -> httpx.Response:
+        requests: list[Any] = [{"type": "execute", "stmt": {"sql": text}} for text in texts]
+        return self.http.post("/v3/pipeline", json={"baton": baton, "requests": requests + [{"type": "close"}] * close})
+
+    def run(self, *texts: str, baton: str | None = None, close: bool = True) -> Any:
+        """Run statements that all have to succeed; gives the answer's body."""
+        answer = self.post(*texts, baton=baton, close=close)
+        assert answer.status_code == 200, answer.text
+        body = answer.json()
+        assert all(one["type"] == "ok" for one in body["results"]), answer.text
+        return body
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        result = self.run(sql)["results"][0]["response"]["result"]
+        return [tuple(cell.get("value") for cell in row) for row in result["rows"]]
+
+    def error(self, *texts: str) -> dict[str, str]:
+        """Run statements the last of which must fail; gives its error."""
+        answer = self.post(*texts)
+        assert answer.status_code == 200, answer.text
+        *before, last, _ = answer.json()["results"]
+        assert all(one["type"] == "ok" for one in before), answer.text
+        assert last["type"] == "error", answer.text
+        error: dict[str, str] = last["error"]
+        return error
+
+
+@contextmanager
+def serve(folder: Path, *options: str, prepare: Callable[[], None] | None = None) -> Iterator[Served]:
+    """Run the service over a folder; ``prepare`` runs in its process first. It is killed at the end."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pipemagic", "serve", "--data", str(folder), *options],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=prepare,
+    )  # fmt: skip
+    assert process.stdout is not None
+    served = None
+    try:
+        line = process.stdout.readline()
+        assert line, f"the service did not start: it ended with status {process.wait()}"
+        served = Served(process, json.loads(line)["url"], folder)
+        yield served
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        if served is not None:
+            served._http.close()
