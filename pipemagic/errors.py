@@ -63,6 +63,10 @@ class UnknownOutcome(PipemagicError):
     code = "UNKNOWN_OUTCOME"
 
 
+class AnswerTimeout(UnknownOutcome):
+    """The request was sent and the answer did not come in time."""
+
+
 class InterruptedRequest(UnknownOutcome):
     """The user interrupted the kernel while a request was under way."""
 

@@ -15,6 +15,7 @@ import httpx
 
 from pipemagic.client import urls
 from pipemagic.client.arguments import Arguments, statement
+from pipemagic.client.consistency import Seen
 from pipemagic.client.running import Run, result_of, run
 from pipemagic.client.secrets import Token
 from pipemagic.client.stream import AGAIN, ClientStream, Dialect
@@ -103,7 +104,8 @@ class Database:
 
     ``url`` is ``libsql://``, ``https://`` or ``http://``; ``token`` its database token. ``timeout`` and
     ``connect_timeout`` are seconds. ``http`` takes an ``httpx.Client`` of your own, which stays yours to close.
-    Safe to use from several threads; a stream or transaction is for one.
+    Reads see what was written through the same Database before, also where a replica answers. Safe to use from
+    several threads; a stream or transaction is for one.
     """
 
     def __init__(
@@ -120,6 +122,7 @@ class Database:
         self.transport = Transport(self.endpoint, token, timeout=timeout, connect_timeout=connect_timeout, http=http)
         self._clock = clock
         self._dialect: Dialect | None = None
+        self._seen = Seen()
 
     def __repr__(self) -> str:
         return f"Database({self.endpoint.address!r})"
@@ -146,9 +149,9 @@ class Database:
 
     def execute(self, sql: str, args: Arguments = None) -> Result:
         """Run one statement by itself and close in the same request; StatementError if it fails."""
-        # Every server takes these two requests; whether it takes arguments has to be known.
-        dialect = self.dialect if args else Dialect.V2
-        stream = ClientStream(self.transport, dialect=dialect, clock=self._clock)
+        # Every server takes these two requests; whether it takes arguments, or an index, has to be known.
+        dialect = self.dialect if args or self._seen.index is not None else Dialect.V2
+        stream = ClientStream(self.transport, dialect=dialect, clock=self._clock, seen=self._seen)
         entry = stream.send([Execute(statement(sql, args)), Close()])[0]
         return Result(result_of(entry, sql), sql)
 
@@ -193,7 +196,9 @@ class Database:
 
     def open_stream(self, on_reopen: Callable[[], Sequence[Request]] | None = None) -> ClientStream:
         """Give a stream that stays open between requests; it is opened by the first one."""
-        return ClientStream(self.transport, dialect=self.dialect, clock=self._clock, on_reopen=on_reopen)
+        return ClientStream(
+            self.transport, dialect=self.dialect, clock=self._clock, on_reopen=on_reopen, seen=self._seen
+        )  # fmt: skip
 
     def version(self) -> str:
         """Give the server's version, one line of text."""

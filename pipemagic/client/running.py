@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pipemagic.client.consistency import AGAIN, BEHIND
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.errors import ProtocolError, StatementError
 from pipemagic.hrana.batches import chain, probe, transactional
@@ -95,7 +96,10 @@ def statement_error(error: Error, sql: str = "", index: int = 0) -> StatementErr
     """Give the error to raise: the server's code, its message without the server's own wrapping, the place."""
     message = error.message.removeprefix("SQLite error: ").removeprefix("SQLite input error: ")
     message = _OFFSET.sub("", message.removeprefix("SQL input error: "))
-    return StatementError(message, code=error.code or "", index=index, sql=sql, offset=_offset(error.message, sql))
+    hint = AGAIN if error.code == BEHIND else ""
+    return StatementError(
+        message, code=error.code or "", index=index, sql=sql, offset=_offset(error.message, sql), hint=hint
+    )  # fmt: skip
 
 
 def _offset(message: str, sql: str) -> int | None:

@@ -8,6 +8,7 @@ from enum import IntEnum
 from types import TracebackType
 
 from pipemagic.client import answers
+from pipemagic.client.consistency import Freshness, Seen
 from pipemagic.client.nesting import Nesting
 from pipemagic.client.transport import HttpAnswer, Transport
 from pipemagic.client.urls import Endpoint, follow
@@ -60,7 +61,8 @@ class ClientStream:
 
     It takes one request at a time; a second one meanwhile raises StreamError. ``on_reopen`` is called when a
     stream is opened in the place of an earlier one and gives requests to send ahead (settings to replay);
-    their entries are then in ``replayed``. ``reopened`` counts these times.
+    their entries are then in ``replayed``. ``reopened`` counts these times. ``seen`` is what is known of the
+    database's state, shared by its streams: reads wait for it where a replica answers.
     """
 
     def __init__(
@@ -70,12 +72,14 @@ class ClientStream:
         dialect: Dialect = Dialect.V3,
         clock: Callable[[], float] = time.monotonic,
         on_reopen: Callable[[], Sequence[Request]] | None = None,
+        seen: Seen | None = None,
     ) -> None:
         self.dialect = dialect
         self.on_reopen = on_reopen
         self.transaction = Transaction()
         self.reopened = 0
         self.replayed: list[Entry] = []
+        self._freshness = Freshness(seen or Seen())
         self._transport = transport
         self._clock = clock
         self._path = f"/v{max(dialect, 2)}/pipeline"
@@ -200,18 +204,23 @@ class ClientStream:
         """Do one round trip; None if the stream is gone and nothing of it ran, and nothing was at stake."""
         ahead = self._open_if_needed()
         behind: list[Request] = [GetAutocommit()] if self.dialect is Dialect.V3 and not answers.closes(requests) else []
-        everything = [*ahead, *requests, *behind]
-        body = pipeline(everything, self._stream.baton)
+        asks = self.dialect is not Dialect.SEED and self.transaction.state is not Tx.OPEN
+        sent = self._freshness.prepare([*ahead, *requests, *behind], asks=asks)
+        if sent.limit is not None:
+            timeout = min(timeout or sent.limit, self._transport.timeout or sent.limit, sent.limit)
+        body = pipeline(sent.requests, self._stream.baton)
         self._stream.move("begin")
         self._sent_at = self._clock()
         try:
-            entries = self._round_trip(body, everything, timeout)
+            entries = self._round_trip(body, sent.requests, timeout)
         except BaseException as error:
+            self._freshness.failed(sent, error)
             if self.phase is Phase.IN_USE:  # whatever it was, the baton is spent
                 raise self._lose(error, requests) from None
             raise
         if entries is None:
             return None
+        self._freshness.answered(sent, entries)
         if ahead:
             self.replayed, entries = entries[: len(ahead)], entries[len(ahead) :]
         if count:
@@ -221,8 +230,10 @@ class ClientStream:
     def _round_trip(self, body: bytes, sent: Sequence[Request], timeout: float | None) -> list[Entry] | None:
         try:
             answer = self._transport.post(self._path, body, self._endpoint, timeout=timeout)
-        except (ConnectError, BusyError):
+        except (ConnectError, BusyError) as error:
             self._stream.move("finish")  # nothing was sent, or nothing ran: the baton is still good
+            if isinstance(error, ConnectError) and self._endpoint and self.transaction.state is not Tx.OPEN:
+                return None  # that instance is gone; the named address gives another one
             raise
         if answer.status == 200:
             return self._read(answer, sent)
@@ -237,6 +248,7 @@ class ClientStream:
             return ()
         on_purpose = self.phase is Phase.CLOSED
         self._stream, self._endpoint = Stream(), None
+        self._freshness.restart()
         if on_purpose:
             return ()
         self.reopened += 1

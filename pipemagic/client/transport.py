@@ -17,6 +17,7 @@ from pipemagic.client.secrets import Token
 from pipemagic.client.urls import Endpoint
 from pipemagic.errors import (
     AddressError,
+    AnswerTimeout,
     AuthError,
     BusyError,
     ConnectError,
@@ -80,6 +81,11 @@ class Transport:
         self._http = http or _client(endpoint)
         self._sleep = sleep
 
+    @property
+    def timeout(self) -> float | None:
+        """Seconds to wait for the next part of an answer; None waits without end."""
+        return self._timeout.read
+
     def __repr__(self) -> str:
         return f"Transport({self.endpoint.address!r})"
 
@@ -116,7 +122,7 @@ class Transport:
             content=body,
             params=params,
             headers=self._headers(endpoint, body),  # in no variable: tracebacks may show those
-            timeout=self._timeout if timeout is None else httpx.Timeout(timeout),
+            timeout=self._timeout if timeout is None else httpx.Timeout(timeout, connect=self._timeout.connect),
             extensions=_extensions(endpoint),
         )
         for pause in BUSY_PAUSES:
@@ -161,7 +167,7 @@ class Transport:
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
             raise _no_connection(error, endpoint) from None
         except httpx.TimeoutException:
-            raise UnknownOutcome(
+            raise AnswerTimeout(
                 f"{endpoint.address} did not answer in time; what was sent may have run, or may still be running",
                 hint="look before you run it again; timeout=... of connect() sets how long to wait",
             ) from None

@@ -129,9 +129,9 @@ class SqldDatabase:
 class Sqld:
     """A running sqld with many databases, one host name each."""
 
-    def __init__(self, binary: Path, folder: Path, *options: str) -> None:
+    def __init__(self, binary: Path, folder: Path, *options: str, key: Ed25519PrivateKey | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.key = Ed25519PrivateKey.generate()
+        self.key = key or Ed25519PrivateKey.generate()
         public = self.key.public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )
