@@ -284,7 +284,8 @@ _RESPONSE = msgspec.json.Decoder(PipelineResponse)
 _ENCODER = msgspec.json.Encoder()
 
 
-def _decode(decoder: msgspec.json.Decoder[T], data: bytes, what: str) -> T:
+def decode_with(decoder: msgspec.json.Decoder[T], data: bytes, what: str) -> T:
+    """Read JSON; ProtocolError says that ``what`` cannot be read, and where it is off."""
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -293,12 +294,12 @@ def _decode(decoder: msgspec.json.Decoder[T], data: bytes, what: str) -> T:
 
 def decode_request(data: bytes) -> PipelineRequest:
     """Read the body of a pipeline request; ProtocolError says where it is off."""
-    return _decode(_REQUEST, data, "the pipeline request")
+    return decode_with(_REQUEST, data, "the pipeline request")
 
 
 def decode_response(data: bytes) -> PipelineResponse:
     """Read the body of a pipeline answer; ProtocolError says where it is off."""
-    return _decode(_RESPONSE, data, "the server's answer")
+    return decode_with(_RESPONSE, data, "the server's answer")
 
 
 def encode(message: Any) -> bytes:

@@ -8,33 +8,42 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
-from pipemagic.service.http import Cancel, Refused, Request, Response
+from pipemagic.service import sending
+from pipemagic.service.http import Body, Cancel, Refused, Request, Response
+from pipemagic.service.sending import HungUp, Message, Scope, Send
 from pipemagic.service.turns import Turn
 from pipemagic.service.workers import Job, Workers
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 Steps = Generator[Turn, None, Response]
 
 _LOG = logging.getLogger(__name__)
 
 BODY_LIMIT = 128 * 1024 * 1024
 BODY_TIMEOUT = 30.0
+SEND_TIMEOUT = 30.0
 THREADS = 32
 
 _WATCH_AFTER = 0.01  # most calls are over by then and need no task that watches their client
-_ONE_PIECE = 64 * 1024
 _SPOOLED_AT_ONCE = 1024 * 1024  # bytes that are written to a file together
 _CLOSE = ("connection", "close")
+
+
+class _Work(Protocol):
+    """What is done in parts, with a Turn wherever it waits: the steps of a call, the body of its answer."""
+
+    def close(self) -> None: ...
+
+
+T = TypeVar("T")
+W = TypeVar("W", bound=_Work)
 
 
 class Spool(Protocol):
@@ -62,26 +71,25 @@ class Core(Protocol):
         """Answer a request; yields a Turn while it waits for the writer's turn."""
 
 
-class HungUp(Exception):
-    """The client is gone; there is nobody to answer."""
-
-
 class Shell:
-    """An ASGI application around a service. ``body_timeout`` is in seconds, ``body_limit`` in bytes.
+    """An ASGI application around a service.
 
-    ``intake`` is asked about requests to the ``file_paths`` before their bodies are read: it may refuse them, or give
-    a `Spool` for a body that is not to be in memory.
+    ``body_limit`` is in bytes; ``body_timeout`` in seconds, for the whole body of a request; ``send_timeout`` in
+    seconds, for a client that takes nothing of its answer. ``intake`` is asked about requests to the ``file_paths``
+    before their bodies are read: it may refuse them, or give a `Spool` for a body that is not to be in memory.
     """
 
     def __init__(
         self, service: Core, *,
         threads: int = THREADS, body_limit: int = BODY_LIMIT, body_timeout: float = BODY_TIMEOUT,
+        send_timeout: float = SEND_TIMEOUT,
         file_paths: frozenset[str] = frozenset(), intake: Intake = lambda _: None,
     ) -> None:  # fmt: skip
         self._service = service
         self._workers = Workers(threads, "pipemagic")
         self._body_limit = body_limit
         self._body_timeout = body_timeout
+        self._send_timeout = send_timeout
         self._file_paths = file_paths
         self._intake = intake
         self._reading: set[asyncio.Timeout] = set()
@@ -96,7 +104,7 @@ class Shell:
             except HungUp:
                 return
             except Refused as refused:
-                await send_response(send, refused.response(), _CLOSE)
+                await sending.send_response(send, refused.response(), _CLOSE)
                 return
             await self._serve(scope, request, receive, send)
 
@@ -107,9 +115,7 @@ class Shell:
             if self._stopping:
                 exchange.hang_up()
             response = await exchange.answer(self._service.steps(request, exchange.cancel))
-            if response.delay:
-                await exchange.pause(response.delay)
-            await send_response(send, response, pull=exchange.pull)
+            await exchange.send(sending.watched(send, scope, self._send_timeout), response)
         except HungUp:
             _LOG.debug("%s %s: the client hung up", scope["method"], scope["path"])
         finally:
@@ -213,11 +219,11 @@ class Shell:
         return Refused(413, f"the request body is larger than {self._body_limit:,} bytes")
 
 
-class Parked:
+class Parked(Generic[T]):
     """A call that waits without a thread; it goes on once, whoever says so first, from any thread."""
 
-    def __init__(self, workers: Workers, call: Callable[..., Turn | Response], *arguments: Any) -> None:
-        self.job = Job(call, arguments)
+    def __init__(self, workers: Workers, call: Callable[..., T], *arguments: Any) -> None:
+        self.job: Job[T] = Job(call, arguments)
         self._workers = workers
         self._waiting = [self.job]
 
@@ -243,7 +249,8 @@ class _Exchange:
         self._loop = asyncio.get_running_loop()
         self._workers = workers
         self._receive = receive
-        self._parked: Parked | None = None
+        self._gone = False
+        self._parked: Parked[Any] | None = None
         self._paused: asyncio.Future[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._alarm = self._loop.call_later(_WATCH_AFTER, self._watch)
@@ -252,16 +259,34 @@ class _Exchange:
         """Run the call to its end, a thread for each part, none while it waits for a turn."""
         outcome = await self._workers.run(_advance, steps)
         while not isinstance(outcome, Response):
-            outcome = await self._after(outcome, steps)
+            outcome = await self._after(outcome, _advance, steps)
         return outcome
 
-    async def pull(self, chunks: Iterator[bytes]) -> bytes | None:
-        """Get the next piece of an answer that is made while it is sent; None at its end."""
-        if self.cancel.is_set:
-            raise HungUp
-        return await self._workers.run(_next, chunks)
+    async def send(self, send: Send, response: Response) -> None:
+        """Send an answer, one that is made on the way as far as the client takes it."""
+        try:
+            if response.delay:
+                await self._pause(response.delay)
+            if isinstance(response.chunks, Body):
+                await sending.send_stream(send, response, self._pull)
+            else:
+                await sending.send_response(send, response)
+        finally:
+            if isinstance(response.chunks, Body):
+                await self._workers.run(response.chunks.close)
+            if response.sent is not None:
+                response.sent()
 
-    async def pause(self, seconds: float) -> None:
+    async def _pull(self, body: Body) -> bytes | None:
+        """Get the next piece; None at its end. When the service stops, the body itself ends with a word about it."""
+        if self._gone:
+            raise HungUp
+        outcome = await self._workers.run(_next, body)
+        while isinstance(outcome, Turn):
+            outcome = await self._after(outcome, _next, body)
+        return outcome
+
+    async def _pause(self, seconds: float) -> None:
         """Let time pass before the answer is sent, as if the way to the client were longer; no thread waits."""
         paused = self._paused = self._loop.create_future()
         if not self.cancel.is_set:
@@ -281,12 +306,13 @@ class _Exchange:
         if self._watcher is not None:
             self._watcher.cancel()
 
-    async def _after(self, turn: Turn, steps: Steps) -> Turn | Response:
+    async def _after(self, turn: Turn, call: Callable[[W], T], work: W) -> T:
         """Go on when it is the request's turn: at once, since all who want to write wait for it.
 
         So the thread that gave the turn up hands it on by itself; by way of the loop it took ten times as long.
         """
-        parked = self._parked = Parked(self._workers, _advance, steps)
+        parked: Parked[T] = Parked(self._workers, call, work)
+        self._parked = parked
         turn.on_ready(parked.go_on)
         if self.cancel.is_set:
             parked.go_on()
@@ -294,7 +320,7 @@ class _Exchange:
             return await parked.job.future
         except asyncio.CancelledError:
             if parked.withdraw():
-                steps.close()  # the server is going down: leave the queue
+                work.close()  # the server is going down: leave the queue
             raise
 
     def _watch(self) -> None:
@@ -303,6 +329,7 @@ class _Exchange:
     async def _until_gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             pass
+        self._gone = True
         self.hang_up()
 
 
@@ -314,8 +341,8 @@ def _advance(steps: Steps) -> Turn | Response:
         return response
 
 
-def _next(chunks: Iterator[bytes]) -> bytes | None:
-    return next(chunks, None)
+def _next(body: Body) -> bytes | Turn | None:
+    return next(body, None)
 
 
 def read_request(scope: Scope, body: bytes = b"") -> Request:
@@ -327,33 +354,3 @@ def read_request(scope: Scope, body: bytes = b"") -> Request:
         {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]},
         body,
     )  # fmt: skip
-
-
-async def send_response(
-    send: Send, response: Response, *more_headers: tuple[str, str],
-    pull: Callable[[Iterator[bytes]], Awaitable[bytes | None]] | None = None,
-) -> None:  # fmt: skip
-    """Send an answer: one made beforehand with its length, one made on the way (through ``pull``) in chunks."""
-    headers = [(name.encode(), value.encode("latin-1")) for name, value in (*response.headers, *more_headers)]
-    if response.content_type:
-        headers.append((b"content-type", response.content_type.encode()))
-    if isinstance(response.chunks, list | tuple):
-        size = sum(map(len, response.chunks))
-        headers.append((b"content-length", b"%d" % size))
-        await send({"type": "http.response.start", "status": response.status, "headers": headers})
-        pieces = response.chunks if size > _ONE_PIECE else ()
-        for piece in pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b"" if pieces else b"".join(response.chunks)})
-        return
-    assert pull is not None, "only an exchange can pull chunks"
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    chunks = iter(response.chunks)
-    try:
-        while (chunk := await pull(chunks)) is not None:
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-    finally:
-        if isinstance(chunks, Generator):
-            with suppress(ValueError):  # it runs in its thread, where it finds that it was cancelled
-                chunks.close()
-    await send({"type": "http.response.body", "body": b""})

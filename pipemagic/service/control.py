@@ -12,12 +12,13 @@ from typing import Any
 
 import msgspec
 
-from pipemagic.service.app import Receive, Scope, Send, read_request, send_response
+from pipemagic.service.app import Receive, read_request
 from pipemagic.service.core import Service
 from pipemagic.service.exposition import CONTENT_TYPE
 from pipemagic.service.gauges import Gauges
 from pipemagic.service.http import Refused, Response, json
 from pipemagic.service.layout import LEASE_PATH, METRICS_PATH, STOP_PATH
+from pipemagic.service.sending import Scope, Send, send_response
 
 LINGER = 20.0
 """Seconds without a lease after which a service that nobody started by hand ends."""

@@ -11,7 +11,8 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import apsw
@@ -19,7 +20,7 @@ import apsw
 from pipemagic.service.catalog import Catalog, DatabaseRecord
 from pipemagic.service.databases import Databases
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
-from pipemagic.service.http import Cancel, Refused, Request, Response
+from pipemagic.service.http import Body, Cancel, Refused, Request, Response
 from pipemagic.service.interface import DatabaseInterface
 from pipemagic.service.limits import Limits
 from pipemagic.service.logins import Logins
@@ -124,16 +125,36 @@ class Service:
     # Calls.
 
     def call(self, request: Request, cancel: Cancel | None = None) -> Response:
-        """Answer a request, blocking while it waits for the writer's turn."""
+        """Answer a request, blocking while it waits for the writer's turn, also between the chunks."""
         steps = self.steps(request, cancel or Cancel())
         try:
             while True:
-                turn = next(steps)
-                while not turn.block(0.05):
-                    self.streams.sweep()
+                self._wait(next(steps))
         except StopIteration as end:
             response: Response = end.value
-            return response
+        if isinstance(response.chunks, Body):
+            return replace(response, chunks=self._chunks(response))
+        if response.sent is not None:
+            response.sent()
+        return response
+
+    def _chunks(self, response: Response) -> Iterator[bytes]:
+        body = response.chunks
+        assert isinstance(body, Body)
+        try:
+            for piece in body:
+                if isinstance(piece, Turn):
+                    self._wait(piece)
+                else:
+                    yield piece
+        finally:
+            body.close()
+            if response.sent is not None:
+                response.sent()
+
+    def _wait(self, turn: Turn) -> None:
+        while not turn.block(0.05):
+            self.streams.sweep()
 
     def steps(self, request: Request, cancel: Cancel) -> Generator[Turn, None, Response]:
         """Answer a request; yields a Turn while it waits for the writer's turn."""

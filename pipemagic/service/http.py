@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from pipemagic.service.turns import Turn
 
 JSON = "application/json"
 TEXT = "text/plain"
@@ -41,13 +44,64 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """Status, content type and the body in chunks; ``delay`` is in seconds, before the first byte is sent."""
+    """Status, content type and the body in chunks: a list, or a `Body` that is made while it is sent.
+
+    ``delay`` is in seconds, before the first byte is sent. ``sent`` is called when the last one is, or when the
+    client left.
+    """
 
     status: int
-    chunks: Iterable[bytes] = ()
+    chunks: Iterable[bytes | Turn] = ()
     content_type: str = JSON
     headers: tuple[tuple[str, str], ...] = ()
     delay: float = 0.0
+    sent: Callable[[], None] | None = None
+
+
+class Body(ABC):
+    """A body that is made while it is sent; gives a Turn where it has to wait."""
+
+    def __iter__(self) -> Iterator[bytes | Turn]:
+        return self
+
+    @abstractmethod
+    def __next__(self) -> bytes | Turn: ...
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give up what is not sent yet. Whoever does not take a body to its end must call this; twice is fine."""
+
+
+class Generated(Body):
+    """Gives ``first``, then what a generator that was started already yields and returns."""
+
+    def __init__(self, first: bytes, rest: Generator[bytes | Turn, None, bytes]) -> None:
+        self._first, self._rest = first, rest
+        self._lock = threading.Lock()  # closing waits for the part that is being made
+        self._over = False
+
+    def __next__(self) -> bytes | Turn:
+        with self._lock:
+            if self._over:
+                raise StopIteration
+            if self._first:
+                first, self._first = self._first, b""
+                return first
+            return self._make()
+
+    def _make(self) -> bytes | Turn:
+        try:
+            return next(self._rest)
+        except StopIteration as end:
+            self._over = True
+            last: bytes = end.value
+            return last
+
+    def close(self) -> None:
+        """End the generator."""
+        with self._lock:
+            self._over = True
+            self._rest.close()
 
 
 def json(body: Any, status: int = 200) -> Response:
@@ -70,7 +124,8 @@ class Refused(Exception):
 
     def __init__(self, status: int, message: str, code: str | None = None, *, plain: bool = False) -> None:
         super().__init__(message)
-        self.status, self.message, self.code, self.plain = status, message, code, plain
+        self.status, self.message, self.plain = status, message, plain
+        self.code = code or _CODES.get(status, "ERROR")
 
     def response(self) -> Response:
         """Give the answer: a line of text, or JSON with ``error``, ``message`` and ``code``.
@@ -79,8 +134,7 @@ class Refused(Exception):
         """
         if self.plain:
             return text(self.message, self.status)
-        code = self.code or _CODES.get(self.status, "ERROR")
-        return json({"error": self.message, "message": self.message, "code": code}, self.status)
+        return json({"error": self.message, "message": self.message, "code": self.code}, self.status)
 
 
 _CODES = {

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar, cast
 
 import apsw
 
 from pipemagic import __version__
 from pipemagic.errors import ProtocolError
-from pipemagic.hrana import messages
+from pipemagic.hrana import cursors, messages
 from pipemagic.service import http, pipelines
 from pipemagic.service.catalog import DatabaseRecord
+from pipemagic.service.cursors import Cursor
 from pipemagic.service.databases import Databases
-from pipemagic.service.http import Cancel, Refused, Request, Response
+from pipemagic.service.http import Cancel, Generated, Refused, Request, Response
 from pipemagic.service.limits import Limits
+from pipemagic.service.pipelines import Pipeline
 from pipemagic.service.quotas import Meter
 from pipemagic.service.streams import ServerStream, StreamTable
 from pipemagic.service.tokens import Grant, Tokens
 from pipemagic.service.turns import Turn
 
+T = TypeVar("T")
 Steps = Generator[Turn, None, Response]
 
 PIPELINES = {"/v2/pipeline": 2, "/v3/pipeline": 3}
+CURSOR = "/v3/cursor"
 LINES = {
     "/v2": "Hello, this is HTTP API v2 (Hrana over HTTP)",
     "/v3": "Hello, this is HTTP API v3 (Hrana over HTTP)",
@@ -44,11 +51,13 @@ class DatabaseInterface:
         """Answer a request to the database ``record``; None at an address where the token names the database."""
         if request.path in LINES:
             return self._greet(request)
-        if request.path not in PIPELINES:
+        if request.path not in PIPELINES and request.path != CURSOR:
             return http.empty(404)
         if request.method != "POST":
             return http.empty(405, ("allow", "POST"))
         grant = self._tokens.check_database(request.headers.get("authorization"), record)
+        if request.path == CURSOR:
+            return (yield from self._cursor(request, cancel, grant))
         return (yield from self._pipeline(request, cancel, grant, PIPELINES[request.path]))
 
     def _greet(self, request: Request) -> Response:
@@ -58,32 +67,55 @@ class DatabaseInterface:
         return http.text(line) if line and request.method == "GET" else http.empty(200)
 
     def _pipeline(self, request: Request, cancel: Cancel, grant: Grant, version: int) -> Steps:
-        try:
-            body = messages.decode_request(request.body)
-        except ProtocolError as error:
-            line = f"Cannot deserialize client message from JSON: {error.message}"
-            raise Refused(400, line, plain=True) from None
+        body = _decoded(messages.decode_request, request.body)
         pipelines.check(body.requests, version)
-        stream = self._stream(body.baton, grant)
+        stream = yield from self._stream(body.baton, grant)
         self._recheck(grant, stream)
-        pipeline = pipelines.Pipeline(stream, grant, self._meter, clock=self._clock, limits=self._limits)
-        baton, whole = None, False
+        pipeline = Pipeline(stream, grant, self._meter, clock=self._clock, limits=self._limits)
+        with self._in_use(stream, cancel):
+            # A pipeline waits for turns only: bytes come from cursors.
+            entries = yield from cast("Generator[Turn, None, list[bytes]]", pipeline.run(body.requests))
+        baton = self._finish(stream, closed=pipeline.closed)
+        head = b'{"baton":' + messages.encode(baton) + b',"base_url":null,"results":['
+        return Response(200, [head, b",".join(entries), b"]}"], sent=self._sent(stream))
+
+    def _cursor(self, request: Request, cancel: Cancel, grant: Grant) -> Steps:
+        body = _decoded(cursors.decode_request, request.body)
+        pipelines.check([messages.RunBatch(body.batch)], version=3)
+        stream = yield from self._stream(body.baton, grant)
+        self._recheck(grant, stream)
+        head = messages.encode(cursors.Head(self._streams.promise(stream))) + b"\n"
+        entries = self._entries(stream, body.batch, grant, cancel)
+        try:
+            while isinstance(piece := next(entries), Turn):
+                yield piece
+        except StopIteration as end:  # all there is: most cursors are small
+            return Response(200, [head, end.value], http.TEXT, sent=self._sent(stream))
+        return Response(200, Generated(head + piece, entries), http.TEXT, sent=self._sent(stream))
+
+    def _entries(
+        self, stream: ServerStream, batch: messages.Batch, grant: Grant, cancel: Cancel
+    ) -> pipelines.Steps[bytes]:
+        cursor = Cursor(stream, grant, self._meter, clock=self._clock, limits=self._limits)
+        with self._in_use(stream, cancel):
+            last = yield from cursor.stream(batch)
+        self._finish(stream, closed=cursor.failed)
+        return last
+
+    @contextmanager
+    def _in_use(self, stream: ServerStream, cancel: Cancel) -> Iterator[None]:
+        """Have the stream listen to its client, and destroy it if the request fails as a whole."""
         cancel.listen(stream.abandon)
         try:
-            entries = yield from pipeline.run(body.requests)
-            whole = not stream.gone
+            yield
         except pipelines.HungUp:
+            self._streams.destroy(stream)
             raise Refused(503, "the stream was ended: its client hung up, or the database is going away") from None
+        except BaseException:  # also GeneratorExit: nobody takes the rest of the answer
+            self._streams.destroy(stream)
+            raise
         finally:
             cancel.forget(stream.abandon)
-            if not whole:
-                self._streams.destroy(stream)
-        if pipeline.closed:
-            self._streams.close(stream)
-        elif whole:
-            baton = self._streams.finish(stream)
-        head = b'{"baton":' + messages.encode(baton) + b',"base_url":null,"results":['
-        return Response(200, [head, b",".join(entries), b"]}"])
 
     def _recheck(self, grant: Grant, stream: ServerStream) -> None:
         """Refuse a token that a rotation made void after it was checked: that rotation did not see this stream."""
@@ -93,9 +125,33 @@ class DatabaseInterface:
             self._streams.destroy(stream)
             raise
 
-    def _stream(self, baton: str | None, grant: Grant) -> ServerStream:
+    def _finish(self, stream: ServerStream, *, closed: bool) -> str | None:
+        """Give the baton for the next request, if there can be one."""
+        if stream.gone:
+            self._streams.destroy(stream)
+        elif closed:
+            self._streams.close(stream)
+        else:
+            return self._streams.finish(stream)
+        return None
+
+    def _sent(self, stream: ServerStream) -> Callable[[], None]:
+        return partial(self._streams.sent, stream, stream.answers)
+
+    def _stream(self, baton: str | None, grant: Grant) -> Generator[Turn, None, ServerStream]:
         """Give the stream to run on, in use: the one that the baton stands for, else a new one."""
         owner = (grant.database.id, grant.subject)
-        if baton is not None:
-            return self._streams.resume(baton, owner)
-        return self._streams.open(self._databases.open(grant.database), owner)
+        if baton is None:
+            return self._streams.open(self._databases.open(grant.database), owner)
+        under_way = self._streams.under_way(baton, owner)
+        if under_way is not None:
+            yield under_way
+        return self._streams.resume(baton, owner)
+
+
+def _decoded(decode: Callable[[bytes], T], body: bytes) -> T:
+    try:
+        return decode(body)
+    except ProtocolError as error:
+        line = f"Cannot deserialize client message from JSON: {error.message}"
+        raise Refused(400, line, plain=True) from None

@@ -21,6 +21,8 @@ class Limits:
     stored_bytes: int = 16 * MB
     streams: int = 4096
     writer_wait: float = 5.0
+    statement_time: float = 60.0  # how long one statement may run; the time of a slow reader does not count
+    reader_wait: float = 30.0  # how long the rows of a cursor wait for a reader that takes nothing
     tombstone: float = 300.0  # how long an expired stream is still told apart from an unknown one
     idle_connections: int = 8  # clean SQLite connections kept per database
     idle_connection_age: float = 60.0

@@ -24,13 +24,14 @@ from pipemagic.service.http import Refused
 from pipemagic.service.limits import Limits
 from pipemagic.service.plans import Plan, Rejected
 from pipemagic.service.quotas import Meter
-from pipemagic.service.results import Budget, TooLarge, WireResult
+from pipemagic.service.results import Budget, Kept, Sink, TooLarge, WireResult
 from pipemagic.service.streams import ServerStream
 from pipemagic.service.tokens import Grant
 from pipemagic.service.turns import Turn
 
 T = TypeVar("T")
-Steps = Generator[Turn, None, T]
+Steps = Generator[Turn | bytes, None, T]
+"""Work in parts: a Turn says that it waits, bytes (of a cursor only) are for the reader to take first."""
 
 CLOSED = Error("The stream was closed by an earlier request of this pipeline", faults.STREAM_CLOSED)
 NESTED = Error("SQLite error: cannot start a transaction within a transaction", "SQLITE_ERROR")
@@ -93,9 +94,13 @@ class Pipeline:
                 raise HungUp
             self._enforce_window()
             entries.append((yield from self._entry(request)))
+        self._settle()
+        return entries
+
+    def _settle(self) -> None:
+        """Go on without the lost transaction, if its loss was told."""
         if self._told and self._stream.transaction.state is Tx.LOST:
             self._stream.transaction.move("settle")
-        return entries
 
     def _entry(self, request: messages.Request) -> Steps[bytes]:
         try:
@@ -137,35 +142,45 @@ class Pipeline:
     def _stmt(self, stmt: Stmt) -> Steps[WireResult]:
         plan = plans.plan(self._text(stmt.sql, stmt.sql_id))
         bindings = plans.bind(plan, stmt.args, stmt.named_args)
+        sink = self._sink(plan, want_rows=stmt.want_rows is not False)
+        return (yield from self._statement(plan, bindings, sink))
+
+    def _sink(self, plan: Plan, *, want_rows: bool) -> Sink:
+        """Give the place for a statement's rows; Rejected if there is none left."""
         if not plan.commits:  # a transaction can be ended however full the answer is
             try:
                 self._budget.spend(RESULT_OVERHEAD)
             except TooLarge:
                 raise Rejected.of(results.no_room(self._limits.response)) from None
-        return (yield from self._statement(plan, bindings, self._budget, want_rows=stmt.want_rows is not False))
+        return Kept(self._budget, want_rows=want_rows)
 
     def _batch(self, batch: messages.Batch) -> Steps[messages.BatchResult]:
         states: list[StepState] = []
         done: list[Any] = []
         errors: list[Error | None] = []
         for step in batch.steps:
-            result, error = None, None
-            try:
-                self._refuse_if_lost()
-                autocommit = self._stream.transaction.state is Tx.NONE
-                if batches.holds(step.condition, states, autocommit=autocommit):
-                    result = yield from self._stmt(step.stmt)
-            except Rejected as rejected:
-                error = self._afford(rejected.error)
-            states.append(StepState.ERROR if error else StepState.OK if result else StepState.SKIPPED)
+            result, error = yield from self._step(step, states)
             done.append(result)
             errors.append(error)
         return messages.BatchResult(done, errors, str(self._stream.database.index))
 
+    def _step(self, step: messages.Step, states: list[StepState]) -> Steps[tuple[WireResult | None, Error | None]]:
+        """Run a step if its condition holds, and add what became of it to ``states``."""
+        result, error = None, None
+        try:
+            self._refuse_if_lost()
+            autocommit = self._stream.transaction.state is Tx.NONE
+            if batches.holds(step.condition, states, autocommit=autocommit):
+                result = yield from self._stmt(step.stmt)
+        except Rejected as rejected:
+            error = self._afford(rejected.error)
+        states.append(StepState.ERROR if error else StepState.OK if result else StepState.SKIPPED)
+        return result, error
+
     def _sequence(self, script: str) -> Steps[None]:
         for plan in plans.of_script(script):
-            unseen = Budget(self._limits.response)  # nothing of it is in the answer
-            yield from self._statement(plan, plans.bind(plan, None, None), unseen, want_rows=False)
+            unseen = Kept(Budget(self._limits.response), want_rows=False)  # nothing of it is in the answer
+            yield from self._statement(plan, plans.bind(plan, None, None), unseen)
 
     def _describe(self, text: str) -> messages.DescribeResult:
         statements = sqltext.split(text)
@@ -209,16 +224,14 @@ class Pipeline:
 
     # One statement.
 
-    def _statement(
-        self, plan: Plan, bindings: Sequence[SqlValue], budget: Budget, *, want_rows: bool
-    ) -> Steps[WireResult]:
+    def _statement(self, plan: Plan, bindings: Sequence[SqlValue], sink: Sink) -> Steps[WireResult]:
         started = self._clock()
         self._refuse_if_lost()
         if self._read_only and plan.needs_full_access:
             raise self._forbidden()
         self._look_for_blocks(plan)
         try:
-            return self._attempt(plan, bindings, started, budget, want_rows=want_rows)
+            return (yield from self._attempt(plan, bindings, started, sink))
         except NeedsTurn:
             if self._read_only:
                 raise self._forbidden() from None
@@ -228,7 +241,7 @@ class Pipeline:
                 raise Rejected.of(NESTED) from None
         yield from self._take_turn(started)
         try:
-            return self._attempt(plan, bindings, started, budget, want_rows=want_rows)
+            return (yield from self._attempt(plan, bindings, started, sink))
         except NeedsTurn:
             raise AssertionError("the turn was taken and is not held") from None
 
@@ -244,40 +257,49 @@ class Pipeline:
         """Whether a statement may write now; the turn may be held since a request with other rights."""
         return self._stream.turn is not None and not self._read_only and not self._unwritable
 
-    def _attempt(
-        self, plan: Plan, bindings: Sequence[SqlValue], started: float, budget: Budget, *, want_rows: bool
-    ) -> WireResult:
+    def _attempt(self, plan: Plan, bindings: Sequence[SqlValue], started: float, sink: Sink) -> Steps[WireResult]:
         stream = self._stream
         connection = stream.connection
-        if not stream.enter(interruptible=not plan.commits):
+        if not stream.enter(interruptible=not plan.commits, now=self._clock()):
             raise HungUp
-        left = budget.left
         try:
             try:
                 source = connection.run(plan, bindings, may_write=self._may_write)
-                cols = results.encode_cols(source.cols, budget)
-                rows, count = results.encode_rows(source.rows, budget, keep=want_rows)
+                at_once = connection.autocommit and connection.writing
+                for piece in sink.take(source.cols, source.rows, at_once=at_once):
+                    yield from self._hand_over(piece)
+                    self._refuse_if_lost()
             finally:
                 try:
                     connection.finish()
                 finally:
                     stream.leave()
         except (apsw.Error, UnicodeDecodeError, UnicodeEncodeError, TooLarge, OverflowError) as error:
-            budget.left = left
+            sink.drop()
             raise self._failed(error, plan, started) from None
         self._finished(plan, started)
         changed = connection.raw.changes() if plan.changes_rows else 0
-        self._meter.count(self._record, max(1, count + changed), changed)
+        self._meter.count(self._record, max(1, sink.count + changed), changed)
         return WireResult(
-            cols,
-            rows,
+            sink.cols,
+            sink.rows,
             affected_row_count=changed,
             last_insert_rowid=str(connection.raw.last_insert_rowid()) if plan.inserts else None,
             replication_index=str(stream.database.index),
-            rows_read=count,
+            rows_read=sink.count,
             rows_written=changed,
             query_duration_ms=round((self._clock() - started) * 1000, 3),
         )
+
+    def _hand_over(self, piece: bytes) -> Steps[None]:
+        """Let the reader take a piece. As long as that lasts, no thread is here and the sweeper watches."""
+        self._stream.pause(self._clock())
+        try:
+            yield piece
+        finally:
+            alive = self._stream.go_on(self._clock())
+        if not alive:
+            raise HungUp
 
     def _finished(self, plan: Plan, started: float) -> None:
         self._stream.observe(started)
@@ -290,8 +312,20 @@ class Pipeline:
         if stream.gone:
             raise HungUp from None
         self._refuse_if_lost()  # before observe(): SQLite may have ended an interrupted transaction by itself
+        ended = stream.transaction.state is Tx.OPEN and stream.connection.autocommit
+        if stream.out_of_time and isinstance(error, apsw.InterruptError):
+            return self._too_slow(ended=ended)
         stream.observe(started)
         return self._rejected(error, plan)
+
+    def _too_slow(self, *, ended: bool) -> Rejected:
+        """Say that a statement was stopped; with it may have ``ended`` its transaction, which is then lost."""
+        if ended:
+            self._stream.time_out()
+            self._told = True
+        else:
+            self._stream.observe(self._clock())
+        return Rejected.of(results.too_slow(self._limits.statement_time, ended=ended))
 
     def _rejected(self, error: Exception, plan: Plan) -> Rejected:
         match error:

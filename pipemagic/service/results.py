@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import apsw
 import msgspec
@@ -20,6 +20,8 @@ PIECE = 4 * 1024 * 1024
 """Bytes of JSON that such a piece should not exceed, as far as the rows before it tell."""
 LONGEST_MESSAGE = 4000
 """Characters of an error message."""
+
+EMPTY = msgspec.Raw(b"[]")
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -62,32 +64,66 @@ class Budget:
         self.left -= size
 
 
-def encode_cols(cols: tuple[Col, ...], budget: Budget) -> msgspec.Raw:
-    """Give the columns as a JSON array; TooLarge if they pass the limit."""
-    data = _ENCODER.encode(cols)
-    if cols:
-        budget.spend(len(data))
-    return msgspec.Raw(data)
+def to_wire(row: tuple[SqlValue, ...]) -> list[Value]:
+    """Give a row's values as they stand on the wire."""
+    return [_WIRE[type(value)](value) for value in row]
 
 
-def encode_rows(
-    source: Iterator[tuple[SqlValue, ...]], budget: Budget, *, keep: bool = True
-) -> tuple[msgspec.Raw, int]:
-    """Give the rows as a JSON array (empty without ``keep``), and their number.
+class Sink(Protocol):
+    """Where the columns and rows of a statement go."""
 
-    TooLarge as soon as they pass the limit. Rows are taken a piece at a time, few while they are large: a
-    table of photographs must not be in memory before the limit is looked at.
-    """
-    if not keep:
-        return msgspec.Raw(b"[]"), sum(1 for _ in source)
-    wire, chunks, count, many = _WIRE, [], 0, FIRST_ROWS
-    while rows := list(islice(source, many)):
-        count += len(rows)
-        data = _ENCODER.encode([[wire[type(value)](value) for value in row] for row in rows])
-        budget.spend(len(data))
-        chunks.append(data[1:-1])
-        many = min(4 * many, MOST_ROWS, 1 + PIECE * len(rows) // len(data))
-    return msgspec.Raw(b"[" + b",".join(chunks) + b"]"), count
+    cols: msgspec.Raw
+    rows: msgspec.Raw
+    count: int
+
+    def take(self, cols: tuple[Col, ...], rows: Iterator[tuple[SqlValue, ...]], *, at_once: bool) -> Iterator[bytes]:
+        """Take everything; give pieces that can be sent before the next rows are read.
+
+        With ``at_once`` there are none: others wait for the statement's end.
+        """
+
+    def drop(self) -> None:
+        """Take back what was kept: the statement failed."""
+
+
+class Kept:
+    """Keeps columns and rows for one answer, within its budget (TooLarge beyond it); rows only if wanted."""
+
+    def __init__(self, budget: Budget, *, want_rows: bool) -> None:
+        self.cols = self.rows = EMPTY
+        self.count = 0
+        self._budget, self._left, self._want_rows = budget, budget.left, want_rows
+
+    def take(
+        self, cols: tuple[Col, ...], rows: Iterator[tuple[SqlValue, ...]], *, at_once: bool = True
+    ) -> Iterator[bytes]:
+        """Keep all; TooLarge as soon as it passes the limit."""
+        del at_once  # it always is
+        if cols:
+            self.cols = msgspec.Raw(self._afford(_ENCODER.encode(cols)))
+        if self._want_rows:
+            self._take_rows(rows)
+        else:
+            self.count = sum(1 for _ in rows)
+        return iter(())
+
+    def _take_rows(self, source: Iterator[tuple[SqlValue, ...]]) -> None:
+        """Take a piece at a time, few rows while they are large: photographs must not fill the memory unseen."""
+        wire, chunks, many = _WIRE, [], FIRST_ROWS
+        while rows := list(islice(source, many)):
+            self.count += len(rows)
+            data = self._afford(_ENCODER.encode([[wire[type(value)](value) for value in row] for row in rows]))
+            chunks.append(data[1:-1])
+            many = min(4 * many, MOST_ROWS, 1 + PIECE * len(rows) // len(data))
+        self.rows = msgspec.Raw(b"[" + b",".join(chunks) + b"]")
+
+    def _afford(self, data: bytes) -> bytes:
+        self._budget.spend(len(data))
+        return data
+
+    def drop(self) -> None:
+        """Give the room back."""
+        self._budget.left = self._left
 
 
 def too_large(limit: int, *, changed: bool = False) -> Error:
@@ -105,6 +141,16 @@ def no_room(limit: int) -> Error:
         f"Response is too large: the requests before this one used up the {limit:,} bytes of one answer; "
         "nothing of this statement ran: send it in a request of its own",
         faults.RESPONSE_TOO_LARGE,
+    )
+
+
+def too_slow(limit: float, *, ended: bool) -> Error:
+    """Say that a statement ran for longer than ``limit`` seconds and whether its transaction ``ended`` with it."""
+    undone = "; its transaction was rolled back with it" if ended else ""
+    return Error(
+        f"the statement ran for more than {limit:g} s, the limit of this service, and was stopped{undone}: "
+        "an index may help (EXPLAIN QUERY PLAN shows what is scanned), or smaller steps",
+        faults.STATEMENT_TIMEOUT,
     )
 
 

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import uvicorn
 
+from pipemagic.service.wire import Connection
+
 KEEP_ALIVE = 75  # seconds; clients drop idle connections before that, so they never meet a closing one
 GRACE = 1  # seconds that running answers get at the end
 
@@ -29,7 +31,7 @@ class Server(uvicorn.Server):
         on_ready: Callable[[], None], on_stopping: Callable[[], None], connections: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__(uvicorn.Config(
-            app, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False,
+            app, http=Connection, ws="none", lifespan="off", log_config=None, access_log=False,
             server_header=False, proxy_headers=False, interface="asgi3", limit_concurrency=connections,
             timeout_keep_alive=KEEP_ALIVE, timeout_graceful_shutdown=GRACE,
         ))  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+import math
 import threading
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
@@ -55,6 +56,13 @@ class ServerStream:
         """Held to look at or change what is running, and while the sweeper ends an idle one."""
         self._running = False
         self._interruptible = False
+        self._paused_since: float | None = None
+        self._time_used = 0.0
+        self._entered = now
+        self.out_of_time = False
+        """Whether the statement was stopped because it ran for too long."""
+        self.over: Turn | None = None
+        """Fires when the cursor that is under way is over; the next baton was told at its beginning."""
         self._gone = False
 
     @property
@@ -66,12 +74,13 @@ class ServerStream:
 
     # What runs, and how it is stopped.
 
-    def enter(self, *, interruptible: bool) -> bool:
+    def enter(self, *, interruptible: bool, now: float) -> bool:
         """Note that a statement starts; False if it must not, since the stream is being ended."""
         with self.guard:
             if self._gone:
                 return False
-            self._running, self._interruptible = True, interruptible
+            self._running, self._interruptible, self.out_of_time = True, interruptible, False
+            self._entered, self._time_used = now, 0.0
             return True
 
     def leave(self) -> None:
@@ -81,20 +90,63 @@ class ServerStream:
             if self._connection is not None:
                 self._connection.go()
 
+    def pause(self, now: float) -> None:
+        """Note that a reader has to take rows first: until `go_on` the sweeper may end what is overdue."""
+        with self.guard:
+            self._paused_since = now
+            self._time_used += now - self._entered
+
+    def go_on(self, now: float) -> bool:
+        """Take the stream back; False if it is being ended."""
+        with self.guard:
+            self._paused_since, self._entered = None, now
+            return not self._gone
+
     def interrupt(self) -> None:
         """Stop the running statement, unless it is a COMMIT that has begun."""
         with self.guard:
             self._stop()
 
-    def interrupt_if_overdue(self, now: float) -> None:
-        """Stop the running statement if its transaction's window is over.
+    def enforce(self, now: float, limits: Limits) -> None:
+        """Stop what is overdue: the transaction, the running statement, the waiting for a reader.
 
-        The window is looked at under the guard: it changes between statements only, so that the one that is
-        stopped is one of that transaction and not the next.
+        All is looked at under the guard: it changes between statements only, so that the one that is stopped is
+        one of that transaction and not the next.
         """
         with self.guard:
-            if self.window_ends is not None and now >= self.window_ends:
+            if self._paused_since is not None:
+                if self.overdue(now):
+                    self.time_out()
+                elif now >= self._paused_since + limits.reader_wait:
+                    self._gone = True
+                    self._let_go()
+            elif self.overdue(now):
                 self._stop()
+            elif self._running and now >= self._entered + limits.statement_time - self._time_used:
+                self.out_of_time = True
+                self._stop()
+
+    def next_deadline(self, limits: Limits) -> float | None:
+        """When `enforce` has something to do next, as it looks now."""
+        with self.guard:
+            if self._paused_since is not None:
+                own = self._paused_since + limits.reader_wait
+            elif self._running:
+                own = self._entered + limits.statement_time - self._time_used
+            else:
+                return self.window_ends
+            return own if self.window_ends is None else min(own, self.window_ends)
+
+    def end_if_paused(self) -> None:
+        """End what a slow reader holds: there is no thread in it that would."""
+        with self.guard:
+            if self._paused_since is not None:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        self.connection.finish()
+        self.connection.rollback()
+        self.drop_turn()
 
     def _stop(self) -> None:
         if self._running and self._interruptible and self._connection is not None:
@@ -142,6 +194,7 @@ class ServerStream:
 
     def time_out(self) -> None:
         """Roll the overdue transaction back; later requests are told so until the pipeline's end."""
+        self.connection.finish()  # of a cursor that waits for its reader
         self.connection.rollback()
         self.transaction.move("lose")
         self.window_ends = self.snapshot = None
@@ -217,13 +270,40 @@ class StreamTable:
             raise _expired()
         return stream
 
-    def finish(self, stream: ServerStream) -> str:
-        """Give the new baton after an answer; the idle time starts now."""
+    def promise(self, stream: ServerStream) -> str:
+        """Give the baton that is good once the answer under way is over; who sends it earlier has to wait."""
         with stream.guard:
             stream.answers += 1
-            stream.idle_since = self._clock()
-            stream.life.move("finish")
+            stream.over = Turn(math.inf)
         return self._seal(stream)
+
+    def finish(self, stream: ServerStream) -> str:
+        """Give the new baton, or the promised one, after an answer; the idle time starts when that was `sent`."""
+        with stream.guard:
+            if stream.over is None:
+                stream.answers += 1
+            stream.idle_since = math.inf
+            stream.life.move("finish")
+        self._tell_who_waits(stream)
+        return self._seal(stream)
+
+    def sent(self, stream: ServerStream, answer: int) -> None:
+        """Begin the idle time: the last byte of the answer with this number is on its way."""
+        with stream.guard:
+            if stream.answers == answer and stream.life.phase is Phase.IDLE:
+                stream.idle_since = self._clock()
+
+    def under_way(self, baton: str, owner: tuple[str, str]) -> Turn | None:
+        """Give the cursor that this baton continues and that is not over yet, as a Turn to wait for."""
+        number, count = self._unseal(baton, owner)
+        with self._lock:
+            stream = self._streams.get(number)
+        return stream.over if stream is not None and stream.answers == count else None
+
+    def _tell_who_waits(self, stream: ServerStream) -> None:
+        over, stream.over = stream.over, None
+        if over is not None:
+            over.fire()
 
     def close(self, stream: ServerStream) -> None:
         """End a stream on purpose."""
@@ -240,6 +320,7 @@ class StreamTable:
         with stream.guard:
             if stream.life.phase is Phase.IN_USE:
                 stream.life.move(event)
+        self._tell_who_waits(stream)
         stream.release()
 
     def _expire(self, stream: ServerStream) -> None:
@@ -294,7 +375,7 @@ class StreamTable:
 
     def _sweep_one(self, stream: ServerStream, now: float) -> None:
         if stream.life.phase is Phase.IN_USE:
-            stream.interrupt_if_overdue(now)
+            stream.enforce(now, self._limits)
             return
         if now >= stream.idle_since + IDLE_LIMIT:
             self._expire(stream)
@@ -308,9 +389,9 @@ class StreamTable:
         with self._lock:
             streams = list(self._streams.values())
         times = [one.idle_since + IDLE_LIMIT for one in streams if one.life.phase is Phase.IDLE]
-        times += [one.window_ends for one in streams if one.window_ends is not None]
-        waiting = [database.writers.next_deadline() for database in {one.database for one in streams}]
-        return min(times + [deadline for deadline in waiting if deadline is not None], default=None)
+        others = [one.next_deadline(self._limits) for one in streams]
+        others += [database.writers.next_deadline() for database in {one.database for one in streams}]
+        return min(times + [deadline for deadline in others if deadline is not None], default=None)
 
     def end_all(self, database: OpenDatabase | None = None) -> None:
         """End every stream, or those of one database; what runs is interrupted, what is open rolled back."""
@@ -318,6 +399,7 @@ class StreamTable:
             streams = [one for one in self._streams.values() if database in (None, one.database)]
         for stream in streams:
             stream.abandon()
+            stream.end_if_paused()
             self._end_idle(stream)
 
     def _end_idle(self, stream: ServerStream) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pipemagic.service.core import Service
-from pipemagic.service.http import Cancel, Request
+from pipemagic.service.http import Cancel, Request, Response
 
 CLOSE = {"type": "close"}
 GET_AUTOCOMMIT = {"type": "get_autocommit"}
@@ -79,6 +79,32 @@ class Answer:
 
 
 @dataclass
+class Entries:
+    """A cursor's answer, as far as it was read."""
+
+    baton: str | None
+    entries: list[dict[str, Any]]
+
+    @property
+    def kinds(self) -> list[str]:
+        """The type of each entry, errors with their code."""
+        return [f"{one['type']} {one['error']['code']}" if "error" in one else one["type"] for one in self.entries]
+
+    def rows(self) -> list[list[Any]]:
+        """The rows of all steps: the wire's value, None for null."""
+        rows = [one["row"] for one in self.entries if one["type"] == "row"]
+        return [[cell.get("value", cell.get("base64")) for cell in row] for row in rows]
+
+
+def entries_of(data: bytes) -> Entries:
+    """Read a whole body; every line must be one of JSON."""
+    assert data.endswith(b"\n")
+    head, *entries = map(json.loads, data.splitlines())
+    assert set(head) == {"baton", "base_url"}
+    return Entries(head["baton"], entries)
+
+
+@dataclass
 class Caller:
     """Sends requests to a service as one database's client."""
 
@@ -96,6 +122,19 @@ class Caller:
         data = b"".join(response.chunks)
         parsed = json.loads(data) if response.content_type == "application/json" else data.decode()
         return Answer(response.status, parsed, response.content_type)
+
+    def cursor(self, *steps: str | dict[str, Any], baton: str | None = None, cancel: Cancel | None = None) -> Response:
+        """Begin a cursor; steps are texts or whole steps. Its chunks have to be taken."""
+        batch = {"steps": [{"stmt": {"sql": step}} if isinstance(step, str) else step for step in steps]}
+        headers = {**self.headers, "authorization": f"Bearer {self.token}"}
+        body = json.dumps({"baton": baton, "batch": batch}).encode()
+        return self.service.call(Request("POST", "/v3/cursor", headers=headers, body=body), cancel)
+
+    def read(self, *steps: str | dict[str, Any], baton: str | None = None) -> Entries:
+        """Run a cursor to its end."""
+        response = self.cursor(*steps, baton=baton)
+        assert (response.status, response.content_type) == (200, "text/plain")
+        return entries_of(b"".join(response.chunks))
 
     def run(self, *statements: str) -> Answer:
         """Run statements and close, in one request."""

@@ -15,7 +15,7 @@ import uvicorn
 
 from pipemagic.service import http
 from pipemagic.service.app import Shell
-from pipemagic.service.http import Response
+from pipemagic.service.http import Generated, Response
 from pipemagic.service.turns import Turn
 
 WAIT = 10.0
@@ -60,7 +60,7 @@ class Streams:
         self.fail_after = fail_after
 
     def steps(self, request, cancel):
-        return Response(200, self.chunks(request), "text/plain")
+        return Response(200, Generated(b"", self.chunks(request)), "text/plain")
         yield
 
     def chunks(self, request):
@@ -69,6 +69,7 @@ class Streams:
                 if number == self.fail_after:
                     raise RuntimeError("half-way")
                 yield b"%d\n" % number
+            return b""
         finally:
             self.closed.set()
 

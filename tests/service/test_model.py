@@ -139,6 +139,8 @@ class Story:
 
     def answered(self, slot: Slot, response: Response, cancel: Cancel) -> None:
         data = b"".join(response.chunks)
+        if response.sent is not None:
+            response.sent()  # as the shell does
         if cancel.is_set:
             assert response.status == 503
             self.forget(slot)

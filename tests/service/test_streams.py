@@ -344,8 +344,8 @@ def test_an_interrupt_for_a_window_hits_no_statement_after_it(db, clock, service
     baton = db.post(execute("BEGIN")).baton
     stream = next(iter(service.streams._streams.values()))
     db.post(execute("COMMIT"), baton=baton)
-    assert stream.enter(interruptible=True)
-    stream.interrupt_if_overdue(clock() + 100)
+    assert stream.enter(interruptible=True, now=clock())
+    stream.enforce(clock() + 50, service.limits)
     assert not stream.connection.stopped
     stream.leave()
 

@@ -21,7 +21,7 @@ import apsw
 
 from pipemagic.service.catalog import DatabaseRecord
 from pipemagic.service.databases import UPLOAD_PATH, Databases
-from pipemagic.service.http import Cancel, Refused, Request, Response, empty, json
+from pipemagic.service.http import Body, Cancel, Generated, Refused, Request, Response, empty, json
 from pipemagic.service.plans import Rejected
 from pipemagic.service.quotas import Meter
 from pipemagic.service.tokens import Grant, Tokens
@@ -196,20 +196,20 @@ def _read(path: Path) -> Iterator[bytes]:
             yield piece
 
 
-def _started(pieces: Iterator[bytes], path: Path) -> Generator[bytes, None, None]:
-    """Give the pieces and remove the file behind them, also if nobody takes them to the end."""
+def _started(pieces: Iterator[bytes], path: Path) -> Body:
+    """Give the pieces as a body and remove the file behind them, also if nobody takes them to the end."""
 
-    def all_of_them() -> Generator[bytes, None, None]:
+    def all_of_them() -> Generator[bytes, None, bytes]:
         try:
             yield b""
             yield from pieces
         finally:
             with suppress(OSError):
                 path.unlink()
+        return b""
 
     made = all_of_them()
-    next(made)  # from here on, closing it or letting it go removes the file
-    return made
+    return Generated(next(made), made)  # from here on, closing it or letting it go removes the file
 
 
 def _sync(path: Path) -> None:
