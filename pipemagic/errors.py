@@ -150,6 +150,12 @@ class LoadError(PipemagicError):
     code = "LOAD"
 
 
+class TransferError(PipemagicError):
+    """A whole database could not be brought in or out; nothing is left of the attempt."""
+
+    code = "TRANSFER"
+
+
 class ServiceError(PipemagicError):
     """The embedded service could not be started, found or stopped."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from pipemagic.cli import transfers
 from pipemagic.cli.base import Commands, confirm, say, say_fields, say_json, say_table
 from pipemagic.cli.groups import add_token_options, add_wait
 from pipemagic.cli.platform import management
@@ -22,12 +23,14 @@ def add_commands(top: Commands) -> None:
     create.add_argument("name", metavar="NAME")
     create.add_argument("--group", required=True, metavar="G", help="an existing group")
     create.add_argument("--size-limit", metavar="SIZE", help="how large it may become, for example 256mb")
+    transfers.add_source_options(create)
     add_wait(create)
     listing = db.add("list", _list, "list the databases", organization=True, listing=True)
     listing.add_argument("-g", "--group", metavar="G", help="only those of this group")
     _add_show(db)
     destroy = db.add("destroy", _destroy, "delete databases with everything in them", organization=True, destroys=True)
     destroy.add_argument("names", nargs="+", metavar="NAME")
+    transfers.add_commands(db)
     db.add("locations", _locations, "list the locations for groups", listing=True)
 
     tokens = db.group("tokens", "tokens for a database")
@@ -51,15 +54,20 @@ def _add_show(db: Commands) -> None:
 
 
 def _create(options: argparse.Namespace) -> None:
-    with management(options) as api:
+    with transfers.source_file(options) as file, management(options) as api:
         try:
-            database = api.create_database(options.name, options.group, size_limit=options.size_limit)
+            if file is not None:
+                transfers.send(api, options.name, options.group, file, options.size_limit)
+            else:
+                api.create_database(
+                    options.name, options.group, copy_of=options.from_db, size_limit=options.size_limit
+                )  # fmt: skip
         except ServerError as error:
             explain_group(error, options.group)
             raise
         if options.wait:
             wait(api, options.name)
-    say(database.name)
+    say(options.name)
 
 
 def explain_group(error: ServerError, group: str) -> None:

@@ -6,7 +6,8 @@ import errno
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from urllib.parse import urlsplit
@@ -132,6 +133,37 @@ class Transport:
             self._sleep(pause)
         return self._answer(self._send(request, endpoint), endpoint)
 
+    @contextmanager
+    def streamed(
+        self, method: str, path: str, content: Iterable[bytes] | None = None, *, size: int | None = None
+    ) -> Iterator[Iterator[bytes]]:
+        """Send a body of ``size`` bytes in pieces, take the answer in pieces; neither is in memory as a whole.
+
+        Waits for the answer without end: the server may have to look at all that was sent. Raises as `post` does, and
+        the typed error of an answer that is not 2xx; ConnectError if the answer ends too soon.
+        """
+        length = {"Content-Type": "application/octet-stream", "Content-Length": str(size)} if size is not None else {}
+        request = self._http.build_request(
+            method,
+            self.endpoint.url + path,
+            content=content,
+            headers={**self._headers(self.endpoint, None), **length},
+            timeout=httpx.Timeout(None, connect=self._timeout.connect),
+            extensions=_extensions(self.endpoint),
+        )
+        response = self._send(request, self.endpoint, stream=True)
+        try:
+            if not 200 <= response.status_code < 300:
+                response.read()
+                raise self.refusal(self._answer(response, self.endpoint))
+            yield response.iter_bytes()
+        except httpx.RequestError as error:
+            raise ConnectError(
+                f"the connection to {self.endpoint.address} ended before everything came: {error}", hint="try again"
+            ) from None
+        finally:
+            response.close()
+
     def refusal(self, answer: HttpAnswer, what: str = "the request") -> ServerError:
         """Turn an answer that is not 2xx into the error to raise; no token shows in it."""
         fault = read_fault(answer.body, answer.content_type)
@@ -160,10 +192,10 @@ class Transport:
             headers["Accept-Encoding"] = "identity"  # gzip on loopback costs more than it saves
         return headers
 
-    def _send(self, request: httpx.Request, endpoint: Endpoint) -> httpx.Response:
+    def _send(self, request: httpx.Request, endpoint: Endpoint, *, stream: bool = False) -> httpx.Response:
         # Every error is raised `from None`: httpx's own frames hold the headers, and with them the token.
         try:
-            return self._http.send(request, follow_redirects=False)
+            return self._http.send(request, follow_redirects=False, stream=stream)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as error:
             raise _no_connection(error, endpoint) from None
         except httpx.TimeoutException:

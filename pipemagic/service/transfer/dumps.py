@@ -9,7 +9,7 @@ shell's own dump it keeps rowids, floats bit for bit, text with NUL characters o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -209,10 +209,11 @@ def literal(value: Any) -> str:
 # -- in
 
 
-def restore(text: Iterable[str], path: Path) -> None:
+def restore(text: Iterable[str], path: Path, seen: Callable[[str], None] = lambda _: None) -> None:
     """Make a database file from SQL text, a statement in memory at a time; apsw.Error says what is wrong with it.
 
-    The statements reach no other file and load no code. What an unfinished transaction did is not in the file.
+    ``seen`` is called with each statement before it runs. The statements reach no other file and load no code. What an
+    unfinished transaction did is not in the file.
     """
     connection = apsw.Connection(str(path))
     try:
@@ -220,6 +221,7 @@ def restore(text: Iterable[str], path: Path) -> None:
         connection.pragma("synchronous", "off")  # a crash leaves a file that nobody uses
         connection.authorizer = _judge
         for statement in statements_of(text):
+            seen(statement)
             connection.execute(statement)
         connection.authorizer = None
         if not connection.get_autocommit():

@@ -67,7 +67,7 @@ def adopt(path: Path, cancel: Cancel) -> None:
     Nothing of its schema runs: it is not trusted, and rows are read but not changed. What the file may do later is
     limited as for every database.
     """
-    _check_header(path)
+    check_header(path)
     try:
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     except apsw.Error as error:
@@ -78,7 +78,7 @@ def adopt(path: Path, cancel: Cancel) -> None:
         connection.set_progress_handler(lambda: cancel.is_set, BETWEEN_LOOKS)
         connection.pragma("cell_size_check", True)
         _check(connection)
-        _normalise(connection)
+        normalise(connection)
     except (apsw.FullError, apsw.IOError) as error:
         raise no_room(error) from None
     except apsw.InterruptError:
@@ -89,7 +89,8 @@ def adopt(path: Path, cancel: Cancel) -> None:
         connection.close()
 
 
-def _check_header(path: Path) -> None:
+def check_header(path: Path) -> None:
+    """Refuse (400) what is no SQLite database at first sight."""
     with path.open("rb") as file:
         head = file.read(100)
     if not head:
@@ -104,7 +105,7 @@ def _check(connection: apsw.Connection) -> None:
         raise Refused(400, f"the database is damaged: {str(found).strip()[:300]}", "CORRUPT_DATABASE")
 
 
-def _normalise(connection: apsw.Connection) -> None:
+def normalise(connection: apsw.Connection) -> None:
     """Take the file out of WAL mode, and rewrite one with unusual pages; the WAL is the service's own matter."""
     connection.pragma("journal_mode", "delete")
     if int(connection.pragma("page_size")) != PAGE_SIZE or int(connection.pragma("auto_vacuum")):

@@ -1,0 +1,215 @@
+"""Databases in and out from the command line: a real service, real files, and writes meanwhile."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sqlite3
+import threading
+from contextlib import closing
+
+import apsw.shell
+import pytest
+
+from pipemagic import connect, local
+from pipemagic.cli.files import new_file
+from pipemagic.errors import SessionError
+
+
+@pytest.fixture
+def edge(run):
+    assert run("group", "create", "edge", "--location", "ams")[0] == 0
+
+
+@pytest.fixture
+def original(tmp_path):
+    path = tmp_path / "original.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("""
+        CREATE TABLE t (id INTEGER PRIMARY KEY, v); CREATE VIRTUAL TABLE words USING fts5(w);
+        CREATE TRIGGER x AFTER INSERT ON t BEGIN INSERT INTO words VALUES ('noted ' || typeof(new.v)); END;
+        INSERT INTO t (v) VALUES ('one'), (2.5), (NULL), (x'00ff'); PRAGMA user_version = 7;
+        """)
+    return path
+
+
+def contents(path):
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        return [
+            db.execute(sql).fetchall()
+            for sql in ("SELECT *, typeof(v) FROM t", "SELECT rowid, w FROM words", "PRAGMA user_version")
+        ]
+
+
+def left_behind(folder):
+    return [one.name for one in folder.iterdir() if one.name.startswith(".")]
+
+
+def test_a_file_in_and_out(run, edge, original, tmp_path):
+    assert run("db", "create", "copy", "--group", "edge", "--from-file", str(original), "--wait") == (0, "copy\n", "")
+    out = tmp_path / "out.sqlite"
+    assert run("db", "export", "copy", str(out)) == (0, f"{out}\n", "")
+    assert contents(out) == contents(original)
+    code, _, err = run("db", "export", "copy", str(out))
+    assert (code, err.splitlines()[0]) == (1, f"Error: there is a file {out} already")
+    assert run("db", "export", "copy", str(out), "--force")[0] == 0
+    assert left_behind(tmp_path) == []
+
+
+def test_text_in_and_out(run, edge, original, tmp_path, monkeypatch):
+    shell = apsw.shell.Shell(stdout=io.StringIO(), args=[str(original), ".dump"])
+    (tmp_path / "in.sql").write_text(shell.stdout.getvalue())
+    assert run("db", "create", "first", "--group", "edge", "--from-dump", str(tmp_path / "in.sql"))[0] == 0
+    out = tmp_path / "out.sql"
+    assert run("db", "dump", "first", str(out))[0] == 0
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(out.read_bytes())))
+    assert run("db", "create", "second", "--group", "edge", "--from-dump", "-")[0] == 0
+    assert run("db", "export", "second", str(tmp_path / "second.sqlite"))[0] == 0
+    with closing(sqlite3.connect(original)) as db:
+        db.execute("PRAGMA user_version = 0")  # which the shell's dump may leave out
+    with closing(sqlite3.connect(tmp_path / "second.sqlite")) as db:
+        db.execute("PRAGMA user_version = 0")
+    assert contents(tmp_path / "second.sqlite") == contents(original)
+    assert run("db", "dump", "second")[1] == out.read_text()
+
+
+def test_a_copy_of_a_database(run, edge, original, tmp_path):
+    run("db", "create", "a", "--group", "edge", "--from-file", str(original))
+    assert run("db", "create", "b", "--group", "edge", "--from-db", "a") == (0, "b\n", "")
+    run("db", "export", "b", str(tmp_path / "b"))
+    assert contents(tmp_path / "b") == contents(original)
+
+
+def test_a_file_that_is_in_use(run, edge, original):
+    """What is only in the write-ahead log of the file goes along, an open transaction does not."""
+    with closing(sqlite3.connect(original)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("INSERT INTO t (v) VALUES ('in the log')")
+        db.commit()
+        db.execute("INSERT INTO t (v) VALUES ('not committed')")
+        assert run("db", "create", "copy", "--group", "edge", "--from-file", str(original))[0] == 0
+        out = run("db", "dump", "copy")[1]
+        db.rollback()
+    assert "in the log" in out
+    assert "not committed" not in out
+
+
+def test_what_fails_leaves_nothing(run, edge, original, tmp_path):
+    broken = tmp_path / "broken"
+    data = original.read_bytes()
+    broken.write_bytes(data[:4096] + os.urandom(4096) + data[8192:])
+    (tmp_path / "bad.sql").write_text("CREATE TABLE t (a); INSERT INTO nope VALUES (1)")
+    (tmp_path / "latin.sql").write_bytes(b"SELECT '\xe9'")
+    for source, words in [
+        (["--from-file", "broken"], "damaged"), (["--from-file", "bad.sql"], "no SQLite database"),
+        (["--from-file", "missing"], "No such file"), (["--from-dump", "missing"], "No such file"),
+        (["--from-dump", "original.sqlite"], "use --from-file"), (["--from-dump", "latin.sql"], "not UTF-8"),
+        (["--from-dump", "bad.sql"], "statement 2: no such table: nope"), (["--from-db", "nope"], "nope"),
+        (["--from-file", "original.sqlite", "--size-limit", "8kb"], "larger than the 8,192 bytes"),
+    ]:  # fmt: skip
+        named = [str(tmp_path / source[1]) if source[0] != "--from-db" else source[1]]
+        code, out, err = run("db", "create", "copy", "--group", "edge", source[0], *named, *source[2:])
+        assert (code, out) == (1, ""), source
+        assert words in err
+        assert "Traceback" not in err
+        assert json.loads(run("db", "list", "--json")[1]) == []
+    code, _, err = run("db", "create", "copy", "--group", "nope", "--from-file", str(original))
+    assert (code, "pipemagic group create nope" in err) == (1, True)
+    assert run("db", "export", "nope", str(tmp_path / "out"))[0] == 1
+    assert not (tmp_path / "out").exists()
+    assert left_behind(tmp_path) == []
+
+
+def test_a_download_that_breaks_off_leaves_no_file(run, edge, tmp_path, monkeypatch):
+    run("db", "create", "copy", "--group", "edge")
+
+    def cut(path, pieces):
+        path.write_bytes(next(iter(pieces)))
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pipemagic.cli.transfers._write", cut)
+    code, _, err = run("db", "export", "copy", str(tmp_path / "out"))
+    assert (code, err) == (1, f"Error: {tmp_path / 'out'} cannot be written: No space left on device\n")
+    assert not (tmp_path / "out").exists()
+    assert left_behind(tmp_path) == []
+
+
+def test_a_file_that_comes_into_being_meanwhile_stays(tmp_path):
+    path = tmp_path / "out"
+
+    def race():
+        with new_file(path, force=False) as draft:
+            draft.write_text("mine")
+            path.write_text("somebody else's")
+
+    with pytest.raises(SessionError, match="already"):
+        race()
+    assert path.read_text() == "somebody else's"
+    assert left_behind(tmp_path) == []
+
+
+def test_out_while_it_is_written_to(run, edge, folder, tmp_path):
+    """Both tables always add up, in every file and every text, and writing goes on."""
+    run("db", "create", "bank", "--group", "edge")
+    url = run("db", "show", "bank", "--http-url")[1].strip()
+    token = run("db", "tokens", "create", "bank")[1].strip()
+    done, moves = threading.Event(), []
+    with connect(url, token) as db:
+        db.batch(["CREATE TABLE a (n)", "CREATE TABLE b (n)", "INSERT INTO a VALUES (0)", "INSERT INTO b VALUES (0)"])
+
+        def move():
+            while not done.is_set():
+                db.batch(["UPDATE a SET n = n + 1", "UPDATE b SET n = n - 1"])
+                moves.append(1)
+
+        thread = threading.Thread(target=move)
+        thread.start()
+        try:
+            for number in range(4):
+                before = len(moves)
+                out = tmp_path / f"{number}.sqlite"
+                assert run("db", "export", "bank", str(out))[0] == 0
+                with closing(sqlite3.connect(out)) as copy:
+                    assert copy.execute("SELECT a.n + b.n FROM a, b").fetchall() == [(0,)]
+                with closing(sqlite3.connect(":memory:")) as copy:
+                    copy.executescript(run("db", "dump", "bank")[1])
+                    assert copy.execute("SELECT a.n + b.n FROM a, b").fetchall() == [(0,)]
+                assert len(moves) > before
+        finally:
+            done.set()
+            thread.join()
+
+
+@pytest.mark.parametrize("declared", ["with its size", "in chunks"])
+def test_an_upload_is_refused_before_its_body_is_read(run, edge, folder, declared):
+    """The service answers 401 although the body is endless as far as it knows, and holds nothing of it."""
+    import http.client
+
+    run("db", "create", "flights", "--group", "edge")
+    address = local.find(folder).url.removeprefix("http://")
+    with closing(http.client.HTTPConnection(address, timeout=20)) as connection:
+        connection.putrequest("POST", "/v1/upload")
+        connection.putheader("Authorization", "Bearer wrong")
+        connection.putheader("Expect", "100-continue")
+        if declared == "with its size":
+            connection.putheader("Content-Length", str(10**12))
+        else:
+            connection.putheader("Transfer-Encoding", "chunked")
+        connection.endheaders()
+        answer = connection.getresponse()
+        assert answer.status == 401
+    assert list((folder / "transfers").iterdir()) == []
+
+
+def test_a_server_without_files_gives_its_text(run, edge, original, tmp_path, sqld_database):
+    """A libSQL server has `/dump` only."""
+    from pipemagic.cli.transfers import _save
+    from pipemagic.client.database import Database
+
+    with Database(sqld_database.url, sqld_database.token) as database:
+        database.batch(["CREATE TABLE t (a)", "INSERT INTO t VALUES (1), ('two')"])
+        _save(database, tmp_path / "out")
+    with closing(sqlite3.connect(tmp_path / "out")) as db:
+        assert db.execute("SELECT a FROM t").fetchall() == [(1,), ("two",)]
