@@ -266,7 +266,7 @@ def _read_claims(payload: dict[str, Any]) -> _Claims | None:
         case _:
             return None
     begins, expires, generation = payload.get("nbf"), payload.get("exp"), payload.get("gen", 0)
-    if access not in ("ro", "rw") or not (_is_time(begins) and _is_time(expires) and isinstance(generation, int)):
+    if access not in ("ro", "rw") or not (_is_time(begins) and _is_time(expires) and type(generation) is int):
         return None
     return _Claims(database_id, group_id, subject, access == "ro", generation, begins, expires)
 

@@ -1,0 +1,231 @@
+"""Quotas: what is counted, when statements are blocked, what overages do, and that counts last."""
+
+from __future__ import annotations
+
+import pytest
+from account_calls import person
+from service_calls import CLOSE, Clock, caller_of, execute, new_service
+
+LOCAL = "/v1/organizations/local"
+JANUARY_31 = 1_769_903_999.0  # 2026-01-31T23:59:59Z
+
+
+class Wall:
+    """Unix time that tests move."""
+
+    def __init__(self, time=JANUARY_31 - 3600):
+        self.time = time
+
+    def __call__(self):
+        return self.time
+
+
+@pytest.fixture
+def wall():
+    return Wall()
+
+
+@pytest.fixture
+def service(tmp_path, clock, wall):
+    with new_service(tmp_path, clock=clock, now=wall) as service:
+        yield service
+
+
+@pytest.fixture
+def filled(db):
+    """Three rows; to make them took one row read for the CREATE, and three read and written."""
+    db.run("CREATE TABLE t (a)", "INSERT INTO t VALUES (1), (2), (3)")
+    return db
+
+
+def used(operator):
+    usage = operator.ok("GET", f"{LOCAL}/usage")["organization"]["usage"]
+    return usage["rows_read"], usage["rows_written"]
+
+
+def blocked(operator):
+    shown = operator.ok("GET", LOCAL)["organization"]
+    return shown["blocked_reads"], shown["blocked_writes"]
+
+
+def test_what_is_counted(operator, filled):
+    assert used(operator) == (4, 3)
+    filled.run("SELECT a FROM t")
+    assert used(operator) == (7, 3)
+    filled.run("SELECT 1 WHERE 0")  # at least one
+    assert used(operator) == (8, 3)
+    filled.run("UPDATE t SET a = a + 1 WHERE a > 1 RETURNING a")  # two changed and two given
+    assert used(operator) == (12, 5)
+    filled.run("BEGIN", "DELETE FROM t", "ROLLBACK")  # what is rolled back counts, too
+    assert used(operator) == (17, 8)
+    filled.run("SELECT nonsense", "INSERT INTO nothing VALUES (1)")  # what fails does not
+    assert used(operator) == (17, 8)
+
+
+def test_rows_written(operator, filled):
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_written": 4})
+    assert blocked(operator) == (False, False)
+    assert filled.run("INSERT INTO t VALUES (4)").codes == ["ok", "ok"]
+    answer = filled.run("INSERT INTO t VALUES (5)", "DELETE FROM t", "SELECT count(*) FROM t")
+    assert answer.codes == ["BLOCKED", "BLOCKED", "ok", "ok"]
+    assert answer.error()["message"] == (
+        "Operation was blocked: the organization local has written 4 rows this month, its quota is 4; "
+        "switch its overages on, or wait for the first of next month (UTC)"
+    )
+    assert answer.rows(2) == [["4"]]
+    assert blocked(operator) == (False, True)
+
+
+def test_rows_read(operator, filled):
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_read": 7})
+    assert filled.run("SELECT a FROM t", "SELECT 1", "INSERT INTO t VALUES (1)").codes == [
+        "ok", "BLOCKED", "BLOCKED", "ok",
+    ]  # fmt: skip
+    assert blocked(operator) == (True, True)
+
+
+def test_a_quota_ends_a_batch_in_the_middle(operator, filled):
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_written": 5})
+    answer = filled.run(*["INSERT INTO t VALUES (0)"] * 4)
+    assert answer.codes == ["ok", "ok", "BLOCKED", "BLOCKED", "ok"]
+
+
+def test_overages_let_statements_pass(operator, filled):
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_read": 1, "rows_written": 1})
+    assert filled.run("SELECT 1").codes == ["BLOCKED", "ok"]
+    operator.ok("PATCH", LOCAL, {"overages": True})
+    assert blocked(operator) == (False, False)
+    assert filled.run("INSERT INTO t VALUES (4)").codes == ["ok", "ok"]
+    operator.ok("PATCH", LOCAL, {"overages": False})
+    assert filled.run("SELECT 1").codes == ["BLOCKED", "ok"]
+
+
+def test_an_open_transaction_can_be_ended_over_quota(operator, filled):
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_written": 4})
+    baton = filled.post(execute("BEGIN"), execute("INSERT INTO t VALUES (4)")).baton
+    answer = filled.post(execute("INSERT INTO t VALUES (5)"), execute("COMMIT"), CLOSE, baton=baton)
+    assert answer.codes == ["BLOCKED", "ok", "ok"]
+    assert filled.run("SELECT count(*) FROM t").rows() == [["4"]]
+
+
+def test_the_first_of_the_month_begins_anew(operator, filled, wall, clock, service):
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_written": 3})
+    assert filled.run("INSERT INTO t VALUES (4)").codes == ["BLOCKED", "ok"]
+    service.meter.flush()
+    wall.time = JANUARY_31 + 1
+    clock.advance(5)
+    service.sweep()
+    assert filled.run("INSERT INTO t VALUES (4)").codes == ["ok", "ok"]
+    assert used(operator) == (1, 1)
+    path = f"{LOCAL}/databases/flights/usage"
+    january = operator.ok("GET", path, None, {"from": "2026-01-01T00:00:00Z", "to": "2026-01-31T23:00:00+00:00"})
+    assert january["total"]["rows_written"] == 3
+    both = operator.ok("GET", path, None, {"from": "2026-01-01T00:00:00Z"})
+    assert both["database"]["usage"]["rows_written"] == 4
+    assert both["database"]["instances"][0]["usage"] == both["total"]
+
+
+@pytest.mark.parametrize("moment", ["2026-01-01", "yesterday", "2026-01-01T00:00:00", "9999-99-99T00:00:00Z"])
+def test_times_need_their_zone(operator, filled, moment):
+    path = f"{LOCAL}/databases/flights/usage"
+    assert operator.refused("GET", path, None, {"from": moment}) == (
+        400, '"from" must be a time as 2026-01-31T00:00:00Z',
+    )  # fmt: skip
+
+
+def test_storage(operator, filled, clock, service):
+    operator.ok("PATCH", "/v1/quotas/local", {"storage_bytes": "100kb"})
+    filled.run("INSERT INTO t VALUES (zeroblob(5000000))")  # more than the WAL keeps
+    clock.advance(5)
+    service.sweep()
+    answer = filled.run("INSERT INTO t VALUES (1)", "DELETE FROM t WHERE length(a) > 100", "VACUUM")
+    assert answer.codes == ["BLOCKED", "ok", "ok", "ok"]  # what frees space may run
+    assert "run VACUUM" in answer.error()["message"]
+    assert blocked(operator) == (False, True)
+
+
+def test_the_default_holds_where_nothing_else_is_set(operator, filled, service):
+    operator.ok("PATCH", "/v1/quotas", {"rows_written": 3})
+    assert filled.run("INSERT INTO t VALUES (4)").codes == ["BLOCKED", "ok"]
+    assert operator.ok("PATCH", "/v1/quotas/local", {"rows_written": 100}) == {
+        "quotas": {"rows_read": 0, "rows_written": 100, "storage_bytes": 0},
+    }  # fmt: skip
+    assert filled.run("INSERT INTO t VALUES (4)").codes == ["ok", "ok"]
+    assert operator.ok("GET", f"{LOCAL}/plans")["plans"][0]["quotas"]["rowsWritten"] == 100
+    person(service, "ada")
+    assert operator.ok("GET", "/v1/quotas") == {
+        "default": {"rows_read": 0, "rows_written": 3, "storage_bytes": 0},
+        "organizations": {
+            "ada": {"quotas": None, "usage": {"rows_read": 0, "rows_written": 0}},
+            "local": {
+                "quotas": {"rows_read": 0, "rows_written": 100, "storage_bytes": 0},
+                "usage": {"rows_read": 5, "rows_written": 4},
+            },
+        },
+    }  # fmt: skip
+    operator.ok("DELETE", "/v1/quotas/local")
+    assert filled.run("INSERT INTO t VALUES (5)").codes == ["BLOCKED", "ok"]
+    assert operator.refused("PATCH", "/v1/quotas", {"rows_read": -1})[0] == 400
+    assert operator.refused("PATCH", "/v1/quotas/nope", {"rows_read": 1}) == (404, "organization not found")
+
+
+def test_deleting_a_database_gives_no_quota_back(operator, filled, make_caller):
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_written": 3})
+    operator.ok("DELETE", f"{LOCAL}/databases/flights")
+    assert make_caller("flights").run("CREATE TABLE t (a)").codes == ["BLOCKED", "ok"]
+    assert used(operator) == (4, 3)
+
+
+def test_one_organizations_quota_is_not_the_others(operator, filled, service):
+    ada = person(service, "ada")
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_written": 1})
+    ada.ok("POST", "/v1/groups", {"name": "g", "location": "ams"})
+    ada.ok("POST", "/v1/databases", {"name": "own", "group": "g"})
+    token = ada.ok("POST", "/v1/databases/own/auth/tokens")["jwt"]
+    filled.token = token
+    assert filled.run("CREATE TABLE t (a)", "INSERT INTO t VALUES (1)").codes == ["ok"] * 3
+
+
+def test_counts_are_written_down_every_five_seconds_and_at_the_end(tmp_path, wall):
+    clock = Clock()
+    with new_service(tmp_path, clock=clock, now=wall) as service:
+        service.sweep()
+        caller_of(service, "flights").run("SELECT 1")
+        clock.advance(4.9)
+        service.sweep()
+        assert service.catalog.usage.of_organization("local", "2026-01") == (0, 0)
+        clock.advance(0.1)
+        service.sweep()
+        assert service.catalog.usage.of_organization("local", "2026-01") == (1, 0)
+        caller_of(service, "flights").run("SELECT 2")
+    from pipemagic.service.core import Service
+
+    again = Service(tmp_path / "data", clock=clock, now=wall)
+    assert again.catalog.usage.of_organization("local", "2026-01") == (2, 0)
+    again.close()
+
+
+def test_a_catalog_that_cannot_be_written_to_loses_no_counts(service, operator, filled, monkeypatch, caplog):
+    import apsw
+
+    def full(*_):
+        raise apsw.FullError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service.catalog.usage, "add", full)
+        service.meter.flush()
+        filled.run("SELECT 1")
+        service.meter.flush()
+    assert "the usage cannot be written down: disk full" in caplog.text
+    assert used(operator) == (5, 3)
+
+
+def test_rows_that_are_counted_while_a_quota_is_loaded_are_not_lost(service, operator, filled):
+    """The counts are in memory, in part in the catalog: an allowance sees each of them once."""
+    service.meter.flush()
+    filled.run("INSERT INTO t VALUES (4)")
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_written": 5})
+    filled.run("INSERT INTO t VALUES (5)")
+    service.meter.flush()
+    assert blocked(operator) == (False, True)
+    assert filled.run("INSERT INTO t VALUES (6)").codes == ["BLOCKED", "ok"]
