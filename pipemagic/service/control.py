@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from pipemagic.service.app import Receive, read_request
+from pipemagic.service.core import Service
 from pipemagic.service.exposition import CONTENT_TYPE
 from pipemagic.service.gauges import Gauges
 from pipemagic.service.http import Refused, Response, json
 from pipemagic.service.layout import LEASE_PATH, METRICS_PATH, STOP_PATH
 from pipemagic.service.sending import Scope, Send, send_response
-
-if TYPE_CHECKING:
-    from pipemagic.service.core import Service
-    from pipemagic.service.sqld.service import SqldService
 
 LINGER = 20.0
 """Seconds without a lease after which a service that nobody started by hand ends."""
@@ -75,7 +72,7 @@ class Control:
     """
 
     def __init__(
-        self, shell: Callable[[Scope, Receive, Send], Awaitable[None]], service: Service | SqldService, leases: Leases,
+        self, shell: Callable[[Scope, Receive, Send], Awaitable[None]], service: Service, leases: Leases,
         on_stop: Callable[[], None], about: dict[str, Any], gauges: Gauges,
     ) -> None:  # fmt: skip
         self._shell = shell

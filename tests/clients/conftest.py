@@ -17,7 +17,11 @@ from tls_terminator import TlsAuthority, TlsTerminator
 
 SERVERS = ["service", "sqld"]
 
-SQLD_DIFFERS: dict[tuple[str, str], str] = {}
+CUT = "sqld cuts the body of a cursor off without a word, so the client tells of a broken connection"
+SQLD_DIFFERS = {
+    ("test_a_read_only_token_reads_and_does_not_write", "npm-serverless"): CUT,
+    ("test_a_read_only_token_reads_and_does_not_write", "PyPI-turso-serverless"): CUT,
+}
 """Tests that must fail on sqld, by name and client, with the reason."""
 
 
@@ -48,10 +52,10 @@ class Client:
         self.execute, self.batch, self.call = self.driver.execute, self.driver.batch, self.driver.call
         self.open(self.target.database.token)
 
-    def open(self, token: str) -> None:
+    def open(self, token: str, **options: str) -> None:
         """Connect again, with a token."""
         url = self.target.tls.url if self.published.tls else self.target.url
-        self.driver.call("open", url=url, token=token)
+        self.driver.call("open", url=url, token=token, **options)
 
     def stored(self, columns: str = "*") -> list[list[Any]]:
         """What the table holds in truth."""
@@ -115,10 +119,9 @@ def sqld_target(sqld: Sqld, authority: TlsAuthority) -> Iterator[Target]:
     """A database of sqld, named so that the address 127.0.0.1 leads to it: sqld goes by the host's first label."""
     server = OnSqld(sqld)
     made = sqld.database("127")
+    database = Database(server, f"127.0.0.1:{sqld.port}", made.key, {"id": made.name, "a": "rw"})
     tls = authority.terminator(sqld.address)
-    yield Target(
-        "sqld", sqld.address, Database(server, f"127.0.0.1:{sqld.port}", made.key, {"id": "127", "a": "rw"}), tls
-    )
+    yield Target("sqld", sqld.address, database, tls)
     tls.close()
     server.close()
 
@@ -129,20 +132,27 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> TlsAuthority:
 
 
 @pytest.fixture(scope="session")
-def npm_folder(request: pytest.FixtureRequest, require_real: Callable[[str], None]) -> Path:
+def packages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where installed packages stay from one run to the next."""
+    cache = getattr(request.config, "cache", None)
+    return cache.mkdir("clients") if cache else tmp_path_factory.mktemp("clients")
+
+
+@pytest.fixture(scope="session")
+def npm_folder(packages: Path, require_real: Callable[[str], None]) -> Path:
     """A folder with the npm packages and the scripts that drive them."""
     try:
-        return install_npm(request.config.cache.mkdir("clients"))
+        return install_npm(packages)
     except CannotInstall as error:
         require_real(f"the npm packages cannot be installed: {error}")
         raise
 
 
 @pytest.fixture(scope="session")
-def clients_python(request: pytest.FixtureRequest, require_real: Callable[[str], None]) -> Path:
+def clients_python(packages: Path, require_real: Callable[[str], None]) -> Path:
     """The interpreter of an environment with the Python packages."""
     try:
-        return install_python(request.config.cache.mkdir("clients"))
+        return install_python(packages)
     except CannotInstall as error:
         require_real(f"the Python packages cannot be installed: {error}")
         raise
@@ -159,7 +169,7 @@ def start(request: pytest.FixtureRequest, authority: TlsAuthority) -> Iterator[C
             command = ["node", request.getfixturevalue("npm_folder") / name, *arguments]
         else:
             command = [request.getfixturevalue("clients_python"), DRIVERS / name, *arguments]
-        trust = {name: str(authority.file) for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE")}
+        trust = {name: str(authority.file) for name in ("REQUESTS_CA_BUNDLE", "SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS")}
         driver = Driver(command, {**trust, "PYTHONPATH": ""})
         started.append(driver)
         return driver

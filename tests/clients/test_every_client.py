@@ -166,3 +166,11 @@ def test_a_read_only_token_reads_and_does_not_write(client):
     with pytest.raises(ClientError, match=r"(?i)403|forbidden|read-only|write"):
         client.execute(f"INSERT INTO {client.table} VALUES (8)")
     assert client.stored() == [[7]]
+
+
+@pytest.mark.ours
+def test_the_token_names_the_database(client, served):
+    client.execute(f"CREATE TABLE {client.table} (a)")
+    client.open(served.database().token)
+    with pytest.raises(ClientError, match=f"no such table: {client.table}"):
+        client.execute(f"SELECT * FROM {client.table}")

@@ -132,3 +132,41 @@ def test_an_organization_that_is_not_ours(ask, driver, served):
     driver.call("open", url=served.address, token=served.platform_token, organization="nobody")
     with pytest.raises(ClientError, match="organization not found"):
         ask("groups.list")
+
+
+def test_one_instance(ask, name):
+    assert ask("databases.getInstance", name, "ams")["hostname"] == f"{name}-local.localhost"
+    with pytest.raises(ClientError, match="nrt"):
+        ask("databases.getInstance", name, "nrt")
+
+
+def test_usage(ask, status, name):
+    token = ask("databases.createToken", name)["jwt"]
+    assert status(token, "CREATE TABLE t AS SELECT 1 AS a") == 200
+    assert status(token, "INSERT INTO t VALUES (2), (3)") == 200
+    assert status(token, "SELECT * FROM t") == 200
+    used = ask("databases.usage", name)["usage"]
+    assert used["rows_read"] >= 3  # an approximation
+    assert used["rows_written"] == 2
+    assert used["storage_bytes"] > 0
+    past = ask("databases.usage", name, {"from": "2020-01-01T00:00:00Z", "to": "2020-02-01T00:00:00Z"})
+    assert past["usage"]["rows_read"] == 0
+
+
+def test_rotating_the_tokens_of_a_database(ask, status, name):
+    old = ask("databases.createToken", name)["jwt"]
+    assert status(old, "SELECT 1") == 200
+    ask("databases.rotateTokens", name)
+    assert status(old, "SELECT 1") == 401
+    assert status(ask("databases.createToken", name)["jwt"], "SELECT 1") == 200
+
+
+def test_members(ask):
+    (owner,) = ask("organizations.members")
+    assert owner["role"] == "owner"
+    with pytest.raises(ClientError, match="nobody"):
+        ask("organizations.addMember", "nobody")
+
+
+def test_there_are_no_invoices(ask):
+    assert ask("organizations.invoices") == []

@@ -63,3 +63,25 @@ def test_a_wrong_token_is_refused(driver, served):
     with pytest.raises(ClientError, match="token") as caught:
         driver.call("open", url=served.address, token="wrong")
     assert caught.value.kind == "InvalidPlatformTokenException"
+
+
+def test_configuration(ask, name):
+    assert ask("db.update", "local", name, False, "256mb")["size_limit"] == str(256 * 1024 * 1024)
+
+
+def test_usage(ask, name):
+    found = ask("db.get_usage", "local", name)
+    assert found["total"]["rows_written"] == 0
+    assert len(found["instances"]) == 1
+
+
+def test_stats(ask, name):
+    assert ask("db.get_stats", "local", name) == []
+
+
+def test_rotating_tokens(ask, served, name):
+    token = ask("db.generate_token", "local", name)
+    ask("db.invalidate_tokens", "local", name)
+    body = {"requests": [{"type": "close"}]}
+    answer = served.http.post("/v2/pipeline", json=body, headers={"authorization": f"Bearer {token}"})
+    assert answer.status_code == 401

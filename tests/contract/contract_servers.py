@@ -264,16 +264,17 @@ class OnPort(RealTime, Embedded):
 
     name = "on_port"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "pipemagic", "serve", "--port", "0", "--data", str(folder)],
+            [sys.executable, "-m", "pipemagic", "serve", "--port", "0", "--data", str(folder), *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
         )
         assert self.process.stdout is not None
         try:
-            self.address = json.loads(self.process.stdout.readline())["url"]
+            self.announced = json.loads(self.process.stdout.readline())
+            self.address = self.announced.get("local_url", self.announced["url"])  # the one without TLS
             self.http = httpx.Client(base_url=self.address, trust_env=False, timeout=30)
             self.make_group()
         except BaseException:

@@ -44,6 +44,14 @@ _ALL = "named transactions batch blobs floats codes changes rowid"
 PUBLISHED = [
     _published("@libsql/client", "npm", "libsql_client.mjs", _ALL),
     _published("@libsql/hrana-client", "npm", "hrana_client.mjs", _ALL),
+    _published("@tursodatabase/serverless", "npm", "serverless.mjs", _ALL),
+    _published("libsql", "npm", "libsql_js.mjs", "transactions blobs floats changes rowid"),
+    _published(
+        "turso-serverless", "PyPI", "drive_dbapi.py turso_serverless", "named transactions blobs floats changes rowid"
+    ),
+    _published("libsql", "PyPI", "drive_dbapi.py libsql", "transactions blobs floats rowid"),
+    _published("libsql-experimental", "PyPI", "drive_dbapi.py libsql_experimental", "transactions blobs floats rowid"),
+    _published("aiolibsql", "PyPI", "drive_aiolibsql.py", "transactions blobs floats rowid"),
     _published("turso-python", "PyPI", "drive_turso_python.py", "changes rowid", tls=True),
 ]
 

@@ -19,6 +19,14 @@ class TlsAuthority:
         self.file = folder / "authority.pem"
         self._authority.cert_pem.write_to_path(str(self.file))
 
+    def issue(self, folder: Path) -> tuple[Path, Path]:
+        """Write a certificate and its key into a folder; gives the paths of both."""
+        issued = self._authority.issue_cert("127.0.0.1")
+        certificate, key = folder / "certificate.pem", folder / "key.pem"
+        issued.cert_chain_pems[0].write_to_path(str(certificate))
+        issued.private_key_pem.write_to_path(str(key))
+        return certificate, key
+
     def terminator(self, address: str) -> TlsTerminator:
         """Start one before the server at ``http://127.0.0.1:PORT``."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

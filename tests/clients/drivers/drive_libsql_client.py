@@ -22,9 +22,12 @@ class LibsqlClient:
         self._client: Any = None
 
     def open(self, url: str, token: str) -> None:
-        if self._client is not None:
-            self._client.close()
+        self.close()
         self._client = libsql_client.create_client_sync(url, auth_token=token)
+
+    def close(self) -> None:
+        if self._client is not None:  # its thread would outlive the script
+            self._client.close()
 
     def execute(self, sql: str, args: Any = None) -> dict[str, Any]:
         return shown(self._client.execute(sql, read(args)))

@@ -42,7 +42,7 @@ def rows_of(rows: Any) -> list[list[Any]]:
 
 
 def drive(client: object) -> None:
-    """Call the method that each line names, with the line's other members."""
+    """Call the method that each line names, with the line's other members; at the end, `close` if there is one."""
     for line in sys.stdin:
         call = json.loads(line)
         try:
@@ -52,3 +52,4 @@ def drive(client: object) -> None:
             answer = {"error": {"kind": type(error).__name__, "code": code, "message": str(error)}}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
+    getattr(client, "close", lambda: None)()

@@ -15,6 +15,7 @@ const statement = ([sql, args]) => (args === null ? sql : { sql, args: read(args
 
 await drive({
     open({ url, token }) {
+        transaction = undefined;
         client?.close();
         client = createClient({ url, authToken: token, intMode: "bigint" });
     },
