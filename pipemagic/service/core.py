@@ -17,6 +17,7 @@ from pathlib import Path
 
 import apsw
 
+from pipemagic.service import storage
 from pipemagic.service.catalog import Catalog, DatabaseRecord
 from pipemagic.service.databases import Databases
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
@@ -162,8 +163,10 @@ class Service:
             return (yield from self._route(request, cancel))
         except Refused as refused:
             return refused.response()
-        except Exception:  # the last line of defence: a bug must not take the connection down
+        except Exception as error:  # the last line of defence: a bug must not take the connection down
             log.exception("%s %s failed", request.method, request.path)
+            if (refused := storage.refusal(error)) is not None:
+                return refused.response()
             return Refused(500, "internal error of the service; see service.log in its data folder").response()
 
     def _route(self, request: Request, cancel: Cancel) -> Generator[Turn, None, Response]:

@@ -128,6 +128,7 @@ def open_catalog(path: Path) -> apsw.Connection:
         connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", "full")
         connection.pragma("foreign_keys", True)
+        _check(connection)
         _migrate(connection)
     except (apsw.NotADBError, apsw.CorruptError) as error:
         connection.close()
@@ -138,6 +139,13 @@ def open_catalog(path: Path) -> apsw.Connection:
         connection.close()
         raise
     return connection
+
+
+def _check(connection: apsw.Connection) -> None:
+    """Look at the whole file (it is small): damage is better told now than by half a service later."""
+    [(found,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
+    if found != "ok":
+        raise apsw.CorruptError(found)
 
 
 def _migrate(connection: apsw.Connection) -> None:

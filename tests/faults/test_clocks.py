@@ -1,0 +1,91 @@
+"""Clocks that jump: the windows go by the steady clock, tokens by the wall clock, and nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+from service_calls import CLOSE, Clock, caller_of, execute
+
+from pipemagic.service.core import Service
+
+DAY = 86400.0
+
+
+class Wall(Clock):
+    def __init__(self):
+        self.time = 1_700_000_000.0
+
+
+@pytest.fixture
+def clocks():
+    return Clock(), Wall()
+
+
+@pytest.fixture
+def service(tmp_path, clocks):
+    service = Service(tmp_path / "data", clock=clocks[0], now=clocks[1])
+    service.catalog.create_group("local", "default", "ams")
+    yield service
+    service.close()
+
+
+@pytest.mark.parametrize("jump", [-400 * DAY, -3600.0, 3600.0, 400 * DAY, 40000 * DAY])
+def test_a_jump_of_the_wall_clock_ends_no_stream_and_no_transaction(service, clocks, jump):
+    clock, wall = clocks
+    db = caller_of(service, "db")
+    db.run("CREATE TABLE t(a)")
+    stream = db.post(execute("BEGIN"), execute("INSERT INTO t VALUES (1)"))
+    wall.advance(jump)
+    clock.advance(4.9)
+    service.sweep()
+    wall.advance(-2 * jump)
+    answer = db.post(execute("INSERT INTO t VALUES (2)"), execute("COMMIT"), CLOSE, baton=stream.baton)
+    assert answer.codes == ["ok", "ok", "ok"]
+    assert db.run("SELECT a FROM t").rows() == [["1"], ["2"]]
+
+
+def test_the_windows_go_by_the_steady_clock_alone(service, clocks):
+    clock, wall = clocks
+    db = caller_of(service, "db")
+    stream = db.post(execute("SELECT 1"))
+    wall.advance(-400 * DAY)
+    clock.advance(10)
+    assert db.post(execute("SELECT 1"), baton=stream.baton).body["code"] == "STREAM_EXPIRED"
+
+
+def test_a_token_is_judged_by_the_wall_clock_at_each_request(service, clocks):
+    clock, wall = clocks
+    db = caller_of(service, "db")
+    record = service.catalog.database("local", "db")
+    db.token = service.tokens.issue_database(record, read_only=False, expires_in=DAY, subject="ada")
+    assert db.run("SELECT 1").codes == ["ok", "ok"]
+    clock.advance(10 * DAY)  # says nothing about the date
+    assert db.run("SELECT 1").codes == ["ok", "ok"]
+    wall.advance(DAY + 1)
+    assert db.post(execute("SELECT 1"), CLOSE).status == 401
+    wall.advance(-2 * DAY)
+    assert db.run("SELECT 1").codes == ["ok", "ok"]
+
+
+def test_what_was_made_in_the_future_is_listed_and_deleted(service, clocks):
+    _, wall = clocks
+    wall.advance(400 * DAY)
+    caller_of(service, "late")
+    wall.advance(-800 * DAY)
+    caller_of(service, "early").run("CREATE TABLE t(a)")
+    assert {one.name for one in service.catalog.databases("local")} == {"late", "early"}
+    service.catalog.delete_database("local", "late")
+    assert {one.name for one in service.catalog.databases("local")} == {"early"}
+
+
+def test_commits_keep_counting_up_whatever_the_wall_clock_says(tmp_path, clocks):
+    clock, wall = clocks
+    indexes = []
+    for jump in (0, -900 * DAY, 1800 * DAY):
+        wall.advance(jump)
+        service = Service(tmp_path / "data", clock=clock, now=wall)
+        if jump == 0:
+            service.catalog.create_group("local", "default", "ams")
+        answer = caller_of(service, "db").run("CREATE TABLE IF NOT EXISTS t(a)", "INSERT INTO t VALUES (1)")
+        indexes.append(int(answer.response(1)["result"]["replication_index"]))
+        service.close()
+    assert indexes == sorted(set(indexes))

@@ -1,0 +1,177 @@
+"""Damaged files: a clear error where the damage is, and everything else goes on."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import subprocess
+import sys
+
+import apsw
+import pytest
+from served import serve
+from service_calls import CLOSE, caller_of, execute
+
+from pipemagic.errors import ServiceError
+from pipemagic.service.core import Service
+
+ROWS = (
+    "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < {}) SELECT x, hex(randomblob(500)) FROM c"
+)
+READ_ALL = "SELECT count(*), sum(length(b)) FROM t"
+DAMAGE_CODES = {"SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR", "SQL_INPUT_ERROR", "SQLITE_ERROR"}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A closed data folder with two databases of 200 rows each."""
+    service = Service(tmp_path / "data")
+    service.catalog.create_group("local", "default", "ams")
+    for name in ("one", "two"):
+        codes = caller_of(service, name).run(
+            "CREATE TABLE t(a INTEGER PRIMARY KEY, b)", f"INSERT INTO t {ROWS.format(200)}"
+        )
+        assert set(codes.codes) == {"ok"}
+    service.close()
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def start(folder):
+    services = []
+
+    def start():
+        services.append(Service(folder))
+        return services[-1]
+
+    yield start
+    for service in services:
+        service.close()
+
+
+def file_of(service, name):
+    return service.folder / "databases" / service.catalog.database("local", name).id / "primary.sqlite"
+
+
+def path_of(folder, name):
+    catalog = apsw.Connection(str(folder / "catalog.sqlite"))
+    [(identifier,)] = catalog.execute("SELECT id FROM databases WHERE name = ?", (name,)).fetchall()
+    catalog.close()
+    return folder / "databases" / identifier / "primary.sqlite"
+
+
+def overwrite(path, offset, data):
+    """From another process: closing a file here would drop the locks that SQLite holds on it in this one."""
+    code = "import sys; f = open(sys.argv[1], 'r+b'); f.seek(int(sys.argv[2])); f.write(sys.stdin.buffer.read())"
+    subprocess.run([sys.executable, "-c", code, str(path), str(offset)], input=data, check=True)
+
+
+DAMAGES = {
+    "no database at all": lambda path: path.write_bytes(b"This is a letter, not a database.\n" * 400),
+    "half of it is missing": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "its first page": lambda path: overwrite(path, 16, bytes(range(256)) * 10),
+    "a page in its middle": lambda path: overwrite(path, 5 * 4096, b"\xff" * 3 * 4096),
+    "all but the first page": lambda path: overwrite(path, 4096, b"\xa5" * 20 * 4096),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_database_is_named_and_the_others_go_on(folder, start, damage):
+    damage(path_of(folder, "one"))
+    service = start()
+    db, other = caller_of(service, "one"), caller_of(service, "two")
+    for _ in range(2):
+        answer = db.post(
+            execute(READ_ALL), execute("INSERT INTO t(b) VALUES ('x')"), execute("PRAGMA integrity_check"), CLOSE
+        )
+        if answer.status == 200:
+            assert answer.codes[-1] == "ok"
+            told = DAMAGE_CODES & set(answer.codes)
+            assert told or answer.rows(2) != [["ok"]]
+        else:
+            assert (answer.status, answer.body["code"]) == (503, "FILE_DAMAGED")
+            assert "put a copy of the file back" in answer.body["error"]
+        assert other.run(READ_ALL).rows() == [["200", "200000"]]
+        assert set(other.run("INSERT INTO t(b) VALUES ('x')", "DELETE FROM t WHERE b = 'x'").codes) == {"ok"}
+    service.catalog.delete_database("local", "one")  # the way out
+
+
+def test_a_copy_put_back_mends_a_damaged_database(folder, start):
+    path = path_of(folder, "one")
+    shutil.copy(path, path.with_suffix(".copy"))
+    path.write_bytes(b"?" * 9000)
+    service = start()
+    db = caller_of(service, "one")
+    assert db.post(execute(READ_ALL), CLOSE).body["code"] == "FILE_DAMAGED"
+    path.with_suffix(".copy").replace(path)
+    assert db.run(READ_ALL).rows() == [["200", "200000"]]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_file_that_is_damaged_while_it_is_in_use(start, seed):
+    service = start()
+    db, other = caller_of(service, "one"), caller_of(service, "two")
+    stream = db.post(execute("BEGIN"), execute("SELECT * FROM t LIMIT 3"))
+    chance = random.Random(seed)
+    pages = file_of(service, "one").stat().st_size // 4096
+    for _ in range(5):
+        overwrite(file_of(service, "one"), chance.randrange(1, pages) * 4096, chance.randbytes(4096))
+    answers = [
+        db.post(execute(READ_ALL), baton=stream.baton),
+        db.post(execute("PRAGMA integrity_check"), CLOSE),
+        db.post(*[execute(f"INSERT INTO t {ROWS.format(50).replace('SELECT x,', 'SELECT x + 1000,')}")] * 2, CLOSE),
+        db.post(execute("SELECT * FROM t ORDER BY b"), CLOSE),
+    ]
+    for answer in answers:
+        assert answer.status in (200, 503), answer.body
+        codes = set(answer.codes) if answer.status == 200 else {answer.body["code"]}
+        assert codes <= DAMAGE_CODES | {"ok", "FILE_DAMAGED", "SQLITE_CONSTRAINT"}
+    assert other.run(READ_ALL, "PRAGMA integrity_check").rows(1) == [["ok"]]
+
+
+def test_a_catalog_that_is_none_is_told_at_the_start(folder):
+    (folder / "catalog.sqlite").write_bytes(b"not a catalog " * 1000)
+    with pytest.raises(ServiceError, match=r"catalog\.sqlite is damaged") as caught:
+        Service(folder)
+    assert caught.value.code == "BAD_CATALOG"
+    assert caught.value.hint == "put a copy of it back, or use another data folder"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_catalog_that_is_damaged_somewhere_never_takes_the_databases_with_it(folder, seed):
+    before = {path.parent.name: path.read_bytes() for path in (folder / "databases").glob("*/primary.sqlite")}
+    chance = random.Random(seed)
+    path = folder / "catalog.sqlite"
+    for _ in range(3):
+        page = chance.randrange(1, path.stat().st_size // 4096)
+        overwrite(path, page * 4096, chance.randbytes(4096))
+    with pytest.raises(ServiceError, match=r"catalog\.sqlite is damaged"):
+        Service(folder)
+    after = {path.parent.name: path.read_bytes() for path in (folder / "databases").glob("*/primary.sqlite")}
+    assert after == before
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.5, 0.9, 0.999])
+def test_a_write_ahead_log_that_was_cut_gives_whole_transactions(tmp_path, share):
+    """As after a loss of power that the disk's promises did not survive: a prefix of the commits, each whole."""
+    folder = tmp_path / "data"
+    with serve(folder) as served, served.database("one") as db:
+        db.run("CREATE TABLE t(a INTEGER PRIMARY KEY, b)", "CREATE TABLE pairs(a)")
+        for number in range(1, 41):
+            db.run(
+                "BEGIN",
+                f"INSERT INTO t VALUES ({number}, hex(zeroblob(2000)))",
+                f"INSERT INTO pairs VALUES ({number})",
+                "COMMIT",
+            )
+    wal = path_of(folder, "one").with_name("primary.sqlite-wal")
+    with wal.open("r+b") as file:
+        file.truncate(int(wal.stat().st_size * share))
+    with serve(folder) as served, served.database("one") as db:
+        if share < 0.3 and not db.rows("SELECT 1 FROM sqlite_master WHERE name = 'pairs'"):
+            return  # even the first commit was cut off
+        found = [int(a) for (a,) in db.rows("SELECT a FROM t ORDER BY a")]
+        assert found == list(range(1, len(found) + 1))
+        assert [int(a) for (a,) in db.rows("SELECT a FROM pairs ORDER BY a")] == found
+        assert db.rows("PRAGMA integrity_check") == [("ok",)]
+        db.run("INSERT INTO t VALUES (1000, 'new')")

@@ -1,0 +1,185 @@
+"""A disk that is full or read-only: a clear error, nothing lost, the other databases go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from served import serve
+from service_calls import CLOSE, caller_of, execute
+from small_disks import NoMounts, fill, read_only, small_disk
+
+from pipemagic.service.core import Service
+from pipemagic.service.http import Request
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs tmpfs and resource limits")
+
+ROW = "INSERT INTO t(b) VALUES (randomblob(20000))"
+MEGABYTES = 12
+
+
+@pytest.fixture
+def disk(tmp_path):
+    try:
+        with small_disk(tmp_path / "disk", MEGABYTES) as folder:
+            yield folder
+    except NoMounts as reason:
+        pytest.skip(f"cannot mount a small disk: {reason}; the limit of file sizes is tested all the same")
+
+
+@pytest.fixture
+def service(disk):
+    service = Service(disk / "data")
+    service.catalog.create_group("local", "default", "ams")
+    yield service
+    service.close()
+
+
+def count(db):
+    return int(db.run("SELECT count(*) FROM t").rows()[0][0])
+
+
+def manage(service, method, path, body=None):
+    token = (service.folder / "platform-token").read_text().strip()
+    headers = {"host": "127.0.0.1", "authorization": f"Bearer {token}"}
+    response = service.call(
+        Request(method, f"/v1/organizations/local{path}", {}, headers, json.dumps(body).encode() if body else b"")
+    )
+    return response.status, json.loads(b"".join(response.chunks))
+
+
+def test_a_full_disk_fails_the_write_alone(service, disk):
+    db, other = caller_of(service, "one"), caller_of(service, "two")
+    for one in (db, other):
+        one.run("CREATE TABLE t(a INTEGER PRIMARY KEY, b)", ROW)
+    stream = other.post(execute("BEGIN"), execute("SELECT count(*) FROM t"))
+    ballast = disk / "ballast"  # as people keep it, to have room for mending
+    ballast.write_bytes(bytes(MEGABYTES // 3 * 1024 * 1024))
+    written = 1
+    for _ in range(2 * MEGABYTES * 50):
+        answer = db.run(ROW)
+        if answer.codes[0] != "ok":
+            break
+        written += 1
+    assert answer.codes[0] == "SQLITE_FULL"
+    assert "full" in answer.error()["message"]
+    filler = fill(disk)
+    assert db.run(ROW).codes[0] == "SQLITE_FULL"
+    assert count(db) == written  # reading needs no room
+    assert other.post(execute("SELECT count(*) FROM t"), baton=stream.baton).rows() == [["1"]]
+    filler.unlink()
+    ballast.unlink()
+    caught_up = db.run("DELETE FROM t WHERE a > 1", "PRAGMA integrity_check")
+    assert caught_up.codes[:2] == ["ok", "ok"], caught_up.body
+    assert caught_up.rows(1) == [["ok"]]
+    assert set(other.run(ROW).codes) == {"ok"}
+
+
+def test_a_transaction_that_met_a_full_disk_is_rolled_back_as_a_whole(service, disk):
+    db = caller_of(service, "one")
+    db.run("CREATE TABLE t(a INTEGER PRIMARY KEY, b)", ROW)
+    filler = fill(disk)
+    answer = db.post(execute("BEGIN"), *[execute(ROW)] * 300, execute("COMMIT"), CLOSE)
+    assert "SQLITE_FULL" in answer.codes
+    assert answer.status == 200
+    filler.unlink()
+    assert count(db) in (1, 301)
+    assert count(db) == 1
+    assert set(db.run(ROW).codes) == {"ok"}
+
+
+def test_the_management_interface_says_that_the_disk_is_full(service, disk):
+    filler = fill(disk)
+    for number in range(60):  # the write-ahead log has some room of its own
+        status, body = manage(service, "POST", "/databases", {"name": f"db{number}", "group": "default"})
+        if status != 200:
+            break
+    assert (status, body["code"]) == (507, "DISK_FULL")
+    assert "the disk of the service is full: make room on it" in body["error"]
+    filler.unlink()
+    assert manage(service, "POST", "/databases", {"name": "late", "group": "default"})[0] == 200
+    assert not any(path.name == f"db{number}" for path in (disk / "data" / "databases").glob("*"))
+
+
+def test_a_database_that_cannot_be_made_for_want_of_room_can_be_made_later(service, disk):
+    db = caller_of(service, "one")  # its file is made by its first use
+    filler = fill(disk)
+    answer = db.post(execute("SELECT 1"), CLOSE)
+    assert answer.status in (200, 507), answer.body
+    filler.unlink()
+    assert set(db.run("CREATE TABLE t(a)").codes) == {"ok"}
+
+
+def test_a_read_only_disk_refuses_writes_and_still_reads(tmp_path):
+    service = Service(tmp_path / "data")
+    service.catalog.create_group("local", "default", "ams")
+    db, other = caller_of(service, "one"), caller_of(service, "two")
+    for one in (db, other):
+        one.run("CREATE TABLE t(a)", "INSERT INTO t VALUES (1)")
+    folder = service.folder / "databases" / service.catalog.database("local", "one").id
+    open_database = service.databases.pop(folder.name)
+    service.streams.end_all(open_database)
+    open_database.close()
+    try:
+        with read_only(folder):
+            answer = db.post(execute("INSERT INTO t VALUES (2)"), CLOSE)
+            assert answer.status in (200, 503), answer.body
+            code = answer.codes[0] if answer.status == 200 else answer.body["code"]
+            assert code in ("SQLITE_READONLY", "SQLITE_CANTOPEN", "DISK_READ_ONLY", "DISK_ERROR")
+            assert set(other.run("INSERT INTO t VALUES (2)").codes) == {"ok"}
+    except NoMounts as reason:
+        pytest.skip(f"cannot make a folder read-only for root: {reason}")
+    assert set(db.run("INSERT INTO t VALUES (3)").codes) == {"ok"}
+    assert db.run("SELECT a FROM t").rows() == [["1"], ["3"]]
+    service.close()
+
+
+def limit_file_size():
+    import resource
+    import signal
+
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
+
+
+def test_files_that_may_not_grow_need_no_privilege_to_test(tmp_path):
+    with (
+        serve(tmp_path / "data", "--port", "0", prepare=limit_file_size) as service,
+        service.database("one") as db,
+        service.database("two") as other,
+    ):
+        db.run("CREATE TABLE t(a INTEGER PRIMARY KEY, b)")
+        other.run("CREATE TABLE t(a INTEGER PRIMARY KEY, b)")
+        written = 0
+        while (answer := db.post(ROW)).json()["results"][0]["type"] == "ok":
+            written += 1
+        error = answer.json()["results"][0]["error"]
+        assert error["code"] in ("SQLITE_FULL", "SQLITE_IOERR")
+        assert db.rows("SELECT count(*) FROM t") == [(str(written),)]
+        other.run(ROW)
+        assert db.rows("PRAGMA integrity_check") == [("ok",)]
+        assert service.process.poll() is None
+    with serve(tmp_path / "data") as service, service.database("one") as db:
+        assert db.rows("SELECT count(*) FROM t") == [(str(written),)]
+        db.run(ROW)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files")
+def test_a_data_folder_that_cannot_be_written_is_told_at_the_start(tmp_path):
+    folder = tmp_path / "data"
+    with serve(folder):
+        pass
+    try:
+        with read_only(folder):
+            ended = subprocess.run(
+                [sys.executable, "-m", "pipemagic", "serve", "--data", str(folder), "--port", "0"],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+            )  # fmt: skip
+    except NoMounts as reason:
+        pytest.skip(f"cannot make a folder read-only for root: {reason}")
+    assert ended.returncode == 1
+    assert str(folder) in ended.stderr
+    assert "Traceback" not in ended.stderr

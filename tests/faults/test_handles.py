@@ -1,0 +1,48 @@
+"""Out of file handles: those who come get a clear error, those who are there go on, and it passes."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import pytest
+from served import serve
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="resource limits")
+
+HANDLES = 80
+
+
+def few_handles():
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (HANDLES, HANDLES))
+
+
+def test_streams_beyond_the_handles_are_refused_and_the_others_go_on(tmp_path):
+    with serve(tmp_path / "data", "--port", "0", prepare=few_handles) as service, service.database("db") as db:
+        db.run("CREATE TABLE t(a)", "INSERT INTO t VALUES (1)")
+        batons = []
+        while (answer := db.post("SELECT * FROM t", close=False)).status_code == 200 and len(batons) < HANDLES:
+            batons.append(answer.json()["baton"])
+        assert answer.status_code in (429, 503), answer.text
+        assert "close the streams" in answer.json()["error"] or "file handles" in answer.json()["error"]
+        assert len(batons) > 5
+        for baton in batons:
+            db.run("INSERT INTO t VALUES (2)", baton=baton)
+        assert db.rows("SELECT count(*) FROM t") == [(str(1 + len(batons)),)]
+        assert db.rows("PRAGMA integrity_check") == [("ok",)]
+
+
+def test_connections_beyond_the_handles_wait_and_are_served_later(tmp_path):
+    with serve(tmp_path / "data", "--port", "0", prepare=few_handles) as service, service.database("db") as db:
+        db.run("CREATE TABLE t(a)")
+        crowd = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(2 * HANDLES)]
+        try:
+            db.run("INSERT INTO t VALUES (1)")
+        finally:
+            for one in crowd:
+                one.close()
+        with service.database("db") as again:
+            assert again.rows("SELECT a FROM t") == [("1",)]
+        assert service.process.poll() is None

@@ -1,0 +1,63 @@
+"""Disks that are full or read-only, really: mounts of tmpfs where that is allowed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class NoMounts(Exception):
+    """This process may not mount anything."""
+
+
+def _run(*command: object) -> None:
+    try:
+        subprocess.run([str(part) for part in command], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise NoMounts(str(error)) from None
+
+
+@contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
+    """Mount an empty file system of that size; NoMounts if that is not allowed."""
+    folder.mkdir()
+    _run("mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", folder)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Have nobody write below a folder for a while; files that are open already may still be written."""
+    if os.geteuid() != 0:
+        mode = folder.stat().st_mode
+        folder.chmod(0o500)
+        try:
+            yield
+        finally:
+            folder.chmod(mode)
+        return
+    _run("mount", "--bind", folder, folder)
+    try:
+        _run("mount", "-o", "remount,ro,bind", folder)
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Use up all that is left; gives the file that has to be deleted to have room again."""
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as file:
+        for size in (1 << 20, 1 << 12, 1):
+            try:
+                while file.write(b"\0" * size):
+                    pass
+            except OSError:
+                continue
+    return filler
