@@ -187,8 +187,7 @@ class Service:
         return self.transfers.intake(request, record)
 
     def _size_limit(self, record: DatabaseRecord) -> int | None:
-        limits = (self.limits.database, record.configuration.size_limit)
-        return min((limit for limit in limits if limit is not None), default=None)
+        return self.limits.size_of(record.configuration.size_limit)
 
     def _by_host(self, host: str) -> DatabaseRecord:
         if not host.endswith((f".{self.domain}", f".{LOCAL_DOMAIN}")):
