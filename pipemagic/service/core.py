@@ -165,8 +165,8 @@ class Service:
             return refused.response()
         except Exception as error:  # the last line of defence: a bug must not take the connection down
             log.exception("%s %s failed", request.method, request.path)
-            if (refused := storage.refusal(error)) is not None:
-                return refused.response()
+            if (told := storage.refusal(error)) is not None:
+                return told.response()
             return Refused(500, "internal error of the service; see service.log in its data folder").response()
 
     def _route(self, request: Request, cancel: Cancel) -> Generator[Turn, None, Response]:
