@@ -77,6 +77,15 @@ def split(script: str) -> tuple[Statement, ...]:
     return _split_short(script) if len(script) <= 4096 else tuple(_split(script))
 
 
+def is_complete(script: str) -> bool:
+    """Tell whether the text ends where a statement does, so that what comes next is another one; or is empty."""
+    piece, last = None, None
+    for last, piece in _followed(tokens(script)):  # noqa: B007 - the last ones are looked at
+        pass
+    open_comment = last is not None and last.text.startswith("/*") and not last.text.endswith("*/")
+    return piece is None and not open_comment
+
+
 def keyword(sql: str) -> str:
     """Give the first word of the text in capitals, or '' if there is none."""
     for token in tokens(sql):
@@ -234,10 +243,10 @@ def caret(text: str, offset: int, *, width: int = 76) -> str:
     line = "".join(" " if char < " " else char for char in text.split("\n")[number - 1])
     cut = max(0, column - width // 2) if len(line) > width else 0
     shown = line[cut : cut + width].rstrip() if column < len(line.rstrip()) else line[cut : cut + width]
-    return f"{shown}\n{' ' * _columns(line[cut:column])}^"
+    return f"{shown}\n{' ' * display_width(line[cut:column])}^"
 
 
-def _columns(text: str) -> int:
+def display_width(text: str) -> int:
     """Tell how many columns of a terminal the text takes: two for East Asian letters and emoji, none for accents."""
     return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
 

@@ -366,3 +366,27 @@ def test_the_time_is_linear_in_the_number_of_names():
     (statement,) = sql.split("SELECT " + ",".join(names))
     assert time.process_time() - start < 10
     assert statement.parameters == tuple(names)
+
+
+@pytest.mark.parametrize(("text", "complete"), [
+    ("", True), ("  -- only a comment", True), ("SELECT 1", False), ("SELECT 1;", True), ("SELECT ';", False),
+    ("SELECT 1; -- done", True), ("SELECT 1; /* goes on", False), ("SELECT 1; SELECT 2", False), (";", True),
+    ("CREATE TRIGGER x AFTER INSERT ON t BEGIN SELECT 1;", False),
+    ("CREATE TRIGGER x AFTER INSERT ON t BEGIN SELECT 1; END;", True), ('SELECT "a;', False), ("SELECT [a;", False),
+])  # fmt: skip
+def test_whether_a_statement_is_complete(text, complete):
+    assert sql.is_complete(text) is complete
+
+
+@given(
+    pieces=st.lists(st.sampled_from([
+        "SELECT ", "1", ";", "'it''s; '", "--c;\n", "/* ; */", "/", "*", "-", "x'00'", "x", "1e", "+5", "\n", '"q;"',
+        "CREATE TRIGGER x AFTER INSERT ON t BEGIN SELECT 1; END;", "BEGIN", " END", "$a", "::", "(b)", "[;]", "`;`",
+    ]), max_size=30), size=st.integers(1, 9),
+)  # fmt: skip
+def test_a_script_in_chunks_has_the_statements_of_the_whole(pieces, size):
+    text = "".join(pieces)
+    chunks = [text[start : start + size] for start in range(0, len(text), size)]
+    found = [[one.text for one in sql.split(part)] for part in sql.statements_of(chunks)]
+    assert [one for part in found for one in part] == [one.text for one in sql.split(text)]
+    assert all(len(part) == 1 for part in found)

@@ -15,7 +15,7 @@ from pathlib import Path
 from pipemagic import __version__
 from pipemagic.cli import auth, databases, groups, organizations, serving
 from pipemagic.cli.base import Commands, note
-from pipemagic.errors import PipemagicError
+from pipemagic.errors import InterruptedRequest, PipemagicError
 
 INTERRUPTED = 130  # what shells give for a command that was interrupted
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         note(f"Error: {error.message}")
         if error.hint:
             note(f"Hint: {error.hint}")
-        return 1
+        return INTERRUPTED if isinstance(error, InterruptedRequest) else 1
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # whoever read the output has seen enough; Python must not try to flush it again

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from pipemagic.cli import transfers
+from pipemagic.cli import shell, transfers
 from pipemagic.cli.base import Commands, confirm, say, say_fields, say_json, say_table
 from pipemagic.cli.groups import add_token_options, add_wait
 from pipemagic.cli.platform import management
@@ -30,6 +30,7 @@ def add_commands(top: Commands) -> None:
     _add_show(db)
     destroy = db.add("destroy", _destroy, "delete databases with everything in them", organization=True, destroys=True)
     destroy.add_argument("names", nargs="+", metavar="NAME")
+    shell.add_command(db)
     transfers.add_commands(db)
     db.add("locations", _locations, "list the locations for groups", listing=True)
 

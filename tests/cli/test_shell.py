@@ -1,0 +1,238 @@
+"""The SQL shell: in a terminal of its own, and as a script uses it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pipemagic
+from pipemagic.cli import rows
+
+pexpect = pytest.importorskip("pexpect", reason="a terminal needs pexpect, which comes with IPython")
+
+WAIT = 20
+
+
+@pytest.fixture
+def flights(run):
+    run("group", "create", "edge", "--location", "ams")
+    assert run("db", "create", "flights", "--group", "edge")[0] == 0
+    return "flights"
+
+
+@pytest.fixture
+def script(run, monkeypatch):
+    """Run SQL from standard input."""
+
+    def script(text, *options):
+        monkeypatch.setattr("sys.stdin", io.StringIO(text))
+        return run("db", "shell", "flights", *options)
+
+    return script
+
+
+@pytest.fixture
+def terminal(flights, folder, settings_folder):
+    """Open the shell in a terminal; gives what pexpect talks to."""
+    opened = []
+
+    def terminal(*options, prompt="flights> "):
+        environment = os.environ | {
+            "PYTHONPATH": str(Path(pipemagic.__file__).parents[1]), "PIPEMAGIC_CONFIG": str(settings_folder),
+            "TERM": "dumb", "INPUTRC": os.devnull,
+        }  # fmt: skip
+        child = pexpect.spawn(
+            sys.executable, ["-m", "pipemagic", "db", "shell", "flights", *options, "--data", str(folder)],
+            env=environment, encoding="utf-8", timeout=WAIT, echo=False, dimensions=(40, 200),
+        )  # fmt: skip
+        opened.append(child)
+        child.expect_exact(prompt)
+        return child
+
+    yield terminal
+    for child in opened:
+        child.close(force=True)
+
+
+# -- as a script uses it
+
+
+def test_an_argument(run, flights):
+    assert run("db", "shell", "flights", "SELECT 1 AS one, NULL AS none") == (
+        0, "one  none\n---  ----\n  1  NULL\n", ""
+    )  # fmt: skip
+    assert run("db", "shell", "flights", "CREATE TABLE t (a); INSERT INTO t VALUES (1)") == (0, "", "")
+    assert run("db", "shell", "flights", ".tables") == (0, "t\n", "")
+    assert run("db", "shell", "flights", ".schema") == (0, "CREATE TABLE t (a);\n", "")
+    assert run("db", "shell", "flights", ".schema nope") == (0, "", "")
+    assert run("db", "shell", "flights", ".nope")[0] == 1
+
+
+def test_standard_input_stops_at_the_first_error(script, flights, run):
+    code, out, err = script("CREATE TABLE t (a);\nINSERT INTO t VALUES (1);\nSELECT nope FROM t;\nDROP TABLE t;")
+    assert (code, out) == (1, "")
+    assert err == "Error: no such column: nope\n  SELECT nope FROM t\n         ^\n"
+    assert run("db", "shell", "flights", "SELECT a FROM t", "--mode", "csv") == (0, "a\n1\n", "")
+
+
+def test_a_transaction_spans_the_statements(script, flights):
+    assert script("CREATE TABLE t (a); BEGIN; INSERT INTO t VALUES (1); ROLLBACK; SELECT count(*) AS n FROM t;") == (
+        0, "n\n-\n0\n", ""
+    )  # fmt: skip
+    code, _, err = script("BEGIN; INSERT INTO t VALUES (1)")
+    assert (code, err.splitlines()[0]) == (1, "Error: the script left a transaction open, which was rolled back")
+    assert script("SELECT count(*) AS n FROM t", "--mode", "json")[1] == '[{"n": 0}]\n'
+
+
+def test_triggers_and_comments(script, flights):
+    text = """
+    -- a comment; with a semicolon
+    CREATE TABLE t (a); /* another; one */ CREATE TABLE log (a);
+    CREATE TRIGGER x AFTER INSERT ON t BEGIN INSERT INTO log VALUES (new.a); INSERT INTO log VALUES ('; END'); END;
+    INSERT INTO t VALUES (1); SELECT a FROM log
+    """
+    assert script(text, "--mode", "csv") == (0, "a\n1\n; END\n", "")
+
+
+def test_an_address(run, flights, monkeypatch, capsys):
+    url = run("db", "show", "flights", "--url")[1].strip()
+    token = run("db", "tokens", "create", "flights")[1].strip()
+    code, _, err = run("db", "shell", url, "SELECT 1")
+    assert (code, "token" in err) == (1, True)
+    monkeypatch.setenv("TURSO_AUTH_TOKEN", token)
+    assert run("db", "shell", url, "SELECT 1 AS one", "--mode", "csv") == (0, "one\n1\n", "")
+    monkeypatch.delenv("TURSO_AUTH_TOKEN")
+    monkeypatch.setenv("MINE", token)
+    assert run("db", "shell", url, "SELECT 1 AS one", "--mode", "csv", "--token-env", "MINE")[0] == 0
+
+
+def test_a_libsql_server(run, sqld_database, monkeypatch):
+    monkeypatch.setenv("PIPEMAGIC_TOKEN", sqld_database.token)
+    script = "CREATE TABLE t (a); BEGIN; INSERT INTO t VALUES (1); COMMIT; SELECT a FROM t"
+    assert run("db", "shell", sqld_database.url, script, "--mode", "csv") == (0, "a\n1\n", "")
+
+
+# -- how rows look
+
+
+VALUES = [(1, "NULL", None, b"\0\xff"), (-2.5, "two\nlines\x1b[31m", "", b"")]
+NAMES = ["n", "text", "text", "blob"]
+
+
+def test_a_table():
+    assert list(rows.table(NAMES, VALUES)) == [
+        "   n  text                  text  blob",
+        "----  --------------------  ----  -------",
+        "   1  'NULL'                NULL  x'00ff'",
+        "-2.5  two\\nlines\\u001b[31m        x''",
+    ]
+    assert list(rows.table(["wide", "b"], [("汉字", 1)])) == ["wide  b", "----  -", "汉字  1"]
+    assert list(rows.table(["a"], [])) == ["a", "-"]
+
+
+def test_csv():
+    assert list(rows.csv(NAMES, VALUES)) == [
+        "n,text,text,blob", "1,NULL,,00ff", '-2.5,"two\nlines\x1b[31m","",',
+    ]  # fmt: skip
+    assert list(rows.csv(["a,b"], [('"',)])) == ['"a,b"', '""""']
+
+
+def test_json():
+    first, second = json.loads("\n".join(rows.json_lines(NAMES, VALUES)))
+    assert first == {"n": 1, "text": "NULL", "text:1": None, "blob": {"base64": "AP8="}}
+    assert second["text"] == "two\nlines\x1b[31m"
+    assert "\n".join(rows.json_lines(["a"], [])) == "[]"
+    assert json.loads("\n".join(rows.json_lines(["a"], [(float("inf"),), (2**63 - 1,)]))) == [
+        {"a": "inf"}, {"a": 2**63 - 1},
+    ]  # fmt: skip
+
+
+# -- in a terminal
+
+
+def test_statements_over_several_lines(terminal):
+    child = terminal()
+    child.sendline("CREATE TABLE t (")
+    child.expect_exact("...> ")
+    child.sendline("a TEXT -- a comment;")
+    child.expect_exact("...> ")
+    child.sendline(");")
+    child.expect_exact("flights> ")
+    child.sendline("INSERT INTO t VALUES ('x'), (NULL);")
+    child.expect_exact("2 rows changed")
+    child.expect_exact("flights> ")
+    child.sendline("SELECT a FROM t;")
+    child.expect(r"a\s+----\s+x\s+NULL\s+\(2 rows\)")
+    child.expect_exact("flights> ")
+    child.sendline(".mode csv")
+    child.expect_exact("flights> ")
+    child.sendline("SELECT a FROM t;")
+    child.expect(r"a\r\nx\r\n\r\n")
+    child.sendline(".quit")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+
+
+def test_an_open_transaction_shows_in_the_prompt(terminal, run):
+    child = terminal()
+    child.sendline("CREATE TABLE t (a); BEGIN; INSERT INTO t VALUES (1);")
+    child.expect_exact("flights*> ")
+    child.sendline("SELECT nope;")
+    child.expect_exact("Error: no such column: nope")
+    child.expect_exact("flights*> ")
+    child.sendeof()
+    child.expect_exact("The open transaction was rolled back.")
+    child.expect(pexpect.EOF)
+    assert run("db", "shell", "flights", "SELECT count(*) AS n FROM t", "--mode", "csv")[1] == "n\n0\n"
+
+
+def test_control_c(terminal):
+    """It stops a statement that runs, and forgets lines that are typed; the shell goes on."""
+    child = terminal()
+    child.sendline("SELECT 1")
+    child.expect_exact("...> ")
+    child.sendintr()
+    child.expect_exact("flights> ")
+    child.sendline("WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT max(n) FROM c;")
+    child.expect(pexpect.TIMEOUT, timeout=0.5)  # it runs
+    child.sendintr()
+    child.expect_exact("Error: interrupted")
+    child.expect_exact("flights> ")
+    child.sendline("SELECT 40 + 2 AS answer;")
+    child.expect(r"answer\s+------\s+42\s")
+    child.sendline(".help")
+    child.expect_exact(".tables")
+
+
+def test_lines_are_remembered_for_the_next_time(terminal, settings_folder):
+    pytest.importorskip("readline")
+    child = terminal()
+    child.sendline("SELECT 'remembered';")
+    child.expect_exact("(1 row)")
+    child.sendline(".quit")
+    child.expect(pexpect.EOF)
+    history = settings_folder / "shell_history"
+    assert "SELECT 'remembered';" in history.read_text()
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    child = terminal()
+    child.send("\x10")  # Ctrl-P: the line before
+    child.send("\x10\r")
+    child.expect_exact("(1 row)")
+
+
+def test_no_terminal_no_banner(run, flights, folder, settings_folder):
+    """Through a pipe there is neither prompt nor banner, on neither stream."""
+    made = subprocess.run(
+        [sys.executable, "-m", "pipemagic", "db", "shell", "flights", "--data", str(folder), "--mode", "csv"],
+        env=os.environ | {"PYTHONPATH": str(Path(pipemagic.__file__).parents[1])},
+        input="SELECT 1 AS one;\n", capture_output=True, text=True, timeout=WAIT, check=True,
+    )  # fmt: skip
+    assert (made.stdout, made.stderr) == ("one\n1\n", "")
