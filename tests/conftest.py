@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from sqld_server import NoSqld, Sqld, SqldDatabase, find
+from sqld_engine import SqldEngineProcess
+from sqld_server import Sqld, SqldDatabase
+
+from pipemagic.service.sqld.binary import NoSqld, find
 
 # Runs are alike and never fail for a slow machine; `--hypothesis-profile=search` looks for new cases.
 settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True)
@@ -37,7 +40,7 @@ def sqld_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
         return find(tmp_path_factory.mktemp("sqld-binary"))
     except NoSqld as reason:
-        skip_or_fail(f"there is no sqld: {reason}")
+        skip_or_fail(reason.message)
         raise
 
 
@@ -53,3 +56,11 @@ def sqld(sqld_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def sqld_database(sqld: Sqld) -> SqldDatabase:
     """A fresh database of sqld."""
     return sqld.database()
+
+
+@pytest.fixture(scope="session")
+def sqld_engine(sqld_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqldEngineProcess]:
+    """A service in front of three nodes, for tests that take nothing down."""
+    engine = SqldEngineProcess(sqld_binary, tmp_path_factory.mktemp("sqld-engine"))
+    yield engine
+    engine.close()

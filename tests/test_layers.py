@@ -31,7 +31,7 @@ ONLY = {
     "requests": set(),
     "urllib3": set(),
     "urllib.request": {"client"},
-    "http.client": {"client", "local"},  # a lease is one open connection to this machine
+    "http.client": {"client", "local", "service"},  # a lease is one open connection; sqld has an admin API
     "apsw": {"service"},
     "sqlite3": {"service"},
     "starlette": {"service"},

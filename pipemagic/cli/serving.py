@@ -7,18 +7,27 @@ import getpass
 import json
 import re
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pipemagic.errors import ServiceError
+
 if TYPE_CHECKING:
+    from pipemagic.service.core import Service
     from pipemagic.service.limits import Limits
     from pipemagic.service.runner import Settings
+    from pipemagic.service.sqld.service import SqldService
 
 
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``serve``, besides --data, which all commands have."""
     flags: list[argparse.Action] = []
-    for title, add in [("addresses", _add_addresses), ("limits", _add_limits), ("operation", _add_operation)]:
+    groups = [
+        ("addresses", _add_addresses), ("engine", _add_engine), ("limits", _add_limits), ("operation", _add_operation),
+    ]  # fmt: skip
+    for title, add in groups:
         add(_Flags(parser.add_argument_group(title), flags))
     parser.set_defaults(flags=flags)
 
@@ -48,6 +57,15 @@ def _add_addresses(group: _Flags) -> None:
     group.add_argument(
         "--insecure-http", action="store_true", help="listen for other machines without TLS, tokens in the clear"
     )
+
+
+def _add_engine(group: _Flags) -> None:
+    group.add_argument(
+        "--engine", choices=("embedded", "sqld"), default="embedded",
+        help="where databases live: in files of this service (default), or on libSQL servers",
+    )  # fmt: skip
+    group.add_argument("--nodes", type=_path, metavar="FILE", help="for sqld: which servers there are, in TOML")
+    group.add_argument("--local", type=_count, metavar="N", help="for sqld: start N servers on this machine")
 
 
 def _add_limits(group: _Flags) -> None:
@@ -81,7 +99,28 @@ def settings(options: argparse.Namespace) -> Settings:
     return Settings(
         options.data or local.default_folder(), port=options.port, hosting=hosting, limits=_limits(options),
         connections=options.max_connections, memory=options.max_memory or HEAP_LIMIT, access_log=options.access_log,
+        open=_opener(options),
     )  # fmt: skip
+
+
+def _opener(options: argparse.Namespace) -> Callable[[Settings], Service | SqldService]:
+    """Give what makes the service with the engine that was chosen."""
+    if options.engine == "embedded":
+        if options.nodes is not None or options.local is not None:
+            raise ServiceError("--nodes and --local are about libSQL servers", hint="add --engine sqld")
+        from pipemagic.service.runner import open_embedded
+
+        return open_embedded
+    if (options.nodes is None) == (options.local is None):
+        hint = "--local 3 starts three servers here; --nodes FILE names those that run elsewhere (docs/sqld.md)"
+        raise ServiceError("--engine sqld needs either --nodes FILE or --local N", hint=hint)
+    from pipemagic.service.sqld.service import open_local, open_remote
+
+    if options.nodes is not None:
+        return partial(open_remote, nodes=options.nodes)
+    import platformdirs
+
+    return partial(open_local, count=options.local, cache=platformdirs.user_cache_path("pipemagic"))
 
 
 def _limits(options: argparse.Namespace) -> Limits:

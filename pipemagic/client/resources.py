@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipemagic.client.secrets import Secret
-from pipemagic.client.urls import Endpoint
-from pipemagic.errors import ProtocolError
+from pipemagic.client.urls import Endpoint, parse
+from pipemagic.errors import AddressError, ProtocolError
 
 _SNAKE = re.compile(r"(?<=[a-z])([A-Z])")
 
@@ -181,7 +181,7 @@ class DatabaseInfo:
             name=name,
             group=text_of(parsed, "group") or group,
             hostname=hostname,
-            url=_url(hostname, endpoint, local=primary == "local"),
+            url=_address(parsed, endpoint, local=primary == "local"),
             id=text_of(parsed, "DbId", "id"),
             primary=primary,
             locations=tuple(code for code in told if isinstance(code, str)) if isinstance(told, list) else (),
@@ -204,9 +204,20 @@ class Instance:
         return cls(
             name=text_of(parsed, "name", "region"),
             type=text_of(parsed, "type"),
-            url=_url(text_of(parsed, "hostname"), endpoint, local=False),
+            url=_address(parsed, endpoint, local=False),
             state=status if isinstance(status, str) else text_of(status, "state") or text_of(parsed, "state"),
         )
+
+
+def _address(parsed: Any, endpoint: Endpoint, *, local: bool) -> str:
+    """Give the address that the server says, if it is at the host name that it says; else what follows from that."""
+    hostname, told = text_of(parsed, "hostname"), text_of(parsed, "url")
+    try:
+        if told and parse(told).named_host == hostname:
+            return told
+    except AddressError:
+        pass  # the host name does
+    return _url(hostname, endpoint, local=local)
 
 
 def _url(hostname: str, endpoint: Endpoint, *, local: bool) -> str:

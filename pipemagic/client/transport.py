@@ -226,6 +226,10 @@ class Transport:
         return answer
 
 
+_FORWARDED = "Failed to execute queries via RPC protocol"
+"""How a libSQL replica says that its primary did not take what the replica does not do by itself."""
+
+
 def refusal(status: int, message: str, code: str = "", what: str = "the request") -> ServerError:
     """Give the typed error for an HTTP status that is not 2xx."""
     match status:
@@ -253,6 +257,12 @@ def refusal(status: int, message: str, code: str = "", what: str = "the request"
                 status=status,
                 hint="nothing of this ran; close connections that are not needed, or try again later",
             )
+        case 500 if _FORWARDED in message:
+            return ServerError(
+                "this address is that of a replica: it takes no writes, and answers reads once it has caught up",
+                status=status, code="REPLICA",
+                hint="write at the address of the primary; if this was a read, the replica needs a moment",
+            )  # fmt: skip
     hint = "parts of what was sent may have been applied" if status >= 500 else ""
     return ServerError(f"the server refused {what} (HTTP {status}): {message}", status=status, hint=hint, code=code)
 

@@ -102,6 +102,11 @@ class Catalog:
         if self.accounts.operator() is None:
             self.open_account(organization)
 
+    @property
+    def store(self) -> Store:
+        """The file, for modules that keep tables of their own in it."""
+        return self._store
+
     def close(self) -> None:
         """Close the file; the catalog is of no use afterwards. Twice is fine."""
         self._store.close()

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from pipemagic.service.app import Receive, read_request
-from pipemagic.service.core import Service
 from pipemagic.service.exposition import CONTENT_TYPE
 from pipemagic.service.gauges import Gauges
 from pipemagic.service.http import Refused, Response, json
 from pipemagic.service.layout import LEASE_PATH, METRICS_PATH, STOP_PATH
 from pipemagic.service.sending import Scope, Send, send_response
+
+if TYPE_CHECKING:
+    from pipemagic.service.core import Service
+    from pipemagic.service.sqld.service import SqldService
 
 LINGER = 20.0
 """Seconds without a lease after which a service that nobody started by hand ends."""
@@ -72,7 +75,7 @@ class Control:
     """
 
     def __init__(
-        self, shell: Callable[[Scope, Receive, Send], Awaitable[None]], service: Service, leases: Leases,
+        self, shell: Callable[[Scope, Receive, Send], Awaitable[None]], service: Service | SqldService, leases: Leases,
         on_stop: Callable[[], None], about: dict[str, Any], gauges: Gauges,
     ) -> None:  # fmt: skip
         self._shell = shell

@@ -20,6 +20,7 @@ import apsw
 from pipemagic.service import storage
 from pipemagic.service.catalog import Catalog, DatabaseRecord
 from pipemagic.service.databases import Databases
+from pipemagic.service.exposition import Page
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
 from pipemagic.service.http import Body, Cancel, Refused, Request, Response
 from pipemagic.service.interface import DatabaseInterface
@@ -122,6 +123,19 @@ class Service:
         database = self.databases.get(record.id)
         if database is not None:
             self.streams.end_all(database)
+
+    def measure(self, page: Page) -> None:
+        """Say how things stand with streams and databases."""
+        streams = self.streams.census()
+        page.gauge("pipemagic_streams_open", "Open streams.", streams.open)
+        page.gauge("pipemagic_streams_limit", "Streams that may be open at once.", self.limits.streams)
+        page.gauge("pipemagic_transactions_open", "Streams with an open transaction.", streams.transactions)
+        databases = self.databases.in_use()
+        page.gauge(
+            "pipemagic_writers_waiting", "Requests that wait for the writer's turn.",
+            sum(database.writers.waiting for database in databases),
+        )  # fmt: skip
+        page.gauge("pipemagic_databases_in_use", "Databases whose files are open.", len(databases))
 
     # Calls.
 

@@ -13,19 +13,25 @@ from typing import TYPE_CHECKING
 import apsw
 
 from pipemagic import __version__
-from pipemagic.service.core import Service
 from pipemagic.service.exposition import Page
 from pipemagic.service.traffic import BUCKETS, Traffic
 
 if TYPE_CHECKING:
     from pipemagic.service.control import Leases
+    from pipemagic.service.core import Service
+    from pipemagic.service.sqld.service import SqldService
 
 
 class Gauges:
     """Makes the page of metrics. ``connections`` gives the open ones; ``started`` is in Unix seconds."""
 
     def __init__(
-        self, service: Service, traffic: Traffic, leases: Leases, connections: Callable[[], int], started: float
+        self,
+        service: Service | SqldService,
+        traffic: Traffic,
+        leases: Leases,
+        connections: Callable[[], int],
+        started: float,
     ) -> None:
         self._service, self._traffic, self._leases = service, traffic, leases
         self._connections, self._started = connections, started
@@ -57,21 +63,11 @@ class Gauges:
         page.gauge("pipemagic_http_connections", "Open connections, idle ones too.", self._connections())
 
     def _state(self, page: Page) -> None:
-        service = self._service
-        streams = service.streams.census()
-        page.gauge("pipemagic_streams_open", "Open streams.", streams.open)
-        page.gauge("pipemagic_streams_limit", "Streams that may be open at once.", service.limits.streams)
-        page.gauge("pipemagic_transactions_open", "Streams with an open transaction.", streams.transactions)
-        databases = service.databases.in_use()
-        page.gauge(
-            "pipemagic_writers_waiting", "Requests that wait for the writer's turn.",
-            sum(database.writers.waiting for database in databases),
-        )  # fmt: skip
-        page.gauge("pipemagic_databases_in_use", "Databases whose files are open.", len(databases))
+        self._service.measure(page)
         page.gauge("pipemagic_leases", "Programs of this machine that hold the service.", self._leases.open)
         page.gauge("pipemagic_sqlite_memory_bytes", "Memory that SQLite holds.", apsw.memory_used())
         page.gauge("pipemagic_sqlite_memory_limit_bytes", "Memory that it may take.", apsw.hard_heap_limit(-1))
-        page.gauge("pipemagic_data_free_bytes", "Free space where the data folder is.", _free(service.folder))
+        page.gauge("pipemagic_data_free_bytes", "Free space where the data folder is.", _free(self._service.folder))
 
 
 def _free(folder: Path) -> int | None:

@@ -45,6 +45,11 @@ def check_name(kind: str, name: str, slug: str) -> str:
     return _check(kind, name, LABEL_LIMIT - 1 - len(slug))
 
 
+def is_label(label: str) -> bool:
+    """Tell whether a database's host name can begin with this label."""
+    return len(label) <= LABEL_LIMIT and bool(_FORM.fullmatch(label))
+
+
 def _check(kind: str, name: str, limit: int) -> str:
     if not (1 <= len(name) <= limit and _FORM.fullmatch(name)):
         raise Refused(

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import apsw
 from filelock import FileLock, Timeout
@@ -39,11 +39,19 @@ from pipemagic.service.logs import logging_to
 from pipemagic.service.server import Listener, Server
 from pipemagic.service.traffic import Traffic, Watched
 
+if TYPE_CHECKING:
+    from pipemagic.service.sqld.service import SqldService
+
 DEADLINE = 1.8  # seconds after which the process ends, come what may; committed data is safe at any time
 HEAP_LIMIT = 512 * 1024 * 1024  # bytes that SQLite may take: a row of many huge values is an error, not the end
 MANY_FILES = 16384
 
 _LOG = logging.getLogger(__name__)
+
+
+def open_embedded(settings: Settings) -> Service:
+    """Make the service whose databases are files of the data folder."""
+    return Service(settings.folder, limits=settings.limits, domain=settings.hosting.domain)
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,8 @@ class Settings:
     connections: int | None = None
     memory: int = HEAP_LIMIT
     access_log: Path | None = None
+    open: Callable[[Settings], Service | SqldService] = open_embedded
+    """Makes the service; `ServiceError` if that cannot be."""
 
 
 def run(settings: Settings, announce: Callable[[dict[str, Any]], None]) -> None:
@@ -90,7 +100,7 @@ def run(settings: Settings, announce: Callable[[dict[str, Any]], None]) -> None:
         access_log = None if settings.access_log is None else stack.enter_context(AccessLog(settings.access_log))
         certificate = _certificate(settings.hosting)
         listeners = _listen(settings, certificate, stack)
-        service = Service(settings.folder, limits=settings.limits, domain=settings.hosting.domain)
+        service = settings.open(settings)
         stack.callback(service.close)
         _Process(settings, service, listeners, access_log, certificate, announce).run()
         _LOG.info("stopped")
@@ -133,8 +143,8 @@ class _Process:
     """Ties the service, its shell and the HTTP server together."""
 
     def __init__(
-        self, settings: Settings, service: Service, listeners: Sequence[Listener], access_log: AccessLog | None,
-        certificate: Certificate | None, announce: Callable[[dict[str, Any]], None],
+        self, settings: Settings, service: Service | SqldService, listeners: Sequence[Listener],
+        access_log: AccessLog | None, certificate: Certificate | None, announce: Callable[[dict[str, Any]], None],
     ) -> None:  # fmt: skip
         self._settings = settings
         self._service = service

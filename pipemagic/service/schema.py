@@ -113,7 +113,30 @@ CREATE TABLE usage (
 CREATE INDEX usage_by_organization ON usage (organization, month);
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2)
+_NAMESPACES = """
+CREATE TABLE namespaces (
+  database TEXT PRIMARY KEY REFERENCES databases ON DELETE CASCADE,
+  label TEXT NOT NULL,
+  made INTEGER NOT NULL  -- 0 while its creation at the primary node is under way
+) STRICT;
+CREATE TABLE namespace_nodes (
+  database TEXT NOT NULL REFERENCES namespaces ON DELETE CASCADE,
+  code TEXT NOT NULL,  -- of a location whose node may hold the namespace
+  PRIMARY KEY (database, code)
+) STRICT;
+CREATE TABLE namespace_removals (
+  database TEXT NOT NULL,
+  label TEXT NOT NULL,
+  code TEXT NOT NULL,
+  PRIMARY KEY (database, code)
+) STRICT;
+CREATE TRIGGER namespaces_removed BEFORE DELETE ON namespaces BEGIN
+  INSERT OR IGNORE INTO namespace_removals
+  SELECT database, OLD.label, code FROM namespace_nodes WHERE database = OLD.database;
+END;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _NAMESPACES)
 """Script n takes a catalog of schema version n to n + 1. Published scripts never change; new ones are added."""
 
 

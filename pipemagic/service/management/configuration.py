@@ -28,6 +28,7 @@ def update_database(call: Call) -> Any:
     changes: dict[str, int | None] = {name: body.boolean(name) for name in _SWITCHES if body.has(name)}
     if body.has("size_limit"):
         changes["size_limit"] = body.size("size_limit") or None
+    call.platform.engine.check_change()
     record = call.catalog.configure_database(call["org"], call["db"], changes)
     call.platform.on_configure(record)
     return _shown(record)

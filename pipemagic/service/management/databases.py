@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from typing import Any
+from urllib.parse import urlsplit
 
 from pipemagic import __version__
 from pipemagic.service.catalog import DatabaseRecord
@@ -27,12 +28,12 @@ def list_databases(call: Call) -> Any:
     if query.get("schema") or query.get("parent") or query.get("type") == "schema":
         return {"databases": []}
     group = query.get("group") or None
-    return {"databases": [shown(call.addressed(record)) for record in call.catalog.databases(call["org"], group)]}
+    return {"databases": [shown(call, record) for record in call.catalog.databases(call["org"], group)]}
 
 
 def get_database(call: Call) -> Any:
     """Show one database."""
-    return {"database": shown(call.addressed(call.catalog.database(call["org"], call["db"])))}
+    return {"database": shown(call, call.catalog.database(call["org"], call["db"]))}
 
 
 def create_database(call: Call) -> Any:
@@ -41,12 +42,15 @@ def create_database(call: Call) -> Any:
     name, group = body.text("name"), _group(call, body)
     body.refuse(_NOT_IGNORED)
     size_limit = (body.size("size_limit") or None) if body.has("size_limit") else None
+    call.platform.engine.check_new(f"{name}-{call['org']}")
     with seeds.prepared(call, body) as prepare:
         record = call.catalog.create_database(call["org"], name, group, size_limit=size_limit, prepare=prepare)
+    call.platform.engine.create(record)
     log.info("database %s/%s created as %s", call["org"], record.name, record.id)
     return {"database": {
         "DbId": record.id, "Hostname": call.addressed(record).hostname, "Name": record.name,
         "IssuedCertCount": 0, "IssuedCertLimit": 0,  # without them a published client raises
+        **address(call, record),
     }}  # fmt: skip
 
 
@@ -62,6 +66,7 @@ def _group(call: Call, body: Body) -> str:
 
 def delete_database(call: Call) -> Any:
     """Delete a database and its files."""
+    call.platform.engine.check_change()
     record = call.catalog.delete_database(call["org"], call["db"])
     remove(call, record)
     return {"database": record.name}
@@ -69,12 +74,12 @@ def delete_database(call: Call) -> Any:
 
 def list_instances(call: Call) -> Any:
     """List the instances of a database, the primary first."""
-    return {"instances": instances(call.addressed(call.catalog.database(call["org"], call["db"])))}
+    return {"instances": instances(call, call.catalog.database(call["org"], call["db"]))}
 
 
 def get_instance(call: Call) -> Any:
     """Show the instance at one location."""
-    for instance in instances(call.addressed(call.catalog.database(call["org"], call["db"]))):
+    for instance in instances(call, call.catalog.database(call["org"], call["db"])):
         if instance["name"] == call["instance"]:
             return {"instance": instance}
     raise Refused(404, f"database {call['db']} has no instance at {call['instance']}")
@@ -92,26 +97,39 @@ def remove(call: Call, database: DatabaseRecord) -> None:
     call.platform.on_delete(database)
 
 
-def shown(record: DatabaseRecord) -> dict[str, Any]:
+def address(call: Call, record: DatabaseRecord) -> dict[str, str]:
+    """Give the member ``url``, where the database is not at the service's own address."""
+    url = call.platform.engine.addresses(record).get(record.locations[0])
+    return {"url": url} if url else {}
+
+
+def shown(call: Call, record: DatabaseRecord) -> dict[str, Any]:
     """Give a database as it stands on the wire, with all members that some published client insists on."""
+    record = call.addressed(record)
     return {
         "Name": record.name, "DbId": record.id, "Hostname": record.hostname, "hostname": record.hostname,
         "group": record.group, "primaryRegion": record.locations[0], "regions": record.locations,
         "type": "logical", "version": __version__, "is_schema": False, "schema": "", "allow_attach": False,
         "block_reads": record.configuration.block_reads, "block_writes": record.configuration.block_writes,
         "sleeping": False, "archived": False, "delete_protection": record.configuration.delete_protection,
+        **address(call, record),
     }  # fmt: skip
 
 
-def instances(record: DatabaseRecord) -> list[dict[str, Any]]:
-    """One instance per location. All answer under the database's own host name, which every caller can use."""
+def instances(call: Call, record: DatabaseRecord) -> list[dict[str, Any]]:
+    """One instance per location. All answer under the database's own host name, unless they have addresses."""
+    hostname, addresses = call.addressed(record).hostname, call.platform.engine.addresses(record)
     return [
         {
             "uuid": f"{record.id}-{code}", "name": code, "type": "replica" if number else "primary",
-            "region": code, "hostname": record.hostname,
+            "region": code, "hostname": hostname, **_own(addresses.get(code)),
         }
         for number, code in enumerate(record.locations)
     ]  # fmt: skip
+
+
+def _own(url: str | None) -> dict[str, str]:
+    return {"hostname": urlsplit(url).hostname or "", "url": url} if url else {}
 
 
 ROUTES: tuple[Route, ...] = (

@@ -19,36 +19,40 @@ GROUP = f"{GROUPS}/{{group}}"
 
 def list_groups(call: Call) -> Any:
     """List the groups of an organization."""
-    return {"groups": [shown(record) for record in call.catalog.groups(call["org"])]}
+    return {"groups": [shown(call, record) for record in call.catalog.groups(call["org"])]}
 
 
 def get_group(call: Call) -> Any:
     """Show one group."""
-    return {"group": shown(call.catalog.group(call["org"], call["group"]))}
+    return {"group": shown(call, call.catalog.group(call["org"], call["group"]))}
 
 
 def create_group(call: Call) -> Any:
     """Make a group at a location."""
     body = Body(call.request)
-    record = call.catalog.create_group(call["org"], body.text("name"), body.text("location"))
+    name, location = body.text("name"), body.text("location")
+    call.platform.engine.check_group(location)
+    record = call.catalog.create_group(call["org"], name, location)
     log.info("group %s/%s created at %s", call["org"], record.name, record.primary)
-    return {"group": shown(record)}
+    return {"group": shown(call, record)}
 
 
 def delete_group(call: Call) -> Any:
     """Delete a group and all its databases."""
+    call.platform.engine.check_change()
     group, databases = call.catalog.delete_group(call["org"], call["group"])
     log.info("group %s/%s deleted with %d databases", call["org"], group.name, len(databases))
     for database in databases:
         remove(call, database)
-    return {"group": shown(group)}
+    return {"group": shown(call, group)}
 
 
 def add_location(call: Call) -> Any:
     """Add a location to a group; its databases replicate there."""
+    call.platform.engine.check_location(call["location"])
     group = call.catalog.add_location(call["org"], call["group"], call["location"])
     call.platform.on_locations(group)
-    return {"group": shown(group)}
+    return {"group": shown(call, group)}
 
 
 def wake_group(call: Call) -> Any:
@@ -56,11 +60,14 @@ def wake_group(call: Call) -> Any:
     return get_group(call)
 
 
-def shown(record: GroupRecord) -> dict[str, Any]:
-    """Give a group as it stands on the wire."""
+def shown(call: Call, record: GroupRecord) -> dict[str, Any]:
+    """Give a group as it stands on the wire; ``status`` where the engine knows of its nodes."""
+    states = call.platform.engine.states(record)
+    status = {"status": {"locations": [{"name": code, "status": state} for code, state in states.items()]}}
     return {
         "name": record.name, "uuid": record.id, "locations": record.locations, "primary": record.primary,
         "archived": False, "version": __version__, "delete_protection": record.delete_protection,
+        **(status if states else {}),
     }  # fmt: skip
 
 

@@ -12,15 +12,15 @@ USUAL = "ams"
 """What the public command-line tool takes for the closest location when it cannot know."""
 
 
-def list_locations(_call: Call) -> Any:
-    """Give the display names of all locations, by code."""
-    return {"locations": {code: location.name for code, location in LOCATIONS.items()}}
+def list_locations(call: Call) -> Any:
+    """Give the display names of the locations that groups may have, by code."""
+    return {"locations": {code: location.name for code, location in call.platform.engine.locations.items()}}
 
 
-def list_locations_by_platform(_call: Call) -> Any:
+def list_locations_by_platform(call: Call) -> Any:
     """Give them in two levels, as newer clients ask for them: platform, then code."""
     platforms: dict[str, dict[str, str]] = {"aws": {}, "fly": {}}
-    for code, location in LOCATIONS.items():
+    for code, location in call.platform.engine.locations.items():
         platforms["aws" if code.startswith("aws-") else "fly"][code] = location.name
     return {"locations": platforms}
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from pipemagic.service.accounts import Account, Credential
 from pipemagic.service.catalog import Catalog, DatabaseRecord, GroupRecord
+from pipemagic.service.engine import Engine
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
 from pipemagic.service.http import Request
 from pipemagic.service.logins import Logins
@@ -48,6 +49,8 @@ class Platform:
     """Called when the tokens of a database are void; has to end the streams that were opened with them."""
     on_configure: Callable[[DatabaseRecord], None] = _nobody
     """Called after a change of a database's configuration."""
+    engine: Engine = field(default_factory=Engine)
+    """Where the databases are."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ class Call:
 
         Programs of the machine then need neither the network's name for a shared service nor its certificate.
         """
+        if self.platform.engine.addresses(record):
+            return record
         if self.request.host == self.catalog.domain or self.request.host not in LOOPBACK_HOSTS:
             return record
         return replace(record, hostname=f"{record.hostname.partition('.')[0]}.{LOCAL_DOMAIN}")

@@ -53,6 +53,7 @@ def _wish(call: Call) -> _Wish:
 
 def rotate_database_tokens(call: Call) -> Any:
     """Make void all tokens that open a database, and end the streams that were opened with them."""
+    call.platform.engine.check_change()
     database = call.catalog.rotate_database(call["org"], call["db"])
     log.info("tokens of database %s/%s rotated", call["org"], database.name)
     call.platform.on_rotate(database)
@@ -61,6 +62,7 @@ def rotate_database_tokens(call: Call) -> Any:
 
 def rotate_group_tokens(call: Call) -> Any:
     """Make void all tokens of a group and of its databases, and end the streams that were opened with them."""
+    call.platform.engine.check_change()
     for database in call.catalog.rotate_group(call["org"], call["group"]):
         call.platform.on_rotate(database)
     log.info("tokens of group %s/%s rotated", call["org"], call["group"])

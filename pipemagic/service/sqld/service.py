@@ -1,0 +1,180 @@
+"""The management service in front of libSQL servers: data goes from the clients to the nodes, not through here."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from pipemagic import __version__
+from pipemagic.service import http
+from pipemagic.service.catalog import Catalog, DatabaseRecord, GroupRecord
+from pipemagic.service.exposition import Page
+from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
+from pipemagic.service.http import Cancel, Refused, Request, Response
+from pipemagic.service.limits import Limits
+from pipemagic.service.logins import Logins
+from pipemagic.service.management import Management
+from pipemagic.service.management.routing import Platform
+from pipemagic.service.quotas import Meter
+from pipemagic.service.sqld.binary import find
+from pipemagic.service.sqld.cluster import Cluster
+from pipemagic.service.sqld.engine import SqldEngine
+from pipemagic.service.sqld.keys import DatabaseKeys
+from pipemagic.service.sqld.nodes import Nodes, load
+from pipemagic.service.tokens import Tokens
+from pipemagic.service.turns import Turn
+
+if TYPE_CHECKING:
+    from pipemagic.service.runner import Settings
+
+log = logging.getLogger(__name__)
+
+
+class NamespaceTokens(Tokens):
+    """Tokens for namespaces: each database's are signed with a key of its own, which its nodes know."""
+
+    def __init__(
+        self, folder: Path, catalog: Catalog, now: Callable[[], float], random: Callable[[int], bytes],
+    ) -> None:  # fmt: skip
+        super().__init__(folder, catalog, now, random)
+        self.keys = DatabaseKeys(self._key)
+
+    def issue_group(
+        self, group: GroupRecord, *, read_only: bool, expires_in: float | None, subject: str,  # noqa: ARG002
+    ) -> str:  # fmt: skip
+        """Refuse: a token that opens several namespaces of a sqld cannot be kept from opening others."""
+        raise Refused(400, f"this service makes no tokens for groups: make one for each database of {group.name}")
+
+    def _sign(self, database: DatabaseRecord, claims: dict[str, Any]) -> str:
+        return self.keys.sign(database, claims)
+
+
+class SqldService:
+    """The management API over one data folder and some nodes; it stands where `Service` does.
+
+    ``cluster`` holds the nodes of this machine, if there are some; it is ended with the service. ``domain`` is the
+    service's own name; databases are at names below their node's.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        nodes: Nodes,
+        *,
+        cluster: Cluster | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+        random: Callable[[int], bytes] = secrets.token_bytes,
+        limits: Limits | None = None,
+        domain: str = LOCAL_DOMAIN,
+        signup: bool = True,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.limits = limits or Limits()
+        self.own_hosts = LOOPBACK_HOSTS | {domain}
+        self._cluster = cluster
+        self._now = now
+        self.catalog = Catalog(folder / "catalog.sqlite", domain=nodes.primary.domain, now=now)
+        self.tokens = NamespaceTokens(folder, self.catalog, now, random)
+        self.engine = SqldEngine(nodes, self.catalog, self.tokens.keys, cluster)
+        self.meter = Meter(self.catalog, now=now, size=self.engine.size)
+        self.logins = Logins(self.catalog, self.tokens, clock=clock, random=random, signup=signup)
+        self.management = Management(Platform(
+            self.catalog, self.tokens, self.logins, self.meter, on_delete=self.engine.remove,
+            on_locations=self.engine.place, on_rotate=self.engine.configure, on_configure=self.engine.configure,
+            engine=self.engine,
+        ))  # fmt: skip
+
+    # Life.
+
+    def start(self) -> None:
+        """Finish what a crash left undone, and watch the nodes from now on."""
+        self.engine.start()
+
+    def close(self) -> None:
+        """Stop watching; end the nodes of this machine."""
+        self.engine.close()
+        if self._cluster is not None:
+            self._cluster.close()
+        self.catalog.close()
+
+    def measure(self, page: Page) -> None:
+        """Say how things stand with the nodes."""
+        states = [({"location": code}, int(self.engine.is_up(code))) for code in self.engine.locations]
+        page.family("pipemagic_node_up", "gauge", "Whether the node of a location answers.", states)
+
+    # Calls.
+
+    def call(self, request: Request) -> Response:
+        """Answer a request."""
+        try:
+            return self._route(request)
+        except Refused as refused:
+            return refused.response()
+        except Exception:  # the last line of defence: a bug must not take the connection down
+            log.exception("%s %s failed", request.method, request.path)
+            return Refused(500, "internal error of the service; see service.log in its data folder").response()
+
+    def steps(self, request: Request, cancel: Cancel) -> Generator[Turn, None, Response]:  # noqa: ARG002
+        """Answer a request; there is no writer to wait for here."""
+        yield from ()
+        return self.call(request)
+
+    def intake(self, _request: Request) -> None:
+        """Take no files: they go to a database's own address, if at all."""
+
+    def _route(self, request: Request) -> Response:
+        if len(request.body) > self.limits.body:
+            raise Refused(413, f"the request body is larger than {self.limits.body:,} bytes")
+        if request.host not in self.own_hosts:
+            raise self._elsewhere(request.host)
+        if request.path.startswith("/v1/"):
+            return self.management.handle(request)
+        if request.path not in ("/health", "/version"):
+            raise Refused(404, "this service manages databases on libSQL servers; SQL goes to a database's own address")
+        if request.method not in ("GET", "HEAD"):
+            return http.empty(405, ("allow", "GET,HEAD"))
+        if request.path == "/health":
+            return http.empty(200 if self._is_healthy() else 503)
+        line = f"pipemagic {__version__} (sqld; SQLite {apsw.sqlite_lib_version()} for the catalog)"
+        return http.text(line) if request.method == "GET" else http.empty(200)
+
+    def _elsewhere(self, host: str) -> Refused:
+        record = self.catalog.database_by_host(host)
+        if record is None:
+            return Refused(421, f"this service does not answer for the host {host[:100]!r}")
+        return Refused(421, f"send SQL for {record.name} to {self.engine.addresses(record)[record.locations[0]]}")
+
+    def _is_healthy(self) -> bool:
+        """Tell whether databases can be made: the catalog is readable and the primary node is up."""
+        self.catalog.organizations.all()
+        return self.engine.is_up(self.engine.nodes.primary_code)
+
+
+def open_local(settings: Settings, *, count: int, cache: Path) -> SqldService:
+    """Start ``count`` nodes on this machine and give the service in front of them.
+
+    ``cache`` is where a binary that a package carries is unpacked. `ServiceError` if there is none, or it does
+    not start.
+    """
+    cluster = Cluster(find(cache), settings.folder / "nodes", count)
+    cluster.start()
+    try:
+        return SqldService(
+            settings.folder, cluster.nodes, cluster=cluster, limits=settings.limits, domain=settings.hosting.domain
+        )
+    except BaseException:
+        cluster.close()
+        raise
+
+
+def open_remote(settings: Settings, *, nodes: Path) -> SqldService:
+    """Give the service in front of the nodes of a file; `ServiceError` says what is wrong with the file."""
+    return SqldService(settings.folder, load(nodes), limits=settings.limits, domain=settings.hosting.domain)

@@ -1,0 +1,138 @@
+"""The service with ``--engine sqld --local N``, as a process, and what tests do to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+import pipemagic
+from pipemagic.client.database import Database
+from pipemagic.service.sqld.binary import stop
+
+PATIENCE = 30.0
+
+
+def until(condition: Callable[[], Any], what: str = "") -> Any:
+    """Wait until the condition gives something true, and give that."""
+    end = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < end, what or "it did not happen in time"
+        time.sleep(0.02)
+    return found
+
+
+class SqldEngineProcess:
+    """A service in front of ``count`` nodes of its own; the group ``default`` is there."""
+
+    def __init__(self, binary: Path, folder: Path, count: int = 3) -> None:
+        self.folder, self._binary, self._count = folder, binary, count
+        self.start()
+        self.manage("POST", "/groups", {"name": "default", "location": "ams"})
+
+    def start(self, **environment: str) -> None:
+        """Start it, again if need be."""
+        self.process = subprocess.Popen(
+            [
+                sys.executable, "-m", "pipemagic", "serve", "--port", "0", "--data", str(self.folder),
+                "--engine", "sqld", "--local", str(self._count),
+            ],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            env={**os.environ, "PIPEMAGIC_SQLD": str(self._binary), **environment},
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, "the service did not start"
+        self.url = json.loads(line)["url"]
+        self.token = (self.folder / "platform-token").read_text().strip()
+        self.http = httpx.Client(base_url=self.url, trust_env=False, timeout=30)
+
+    def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        """Send a request to the management API, below the organization unless the path is a whole one."""
+        whole = path if path.startswith("/v1/") else f"/v1/organizations/local{path}"
+        return self.http.request(method, whole, json=body, headers={"authorization": f"Bearer {self.token}"})
+
+    def manage(self, method: str, path: str, body: Any = None) -> Any:
+        """As `ask`, for what must succeed; gives the parsed answer."""
+        answer = self.ask(method, path, body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def create(self, name: str = "") -> str:
+        """Create a database; gives its name."""
+        name = name or "d" + uuid.uuid4().hex[:12]
+        self.manage("POST", "/databases", {"name": name, "group": "default"})
+        return name
+
+    def mint(self, name: str, query: str = "") -> str:
+        """Make a token for a database."""
+        return str(self.manage("POST", f"/databases/{name}/auth/tokens{query}")["jwt"])
+
+    def address(self, name: str, code: str = "ams") -> str:
+        """The address of a database at a location."""
+        instances = self.manage("GET", f"/databases/{name}/instances")["instances"]
+        return next(one["url"] for one in instances if one["name"] == code)
+
+    def open(self, name: str, code: str = "ams", token: str = "") -> Database:
+        """Connect to a database at a location."""
+        return pipemagic.connect(self.address(name, code), token or self.mint(name), timeout=10)
+
+    def states(self, group: str = "default") -> dict[str, str]:
+        """How the locations of a group are."""
+        status = self.manage("GET", f"/groups/{group}")["group"]["status"]["locations"]
+        return {one["name"]: one["status"] for one in status}
+
+    def pids(self) -> dict[str, int]:
+        """The process ids of the nodes that run, by location."""
+        return {
+            pid_and_code[1]: pid_and_code[0]
+            for pid_and_code in nodes_of(self.folder)
+        }  # fmt: skip
+
+    def kill_node(self, code: str) -> None:
+        """End a node with SIGKILL and wait until another one has taken its place and answers."""
+        before = self.pids()[code]
+        os.kill(before, signal.SIGKILL)
+        until(lambda: self.pids().get(code, before) != before, f"the node {code} was not started again")
+
+    def kill(self) -> None:
+        """End the service with SIGKILL."""
+        self.process.kill()
+        self.close()
+
+    @property
+    def log(self) -> str:
+        """What the service and its nodes have logged."""
+        return "".join(path.read_text("utf-8", "replace") for path in self.folder.rglob("*.log"))
+
+    def close(self) -> None:
+        """End the service."""
+        self.http.close()
+        stop(self.process)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+def nodes_of(folder: Path) -> list[tuple[int, str]]:
+    """Find the sqld processes with data below the folder: process id and location."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            command = process.cmdline()
+        except (psutil.NoSuchProcess, psutil.ZombieProcess):
+            continue
+        if "--db-path" in command and command[0] != "/bin/sh":
+            data = Path(command[command.index("--db-path") + 1])
+            if data.is_relative_to(folder):
+                found.append((process.pid, data.parent.name))
+    return found

@@ -1,0 +1,135 @@
+"""The management API in front of real nodes: what it makes, refuses and removes there."""
+
+from __future__ import annotations
+
+import json
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+from sqld_engine import SqldEngineProcess, until
+
+from pipemagic.errors import AuthError, NotFound, ServerError
+
+
+def test_a_database_is_at_the_address_that_the_api_gives(sqld_engine: SqldEngineProcess):
+    name = sqld_engine.create()
+    info = sqld_engine.manage("GET", f"/databases/{name}")["database"]
+    assert urlsplit(info["url"]).hostname == info["Hostname"] == f"{name}-local.localhost"
+    with sqld_engine.open(name) as db:
+        db.execute("CREATE TABLE t (x)")
+        db.execute("INSERT INTO t VALUES (?)", [7])
+        assert list(db.execute("SELECT x FROM t").rows) == [(7,)]
+
+
+def test_only_locations_with_a_node_are_offered(sqld_engine: SqldEngineProcess):
+    assert list(sqld_engine.manage("GET", "/v1/locations")["locations"]) == ["ams", "nrt", "ord"]
+    refused = sqld_engine.ask("POST", "/groups/default/locations/syd")
+    assert (refused.status_code, "syd has no node" in refused.text) == (400, True)
+
+
+def test_a_group_begins_at_the_primary_node(sqld_engine: SqldEngineProcess):
+    refused = sqld_engine.ask("POST", "/groups", {"name": "far", "location": "nrt"})
+    assert refused.status_code == 400
+    assert "a group begins at ams" in refused.json()["error"]
+
+
+def test_a_replica_serves_what_its_primary_was_told(sqld_engine: SqldEngineProcess):
+    sqld_engine.manage("POST", "/groups", {"name": "wide", "location": "ams"})
+    sqld_engine.manage("POST", "/databases", {"name": "wide", "group": "wide"})
+    with sqld_engine.open("wide") as db:
+        db.execute("CREATE TABLE t (x)")
+        db.execute("INSERT INTO t VALUES (1)")
+    sqld_engine.manage("POST", "/groups/wide/locations/nrt")
+    assert sqld_engine.states("wide") == {"ams": "ok", "nrt": "ok"}
+    with sqld_engine.open("wide", "nrt") as replica, sqld_engine.open("wide") as db:
+        assert until(lambda: _rows(replica)) == [(1,)]
+        db.execute("INSERT INTO t VALUES (2)")
+        assert until(lambda: _rows(replica) == [(1,), (2,)])
+        with pytest.raises(ServerError, match="replica"):
+            replica.execute("INSERT INTO t VALUES (3)")
+    assert sqld_engine.manage("DELETE", "/groups/wide")["group"]["name"] == "wide"
+
+
+def _rows(db) -> list[tuple[object, ...]]:
+    """The rows; [] while the replica has not caught up for the first time."""
+    try:
+        return list(db.execute("SELECT x FROM t ORDER BY x").rows)
+    except ServerError as error:
+        if error.code != "REPLICA":
+            raise
+        return []
+
+
+def test_a_deleted_database_is_gone_from_every_node(sqld_engine: SqldEngineProcess):
+    sqld_engine.manage("POST", "/groups", {"name": "brief", "location": "ams"})
+    sqld_engine.manage("POST", "/groups/brief/locations/nrt")
+    sqld_engine.manage("POST", "/databases", {"name": "brief", "group": "brief"})
+    token = sqld_engine.mint("brief")
+    opened = {code: sqld_engine.open("brief", code, token) for code in ("ams", "nrt")}
+    for db in opened.values():
+        assert list(db.execute("SELECT 1").rows) == [(1,)]
+    sqld_engine.manage("DELETE", "/groups/brief")
+    assert not list((sqld_engine.folder / "nodes").glob("*/data/dbs/brief-local"))
+    for db in opened.values():
+        with pytest.raises(NotFound):
+            db.execute("SELECT 1")
+        db.close()
+
+
+@pytest.mark.parametrize("name", ["..", "../up", "A", "a.b", "a/b", "", "-a", "a" * 70, "default\n", "%2e%2e"])
+def test_names_that_sqld_would_take_are_refused(sqld_engine: SqldEngineProcess, name: str):
+    before = sorted(path.name for path in (sqld_engine.folder / "nodes").rglob("*") if path.is_dir())
+    refused = sqld_engine.ask("POST", "/databases", {"name": name, "group": "default"})
+    assert refused.status_code == 400, refused.text
+    assert sorted(path.name for path in (sqld_engine.folder / "nodes").rglob("*") if path.is_dir()) == before
+
+
+def test_a_namespace_of_somebody_else_is_left_alone(sqld_engine: SqldEngineProcess):
+    with _Admin(sqld_engine) as admin:
+        assert admin.ask("POST", "/v1/namespaces/foreign-local/create") == 200
+        refused = sqld_engine.ask("POST", "/databases", {"name": "foreign", "group": "default"})
+        assert (refused.status_code, refused.json()["code"]) == (422, "NAME_NOT_AVAILABLE")
+        assert sqld_engine.ask("GET", "/databases/foreign").status_code == 404
+        assert admin.ask("GET", "/v1/namespaces/foreign-local/config") == 200
+
+
+def test_sql_does_not_go_through_the_service(sqld_engine: SqldEngineProcess):
+    name = sqld_engine.create()
+    answer = sqld_engine.http.post("/v2/pipeline", headers={"host": f"{name}-local.localhost"}, content=b"{}")
+    assert answer.status_code == 421
+    assert sqld_engine.address(name) in answer.json()["error"]
+    assert sqld_engine.http.post("/v2/pipeline", content=b"{}").status_code == 404
+    assert sqld_engine.http.get("/health").status_code == 200
+    assert sqld_engine.http.get("/version").text.startswith("pipemagic ")
+
+
+def test_a_read_only_token_reads_only(sqld_engine: SqldEngineProcess):
+    name = sqld_engine.create()
+    with sqld_engine.open(name, token=sqld_engine.mint(name, "?authorization=read-only")) as db:
+        assert list(db.execute("SELECT 1").rows) == [(1,)]
+        with pytest.raises((AuthError, ServerError)):
+            db.execute("CREATE TABLE t (x)")
+
+
+class _Admin:
+    """Speaks to the primary's admin API past the service, as a person with the key would."""
+
+    def __init__(self, engine: SqldEngineProcess) -> None:
+        port = json.loads((engine.folder / "nodes" / "ports.json").read_text())["ams"][1]
+        key = psutil.Process(engine.pids()["ams"]).environ()["LIBSQL_ADMIN_AUTH_KEY"]
+        self._headers = {"authorization": f"basic {key}", "content-type": "application/json"}
+        self._connection = HTTPConnection("127.0.0.1", port, timeout=10)
+
+    def ask(self, method: str, path: str) -> int:
+        self._connection.request(method, path, b"{}", self._headers)
+        answer = self._connection.getresponse()
+        answer.read()
+        return answer.status
+
+    def __enter__(self) -> _Admin:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
