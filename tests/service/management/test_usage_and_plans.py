@@ -42,7 +42,7 @@ def test_storage_is_the_size_of_the_file(ada, service):
 @pytest.mark.parametrize(
     ("path", "answer"),
     [
-        ("databases/flights/stats", {"top_queries": None}),
+        ("databases/flights/stats", {"top_queries": []}),
         ("databases/flights/usage/queries", []),
         ("invoices", {"invoices": []}),
         ("subscription", {"subscription": {
