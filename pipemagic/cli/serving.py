@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import getpass
 import json
-import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -73,10 +72,15 @@ def _add_limits(group: _Flags) -> None:
     group.add_argument("--max-connections", type=_count, metavar="N", help="open connections at once (no limit)")
     group.add_argument("--max-body", type=_size, metavar="SIZE", help="of a request (128MB)")
     group.add_argument("--max-response", type=_size, metavar="SIZE", help="of an answer's rows (128MB)")
+    group.add_argument("--max-database-size", type=_size, metavar="SIZE", help="of a database's file (no limit)")
     group.add_argument("--max-memory", type=_size, metavar="SIZE", help="that SQLite may take in all (512MB)")
 
 
 def _add_operation(group: _Flags) -> None:
+    group.add_argument(
+        "--signup", action=argparse.BooleanOptionalAction,
+        help="let people make themselves accounts; by default only if others cannot reach the service",
+    )  # fmt: skip
     group.add_argument(
         "--access-log", type=_path, metavar="FILE", help="write one line for each request; - is standard output"
     )
@@ -98,6 +102,7 @@ def settings(options: argparse.Namespace) -> Settings:
     )  # fmt: skip
     return Settings(
         options.data or local.default_folder(), port=options.port, hosting=hosting, limits=_limits(options),
+        signup=hosting.for_this_machine if options.signup is None else options.signup,
         connections=options.max_connections, memory=options.max_memory or HEAP_LIMIT, access_log=options.access_log,
         open=_opener(options),
     )  # fmt: skip
@@ -126,7 +131,10 @@ def _opener(options: argparse.Namespace) -> Callable[[Settings], Service | SqldS
 def _limits(options: argparse.Namespace) -> Limits:
     from pipemagic.service.limits import Limits
 
-    given = {"streams": options.max_streams, "body": options.max_body, "response": options.max_response}
+    given = {
+        "streams": options.max_streams, "body": options.max_body, "response": options.max_response,
+        "database": options.max_database_size,
+    }  # fmt: skip
     return Limits(**{name: value for name, value in given.items() if value is not None})
 
 
@@ -168,7 +176,9 @@ def _count(text: str) -> int:
 
 
 def _size(text: str) -> int:
-    match = re.fullmatch(r"([0-9]+)(|KB|MB|GB)", text.upper())
-    if match is None or not int(match[1]):
+    from pipemagic.service.limits import parse_size
+
+    size = parse_size(text)
+    if not size:
         raise argparse.ArgumentTypeError(f"{text!r} is no size: write bytes, or 64KB, 128MB, 2GB")
-    return int(match[1]) << 10 * ("", "KB", "MB", "GB").index(match[2])
+    return size

@@ -75,6 +75,11 @@ class Hosting:
         return ipaddress.ip_address(self.host).is_loopback
 
     @property
+    def for_this_machine(self) -> bool:
+        """Whether nobody else is meant to reach it, not by way of a proxy either."""
+        return self.on_loopback and self.domain == LOCAL_DOMAIN
+
+    @property
     def local_only(self) -> bool:
         """Whether the address for others is also the one for this machine: plain HTTP on 127.0.0.1."""
         return self.host == LOOPBACK and self.certfile is None

@@ -51,7 +51,9 @@ _LOG = logging.getLogger(__name__)
 
 def open_embedded(settings: Settings) -> Service:
     """Make the service whose databases are files of the data folder."""
-    return Service(settings.folder, limits=settings.limits, domain=settings.hosting.domain)
+    return Service(
+        settings.folder, limits=settings.limits, domain=settings.hosting.domain, signup=settings.signup
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class Settings:
 
     ``port``: None takes the one of last time if it is free, else any; 0 takes any; for a shared service None is
     `Hosting.default_port`. ``linger``: seconds without a lease after which the service ends; None if it stays.
-    ``temporary``: it ends when its standard input does, and removes its folder. ``connections``: how many may be
+    ``temporary``: it ends when its standard input does, and removes its folder. ``signup``: whether strangers may make
+    themselves accounts. ``connections``: how many may be
     open at once, None for any number. ``memory``: bytes that SQLite may take. ``access_log``: a file, ``-`` for
     standard output, None for no access log.
     """
@@ -72,6 +75,7 @@ class Settings:
     body_timeout: float = BODY_TIMEOUT
     hosting: Hosting = field(default_factory=Hosting)
     limits: Limits = field(default_factory=Limits)
+    signup: bool = True
     connections: int | None = None
     memory: int = HEAP_LIMIT
     access_log: Path | None = None

@@ -221,6 +221,11 @@ def test_any_other_host_is_refused(hub, host):
         assert hub.call("GET", path, DOMAIN, headers={**hub.platform, "Host": host}).status_code == 421
 
 
+def test_strangers_make_themselves_no_account_on_a_shared_service(hub):
+    account = {"username": "mallory", "password": "a long enough password"}
+    assert hub.call("POST", "/v1/auth/signup", json=account).status_code == 403
+
+
 def test_without_tls_nothing_is_said_at_the_port_for_others(hub):
     with pytest.raises(httpx.RemoteProtocolError):
         hub.call("GET", "/version", scheme="http")
@@ -283,6 +288,43 @@ def test_a_certificate_that_covers_no_databases_is_warned_of(authority, tmp_path
     with serving(tmp_path / "data", "--domain", DOMAIN, "--port", "0", *tls):
         log = (tmp_path / "data" / "service.log").read_text()
     assert f"clients will refuse the certificate for *.{DOMAIN}" in log
+
+
+@pytest.mark.parametrize(("options", "status"), [
+    ([], 200), (["--no-signup"], 403), (["--domain", DOMAIN], 403), (["--domain", DOMAIN, "--signup"], 200),
+])  # fmt: skip
+def test_who_may_make_an_account_can_be_said(tmp_path, options, status):
+    with serving(tmp_path / "data", "--port", "0", *options) as (_, line):
+        url = "http://127.0.0.1:" + line["url"].rpartition(":")[2]
+        account = {"username": "ada", "password": "a long enough password"}
+        assert httpx.post(f"{url}/v1/auth/signup", json=account, timeout=WAIT).status_code == status
+
+
+def test_a_database_s_size_can_be_limited(tmp_path):
+    with serving(tmp_path / "data", "--port", "0", "--max-database-size", "64KB") as (_, line):
+        hub = Local(tmp_path / "data", line["url"])
+        answer = hub.run("CREATE TABLE t (a)", "INSERT INTO t VALUES (zeroblob(100000))")
+        assert [entry["type"] for entry in answer["results"]] == ["ok", "error"]
+        assert answer["results"][1]["error"]["code"] == "SQLITE_FULL"
+
+
+class Local:
+    """A client of a service on this machine, with a database."""
+
+    def __init__(self, folder, url):
+        self.url = url
+        platform = {"Authorization": f"Bearer {(folder / 'platform-token').read_text().strip()}"}
+        org = f"{url}/v1/organizations/local"
+        with httpx.Client(headers=platform, timeout=WAIT) as api:
+            api.post(f"{org}/groups", json={"name": "edge", "location": "ams"})
+            api.post(f"{org}/databases", json={"name": "db", "group": "edge"})
+            self.headers = {"Authorization": f"Bearer {api.post(f'{org}/databases/db/auth/tokens').json()['jwt']}"}
+
+    def run(self, *sql):
+        requests = [{"type": "execute", "stmt": {"sql": text}} for text in sql]
+        return httpx.post(
+            f"{self.url}/v2/pipeline", headers=self.headers, json={"requests": requests}, timeout=WAIT
+        ).json()
 
 
 def test_behind_a_proxy_the_domain_is_answered_on_loopback(tmp_path):

@@ -196,6 +196,11 @@ def test_metrics_need_the_token_of_the_account_that_owns_the_service(tmp_path):
         token = served.database()
         for headers in ({}, {"Authorization": "Bearer pmp_wrong"}, token):
             assert served.call("GET", "/metrics", headers=headers).status_code == 401
+        account = {"username": "ada", "password": "a long enough password"}
+        other = served.call("POST", "/v1/auth/signup", json=account, headers={}).json()["token"]
+        for method, path in [("GET", "/metrics"), ("GET", "/pipemagic/lease"), ("POST", "/pipemagic/stop")]:
+            refused = served.call(method, path, headers={"Authorization": f"Bearer {other}"})
+            assert (refused.status_code, refused.json()["code"]) == (403, "FORBIDDEN")
         elsewhere = served.platform | {"Host": "db-local.localhost"}
         assert served.call("GET", "/metrics", headers=elsewhere).status_code == 404
         assert served.call("POST", "/metrics").status_code == 404
