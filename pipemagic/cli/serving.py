@@ -68,6 +68,9 @@ def _add_engine(group: _Flags) -> None:
 
 
 def _add_limits(group: _Flags) -> None:
+    group.add_argument(
+        "--statement-timeout", type=_seconds, metavar="SECONDS", help="how long one statement may run (60)"
+    )
     group.add_argument("--max-streams", type=_count, metavar="N", help="open streams at once (4096)")
     group.add_argument("--max-connections", type=_count, metavar="N", help="open connections at once (no limit)")
     group.add_argument("--max-body", type=_size, metavar="SIZE", help="of a request (128MB)")
@@ -133,7 +136,7 @@ def _limits(options: argparse.Namespace) -> Limits:
 
     given = {
         "streams": options.max_streams, "body": options.max_body, "response": options.max_response,
-        "database": options.max_database_size,
+        "database": options.max_database_size, "statement_time": options.statement_timeout,
     }  # fmt: skip
     return Limits(**{name: value for name, value in given.items() if value is not None})
 
@@ -173,6 +176,13 @@ def _count(text: str) -> int:
     if number < 1:
         raise ValueError
     return number
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise ValueError
+    return seconds
 
 
 def _size(text: str) -> int:

@@ -103,7 +103,7 @@ class Control:
     def _check(self, authorization: str | None) -> None:
         account = self._service.tokens.check_platform(authorization)
         if not account.operator:
-            raise Refused(403, "this is for the account that owns the service", "FORBIDDEN")
+            raise Refused(403, "this is for the operator of the service", "FORBIDDEN")
 
     async def _metrics(self, _receive: Receive, send: Send) -> None:
         page = await asyncio.to_thread(self._gauges.page)

@@ -63,9 +63,8 @@ class Settings:
     ``port``: None takes the one of last time if it is free, else any; 0 takes any; for a shared service None is
     `Hosting.default_port`. ``linger``: seconds without a lease after which the service ends; None if it stays.
     ``temporary``: it ends when its standard input does, and removes its folder. ``signup``: whether strangers may make
-    themselves accounts. ``connections``: how many may be
-    open at once, None for any number. ``memory``: bytes that SQLite may take. ``access_log``: a file, ``-`` for
-    standard output, None for no access log.
+    themselves accounts. ``connections``: how many may be open at once, None for any number. ``memory``: bytes that
+    SQLite may take. ``access_log``: a file, ``-`` for standard output, None for no access log.
     """
 
     folder: Path

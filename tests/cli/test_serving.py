@@ -84,6 +84,7 @@ def test_a_unit_for_what_cannot_work_is_not_printed(capsys):
 
 @pytest.mark.parametrize(("option", "value"), [
     ("--max-body", "3x"), ("--max-body", "0"), ("--max-body", "-1MB"), ("--max-streams", "0"), ("--port", "65536"),
+    ("--statement-timeout", "0"), ("--statement-timeout", "nan"), ("--statement-timeout", "inf"),
 ])  # fmt: skip
 def test_an_option_s_value_that_is_none_is_told_so(capsys, option, value):
     with pytest.raises(SystemExit) as caught:

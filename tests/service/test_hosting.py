@@ -26,6 +26,7 @@ from pipemagic.service.listening import listen
 
 WAIT = 15.0
 DOMAIN = "hub.example.test"
+FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(pipemagic.__file__).parents[1])}
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
@@ -306,6 +307,12 @@ def test_a_database_s_size_can_be_limited(tmp_path):
         answer = hub.run("CREATE TABLE t (a)", "INSERT INTO t VALUES (zeroblob(100000))")
         assert [entry["type"] for entry in answer["results"]] == ["ok", "error"]
         assert answer["results"][1]["error"]["code"] == "SQLITE_FULL"
+
+
+def test_how_long_a_statement_may_run_can_be_said(tmp_path):
+    with serving(tmp_path / "data", "--port", "0", "--statement-timeout", "0.2") as (_, line):
+        answer = Local(tmp_path / "data", line["url"]).run(FOREVER)
+        assert answer["results"][0]["error"]["code"] == "STATEMENT_TIMEOUT"
 
 
 class Local:
