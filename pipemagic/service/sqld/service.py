@@ -168,8 +168,9 @@ def open_local(settings: Settings, *, count: int, cache: Path) -> SqldService:
     cluster.start()
     try:
         return SqldService(
-            settings.folder, cluster.nodes, cluster=cluster, limits=settings.limits, domain=settings.hosting.domain
-        )
+            settings.folder, cluster.nodes, cluster=cluster, limits=settings.limits, domain=settings.hosting.domain,
+            signup=settings.signup,
+        )  # fmt: skip
     except BaseException:
         cluster.close()
         raise
@@ -177,4 +178,6 @@ def open_local(settings: Settings, *, count: int, cache: Path) -> SqldService:
 
 def open_remote(settings: Settings, *, nodes: Path) -> SqldService:
     """Give the service in front of the nodes of a file; `ServiceError` says what is wrong with the file."""
-    return SqldService(settings.folder, load(nodes), limits=settings.limits, domain=settings.hosting.domain)
+    return SqldService(
+        settings.folder, load(nodes), limits=settings.limits, domain=settings.hosting.domain, signup=settings.signup
+    )  # fmt: skip
