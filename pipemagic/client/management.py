@@ -26,7 +26,7 @@ from pipemagic.client.resources import (
 )
 from pipemagic.client.secrets import Secret
 from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT
-from pipemagic.errors import ProtocolError
+from pipemagic.errors import AuthError, ProtocolError
 
 
 def management(
@@ -251,7 +251,11 @@ class Management(Caller):
 
     def _login(self, how: str, username: str, password: str) -> Login:
         wish = {"username": username, "password": password}
-        parsed = self._offered(f"{how} by password", "POST", f"/v1/auth/{how}", wish)
+        try:
+            parsed = self._offered(f"{how} by password", "POST", f"/v1/auth/{how}", wish)
+        except AuthError as refused:  # there is no token yet, which the usual words are about
+            text = refused.message.partition(": ")[2] or refused.message
+            raise AuthError(text, status=refused.status, code=refused.code) from None
         token = _secret(member(parsed, "token", "jwt"))
         return Login(token, text_of(parsed, "username") or username, text_of(parsed, "organization"))
 

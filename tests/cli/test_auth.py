@@ -1,0 +1,149 @@
+"""Accounts, logins and organizations from the command line, against a real service."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import pytest
+
+from pipemagic import cli, local
+from pipemagic.cli.credentials import Credentials
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+def log(run, monkeypatch):
+    """Sign up or log in with a password on standard input."""
+
+    def log(how, username, password=PASSWORD):
+        monkeypatch.setattr("sys.stdin", io.StringIO(password + "\n"))
+        return run("auth", how, username, "--password-stdin")
+
+    return log
+
+
+def slugs(run):
+    return [one["slug"] for one in json.loads(run("org", "list", "--json")[1])]
+
+
+def test_an_account_of_ones_own(run, log, folder, settings_folder):
+    run("group", "create", "edge", "--location", "ams")
+    run("db", "create", "theirs", "--group", "edge")
+    assert log("signup", "ada") == (0, "ada\n", "")
+    assert run("auth", "whoami") == (0, "ada\n", "")
+    assert slugs(run) == ["ada"]
+    assert json.loads(run("db", "list", "--json")[1]) == []
+    code, _, err = run("db", "list", "--org", "local")  # which exists, for others
+    assert (code, "organization not found" in err) == (1, True)
+    assert run("auth", "token")[1].strip() == Credentials(settings_folder).get(f"data:{folder}").token
+    run("group", "create", "mine", "--location", "ams")
+    assert run("db", "create", "theirs", "--group", "mine") == (0, "theirs\n", "")  # a name of its own organization
+    assert run("auth", "logout") == (0, "", "")
+    assert run("auth", "whoami") == (0, "local\n", "")
+    assert [one["name"] for one in json.loads(run("db", "list", "--json")[1])] == ["theirs"]
+    assert run("auth", "logout") == (0, "", "nobody was logged in\n")
+
+
+def test_logging_in_and_out(run, log):
+    log("signup", "ada")
+    run("auth", "logout")
+    code, out, err = log("login", "ada", "wrong password")
+    assert (code, out) == (1, "")
+    assert re.fullmatch("Error: .*password.*\n", err)
+    assert log("login", "ada") == (0, "ada\n", "")
+    token = run("auth", "token")[1]
+    assert run("auth", "logout", "--all")[0] == 0
+    assert log("login", "ada")[0] == 0
+    assert run("auth", "token")[1] != token
+    code, _, err = log("signup", "ada")
+    assert (code, "exists" in err) == (1, True)
+
+
+def test_a_login_that_was_ended_elsewhere(run, log, settings_folder, folder):
+    log("signup", "ada")
+    token = Credentials(settings_folder).get(f"data:{folder}").token
+    run("auth", "logout", "--all")
+    Credentials(settings_folder).put(f"data:{folder}", token=token, username="ada", organization="ada")
+    code, _, err = run("db", "list")
+    assert code == 1
+    assert "log in with `pipemagic auth login`" in err
+
+
+def test_organizations_and_members(run, log):
+    log("signup", "ada")
+    assert run("org", "create", "team") == (0, "team\n", "")
+    assert run("org", "switch", "team") == (0, "team\n", "")
+    assert run("group", "create", "edge", "--location", "ams")[0] == 0
+    assert run("org", "members", "add", "local", "--role", "viewer") == (0, "local\n", "")
+    assert json.loads(run("org", "members", "list", "--json")[1]) == [
+        {"username": "ada", "role": "owner"}, {"username": "local", "role": "viewer"},
+    ]  # fmt: skip
+    run("auth", "logout")
+    assert "team" in slugs(run)
+    assert run("group", "list", "--org", "team")[1].startswith("NAME  LOCATIONS")
+    assert run("group", "create", "more", "--location", "ams", "--org", "team")[0] == 1
+    log("login", "ada")
+    assert run("org", "members", "remove", "local", "--org", "team")[0] == 1  # it asks
+    assert run("org", "members", "remove", "local", "--org", "team", "-y") == (0, "local\n", "")
+
+
+def test_group_tokens_and_their_end(run, folder):
+    import httpx
+
+    run("group", "create", "edge", "--location", "ams")
+    run("db", "create", "flights", "--group", "edge")
+    url = run("db", "show", "flights", "--http-url")[1].strip()
+    address = local.find(folder).url
+
+    def status(token):
+        body = {"requests": [{"type": "execute", "stmt": {"sql": "SELECT 1"}}, {"type": "close"}]}
+        headers = {"Host": url.removeprefix("http://"), "Authorization": f"Bearer {token}"}
+        return httpx.post(f"{address}/v2/pipeline", headers=headers, json=body).status_code
+
+    group = run("group", "tokens", "create", "edge", "--expiration", "1d")[1].strip()
+    database = run("db", "tokens", "create", "flights")[1].strip()
+    assert (status(group), status(database)) == (200, 200)
+    assert run("db", "tokens", "invalidate", "flights", "-y") == (0, "flights\n", "")
+    assert status(database) == 401
+    group = run("group", "tokens", "create", "edge", "--read-only")[1].strip()
+    assert run("group", "tokens", "invalidate", "edge")[0] == 1  # it asks
+    assert status(group) == 200
+    assert run("group", "tokens", "invalidate", "edge", "-y") == (0, "edge\n", "")
+    assert status(group) == 401
+
+
+def test_what_the_organization_used(run):
+    run("group", "create", "edge", "--location", "ams")
+    run("db", "create", "flights", "--group", "edge")
+    told = json.loads(run("plan", "show", "--json")[1])
+    assert (told["organization"], told["used"]["databases"], told["used"]["groups"]) == ("local", 1, 1)
+    lines = run("plan", "show")[1].splitlines()
+    assert lines[4].split() == ["RESOURCE", "USED", "LIMIT", "LIMIT", "%"]
+    assert any(line.split() == ["databases", "1", "unlimited"] for line in lines)
+
+
+def test_a_hosted_service(run, log, folder, settings_folder, monkeypatch, capsys):
+    """The same, where the environment names the service: who is logged in is known by its address."""
+    run("org", "list")
+    url = local.find(folder).url
+    monkeypatch.setenv("PIPEMAGIC_API_URL", url + "/")
+    monkeypatch.setattr("sys.stdin", io.StringIO(PASSWORD + "\n"))
+    assert cli.main(["auth", "signup", "grace", "--password-stdin"]) == 0
+    assert cli.main(["auth", "whoami"]) == 0
+    assert capsys.readouterr().out == "grace\ngrace\n"
+    assert Credentials(settings_folder).get(url).username == "grace"
+    assert cli.main(["auth", "logout"]) == 0
+    assert cli.main(["auth", "token"]) == 1
+    assert "log in with" in capsys.readouterr().err
+
+
+def test_passwords_are_never_arguments(run, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        run("auth", "login", "ada", "password")
+    capsys.readouterr()
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    code, _, err = run("auth", "login", "ada")
+    assert (code, "--password-stdin" in err) == (1, True)
