@@ -17,7 +17,7 @@ from pathlib import Path
 
 import apsw
 
-from pipemagic.service import storage
+from pipemagic.service import openapi, storage
 from pipemagic.service.catalog import Catalog, DatabaseRecord
 from pipemagic.service.databases import Databases
 from pipemagic.service.exposition import Page
@@ -189,6 +189,8 @@ class Service:
         record: DatabaseRecord | None = None
         if request.host not in self.own_hosts:
             record = self._by_host(request.host)
+        elif request.path == openapi.PATH and request.method in ("GET", "HEAD"):
+            return openapi.respond()
         elif request.path.startswith(PREFIXES) and not self.transfers.takes(request.path):
             return self.management.handle(request)
         if self.transfers.takes(request.path):

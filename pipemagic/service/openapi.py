@@ -1,0 +1,219 @@
+"""The service's own description in OpenAPI 3.1, at ``GET /openapi.json``: for people, generators and fuzzers.
+
+The paths of the management API come from its table of routes, so none can be missing; what they take is written
+here, and so is the database interface, which has no such table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from http import HTTPStatus
+from typing import Any
+
+from pipemagic import __version__
+from pipemagic.service.http import Response, json
+from pipemagic.service.management import ROUTES
+from pipemagic.service.management.routing import Route
+
+PATH = "/openapi.json"
+
+Schema = dict[str, Any]
+
+
+def _object(required: str = "", /, **properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "required": required.split()}
+
+
+def _ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _many(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _maybe(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+ANY: Schema = {"type": "object"}
+TEXT: Schema = {"type": "string"}
+FLAG: Schema = {"type": "boolean"}
+COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
+SIZE: Schema = {"anyOf": [COUNT, {"type": "string", "pattern": "^[0-9]{1,9}([kmgt]b)?$"}]}
+NAME: Schema = {"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", "maxLength": 30}
+BASE64: Schema = {"type": "string", "pattern": "^([A-Za-z0-9+/]{4})*$"}
+ROLE: Schema = {"type": "string", "enum": ["owner", "admin", "member", "viewer"]}
+
+_CREDENTIALS = _object("username password", username=TEXT, password=TEXT)
+_CONFIGURATION = _object(size_limit=SIZE, block_reads=FLAG, block_writes=FLAG, delete_protection=FLAG)
+_QUOTAS = _object(rows_read=COUNT, rows_written=COUNT, storage_bytes=SIZE)
+_ORG = "/v1/organizations/{org}"
+
+BODIES: dict[str, Schema] = {
+    "POST /v1/auth/signup": _CREDENTIALS,
+    "POST /v1/auth/login": _CREDENTIALS,
+    "POST /v1/auth/password": _object("password", username=TEXT, password=TEXT, current_password=TEXT),
+    "POST /v1/users": _CREDENTIALS,
+    "POST /v1/organizations": _object("name", name=TEXT),
+    f"PATCH {_ORG}": _object("overages", overages=FLAG),
+    f"POST {_ORG}/members": _object("username", username=TEXT, role=ROLE),
+    f"PATCH {_ORG}/members/{{username}}": _object("role", role=ROLE),
+    f"POST {_ORG}/groups": _object("name location", name=NAME, location={"type": "string", "examples": ["ams"]}),
+    f"PATCH {_ORG}/groups/{{group}}/configuration": _object(delete_protection=FLAG),
+    f"POST {_ORG}/databases": _object(
+        "name group", name=NAME, group=NAME, size_limit=SIZE, seed=_object("type", type=TEXT, name=TEXT)
+    ),
+    f"PATCH {_ORG}/databases/{{db}}/configuration": _CONFIGURATION,
+    "PATCH /v1/quotas": _QUOTAS,
+    "PATCH /v1/quotas/{slug}": _QUOTAS,
+}
+"""What the body of a management request has to be; the others take none."""
+
+_TOKEN_QUERY = {
+    "expiration": {"type": "string", "examples": ["never", "2w1d30m"]},
+    "authorization": {"type": "string", "enum": ["full-access", "read-only"]},
+}
+QUERIES: dict[str, Mapping[str, Schema]] = {
+    f"GET {_ORG}/databases": {"group": TEXT},
+    f"POST {_ORG}/databases/{{db}}/auth/tokens": _TOKEN_QUERY,
+    f"POST {_ORG}/groups/{{group}}/auth/tokens": _TOKEN_QUERY,
+    f"GET {_ORG}/databases/{{db}}/usage": {"from": TEXT, "to": TEXT},
+    "POST /v1/organizations": {"dry_run": {"type": "string", "enum": ["true", "false"]}},
+}
+
+READING = (200, 400, 401, 403, 404, 413, 429, 503)
+CHANGING = (*READING, 409, 422, 507)
+AT_DATABASE = (200, 400, 401, 403, 404, 409, 413, 429, 503, 507)
+
+SCHEMAS: dict[str, Schema] = {
+    "Error": _object("error message code", error=TEXT, message=TEXT, code=TEXT),
+    "Value": {
+        "oneOf": [
+            _object("type", type={"const": "null"}),
+            _object("type value", type={"const": "integer"}, value={"type": "string", "pattern": "^-?[0-9]{1,18}$"}),
+            _object("type value", type={"const": "float"}, value={"type": "number"}),
+            _object("type value", type={"const": "text"}, value=TEXT),
+            _object("type base64", type={"const": "blob"}, base64=BASE64),
+        ]
+    },
+    "Stmt": _object(
+        "sql", sql=TEXT, args=_many(_ref("Value")), want_rows=FLAG,
+        named_args=_many(_object("name value", name=TEXT, value=_ref("Value"))),
+    ),
+    "Condition": {
+        "oneOf": [
+            _object("type step", type={"enum": ["ok", "error"]}, step={"type": "integer", "minimum": 0}),
+            _object("type cond", type={"const": "not"}, cond=_ref("Condition")),
+            _object("type conds", type={"enum": ["and", "or"]}, conds=_many(_ref("Condition"))),
+            _object("type", type={"const": "is_autocommit"}),
+        ]
+    },
+    "Batch": _object("steps", steps=_many(_object("stmt", stmt=_ref("Stmt"), condition=_maybe(_ref("Condition"))))),
+    "Request": {
+        "oneOf": [
+            _object("type stmt", type={"const": "execute"}, stmt=_ref("Stmt")),
+            _object("type batch", type={"const": "batch"}, batch=_ref("Batch")),
+            _object("type sql", type={"const": "sequence"}, sql=TEXT),
+            _object("type sql", type={"const": "describe"}, sql=TEXT),
+            _object("type sql_id sql", type={"const": "store_sql"}, sql_id={"type": "integer"}, sql=TEXT),
+            _object("type sql_id", type={"const": "close_sql"}, sql_id={"type": "integer"}),
+            _object("type", type={"enum": ["close", "get_autocommit"]}),
+        ]
+    },
+    "Pipeline": _object("requests", baton=_maybe(TEXT), requests=_many(_ref("Request"))),
+    "PipelineAnswer": _object(
+        "baton base_url results", baton=_maybe(TEXT), base_url=_maybe(TEXT),
+        results=_many(_object("type", type={"enum": ["ok", "error"]}, response=ANY, error=ANY)),
+    ),
+}  # fmt: skip
+
+
+def respond() -> Response:
+    """Answer with the description."""
+    return json(description())
+
+
+@cache
+def description() -> dict[str, Any]:
+    """Give the description as one JSON object."""
+    paths: dict[str, dict[str, Any]] = {path: dict(methods) for path, methods in _database_paths().items()}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "pipemagic", "version": __version__, "description": (__doc__ or "").partition("\n")[0]},
+        "paths": paths,
+        "components": {
+            "schemas": SCHEMAS,
+            "securitySchemes": {
+                "platform": {"type": "http", "scheme": "bearer", "description": "a platform token"},
+                "database": {"type": "http", "scheme": "bearer", "description": "a token of the database"},
+            },
+        },
+    }
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    key = f"{route.method} {route.path}"
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": TEXT} for name in re.findall(r"\{(\w+)\}", route.path)
+    ] + [
+        {"name": name, "in": "query", "required": False, "schema": schema}
+        for name, schema in QUERIES.get(key, {}).items()
+    ]  # fmt: skip
+    operation: dict[str, Any] = {
+        "summary": (route.endpoint.__doc__ or "").partition("\n")[0],
+        "parameters": parameters,
+        "security": [] if route.public else [{"platform": []}],
+        "responses": _responses(READING if route.method == "GET" else CHANGING, {"type": ["object", "array"]}),
+    }
+    if key in BODIES:
+        operation["requestBody"] = _body(BODIES[key])
+    return operation
+
+
+def _body(schema: Schema) -> dict[str, Any]:
+    return {"required": True, "content": {"application/json": {"schema": schema}}}
+
+
+def _responses(statuses: tuple[int, ...], good: Schema) -> dict[str, Any]:
+    """Describe the answers; a refusal is JSON, or one line of text at the database interface."""
+    error = {"application/json": {"schema": _ref("Error")}, "text/plain": {"schema": TEXT}}
+    return {
+        str(status): {
+            "description": HTTPStatus(status).phrase,
+            "content": {"application/json": {"schema": good}} if status == 200 else error,
+        }
+        for status in statuses
+    }
+
+
+def _database_paths() -> dict[str, dict[str, Any]]:
+    """Describe the database interface: at a database's host name, or at the service's own with a token."""
+    lines = {
+        "/v2": "Tell that version 2 is spoken",
+        "/v3": "Tell that version 3 is spoken",
+        "/version": "Tell the version",
+    }
+    text = {"200": {"description": "OK", "content": {"text/plain": {"schema": TEXT}}}}
+    empty = {"200": {"description": "well"}, "503": {"description": "not well"}}
+    paths: dict[str, dict[str, Any]] = {
+        path: {"get": {"summary": what, "security": [], "responses": text}} for path, what in lines.items()
+    }
+    paths["/health"] = {"get": {"summary": "Tell whether the service is well", "security": [], "responses": empty}}
+    paths[PATH] = {
+        "get": {"summary": "Give this description", "security": [], "responses": _responses((200,), {"type": "object"})}
+    }
+    for version in (2, 3):
+        paths[f"/v{version}/pipeline"] = {"post": _posted("Run requests on a stream", "Pipeline", "PipelineAnswer")}
+    return paths
+
+
+def _posted(summary: str, body: str, answer: str) -> dict[str, Any]:
+    return {
+        "summary": summary, "security": [{"database": []}], "requestBody": _body(_ref(body)),
+        "responses": _responses(AT_DATABASE, _ref(answer)),
+    }  # fmt: skip

@@ -1,0 +1,57 @@
+"""The description that the service serves is true and whole."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipemagic.service import openapi
+from pipemagic.service.http import Request
+from pipemagic.service.interface import LINES, PIPELINES
+from pipemagic.service.management import ROUTES
+
+
+def get(service, path="/openapi.json", method="GET", host="127.0.0.1:80"):
+    response = service.call(Request(method, path, {}, {"host": host}))
+    return response.status, b"".join(response.chunks)
+
+
+def test_it_is_served_without_a_token_at_the_service_s_own_address(service, make_caller):
+    status, body = get(service)
+    assert status == 200
+    assert json.loads(body)["openapi"] == "3.1.0"
+    make_caller("db")
+    assert get(service, host="db-local.localhost")[0] == 404
+    assert get(service, method="DELETE")[0] in (404, 405)
+
+
+def test_it_has_the_routes_that_exist_and_no_others():
+    described = {
+        (method.upper(), path) for path, methods in openapi.description()["paths"].items() for method in methods
+    }
+    routes = {(route.method, route.path) for route in ROUTES}
+    own = {("GET", path) for path in (*LINES, openapi.PATH)} | {("POST", path) for path in PIPELINES}
+    assert described >= routes | own
+    for method, path in described - routes - own:
+        assert path.startswith(("/v1/", "/v3/")), f"{method} {path} is described and not known to this test"
+
+
+def test_what_is_written_by_hand_is_about_routes_that_exist():
+    routes = {f"{route.method} {route.path}" for route in ROUTES}
+    assert set(openapi.BODIES) <= routes
+    assert set(openapi.QUERIES) <= routes
+
+
+def test_every_operation_says_what_it_does():
+    for methods in openapi.description()["paths"].values():
+        for operation in methods.values():
+            assert operation["summary"]
+            assert operation["responses"]
+
+
+@pytest.mark.parametrize("path", sorted(openapi.description()["paths"]))
+def test_every_described_path_answers(service, path):
+    for method in openapi.description()["paths"][path]:
+        status, _ = get(service, path.replace("{", "").replace("}", ""), method.upper())
+        assert status in (200, 400, 401), (method, path)
