@@ -353,4 +353,5 @@ def read_request(scope: Scope, body: bytes = b"") -> Request:
         dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {},
         {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]},
         body,
+        scope.get("scheme", "http"),
     )  # fmt: skip

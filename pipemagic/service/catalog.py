@@ -14,7 +14,7 @@ from pipemagic.service.accounts import Account, Accounts
 from pipemagic.service.hosting import LOCAL_DOMAIN
 from pipemagic.service.http import Refused
 from pipemagic.service.locations import LOCATIONS
-from pipemagic.service.names import check_name
+from pipemagic.service.names import LABEL_LIMIT, check_name
 from pipemagic.service.organizations import Organizations
 from pipemagic.service.store import Run, Store
 from pipemagic.service.usage import Usage
@@ -22,12 +22,13 @@ from pipemagic.service.usage import Usage
 
 @dataclass(frozen=True)
 class GroupRecord:
-    """A group and its locations; the first one is the primary."""
+    """A group and its locations; the first one is the primary, and some may be ``paused``."""
 
     id: str
     name: str
     organization: str
     locations: tuple[str, ...]
+    paused: frozenset[str]
     delete_protection: bool = False
 
     @property
@@ -51,7 +52,8 @@ class DatabaseRecord:
     """A database. ``id`` is never used again, not even for a new database of the same name.
 
     ``hostname`` is the full host name, without port; ``created`` is in Unix seconds; ``locations`` are
-    those of its group, the primary first; ``rotated`` is the number of the last rotation of its tokens.
+    those of its group, the primary first, of which some may be ``paused``; ``instances`` gives the host name of
+    its instance at each of them; ``rotated`` is the number of the last rotation of its tokens.
     """
 
     id: str
@@ -61,22 +63,28 @@ class DatabaseRecord:
     hostname: str
     created: float
     locations: tuple[str, ...]
+    paused: frozenset[str]
+    instances: dict[str, str]
     group_id: str = ""
     rotated: int = 0
     configuration: Configuration = Configuration()
 
 
-_GROUPS = """
-SELECT g.id, g.name, g.organization,
-  (SELECT group_concat(code, ',' ORDER BY position) FROM group_locations WHERE group_id = g.id), g.delete_protection
+_PLACES = """
+  (SELECT group_concat(code, ',' ORDER BY position) FROM group_locations WHERE group_id = g.id),
+  (SELECT group_concat(code) FROM group_locations WHERE group_id = g.id AND paused)
+"""
+
+_GROUPS = f"""
+SELECT g.id, g.name, g.organization, {_PLACES}, g.delete_protection
 FROM "groups" AS g
 """
 
-_DATABASES = """
-SELECT d.id, d.name, g.name, d.organization, h.label, d.created,
-  (SELECT group_concat(code, ',' ORDER BY position) FROM group_locations WHERE group_id = g.id),
+_DATABASES = f"""
+SELECT d.id, d.name, g.name, d.organization, h.label, d.created, {_PLACES},
+  (SELECT group_concat(location || ' ' || label) FROM hosts WHERE database = d.id AND location IS NOT NULL),
   g.id, max(g.rotated, d.rotated), d.size_limit, d.block_reads, d.block_writes, d.delete_protection
-FROM databases AS d JOIN "groups" AS g ON g.id = d.group_id JOIN hosts AS h ON h.database = d.id
+FROM databases AS d JOIN "groups" AS g ON g.id = d.group_id JOIN hosts AS h ON h.database = d.id AND h.location IS NULL
 """
 
 
@@ -152,7 +160,7 @@ class Catalog:
                 raise Refused(409, "group already exists")
             run('INSERT INTO "groups" (id, organization, name, created) VALUES (?, ?, ?, ?)',
                 (group_id, organization, name, self._now()))  # fmt: skip
-            run("INSERT INTO group_locations VALUES (?, 0, ?)", (group_id, location))
+            run("INSERT INTO group_locations (group_id, position, code) VALUES (?, 0, ?)", (group_id, location))
         return self.group(organization, name)
 
     def add_location(self, organization: str, group: str, code: str) -> GroupRecord:
@@ -164,8 +172,48 @@ class Catalog:
             record = self.group(organization, group)
             _check_location(code)
             if code not in record.locations:
-                run("INSERT INTO group_locations VALUES (?, ?, ?)", (record.id, len(record.locations), code))
+                run("INSERT INTO group_locations (group_id, position, code)"
+                    " SELECT ?1, max(position) + 1, ?2 FROM group_locations WHERE group_id = ?1",
+                    (record.id, code))  # fmt: skip
+                for database in self.databases(organization, group):
+                    self._name_instance(run, database.id, database.hostname.partition(".")[0], code)
         return self.group(organization, group)
+
+    def remove_location(self, organization: str, group: str, code: str) -> GroupRecord:
+        """Take a location from a group.
+
+        404 for an unknown group, 400 for a location that it does not have, or that is its primary.
+        """
+        with self._store.change() as run:
+            record = self._located(organization, group, code)
+            if code == record.primary:
+                raise Refused(400, f"{code} is the primary location of the group and cannot be removed")
+            run("DELETE FROM group_locations WHERE group_id = ? AND code = ?", (record.id, code))
+            run("DELETE FROM hosts WHERE location = ? AND database IN (SELECT id FROM databases WHERE group_id = ?)",
+                (code, record.id))  # fmt: skip
+        return self.group(organization, group)
+
+    def set_paused(self, organization: str, group: str, code: str, paused: bool) -> GroupRecord:
+        """Take a location of a group down, or up again; refuses as `remove_location` does for unknown ones."""
+        with self._store.change() as run:
+            record = self._located(organization, group, code)
+            run("UPDATE group_locations SET paused = ? WHERE group_id = ? AND code = ?",
+                (int(paused), record.id, code))  # fmt: skip
+        return self.group(organization, group)
+
+    def _located(self, organization: str, group: str, code: str) -> GroupRecord:
+        record = self.group(organization, group)
+        if code not in record.locations:
+            raise Refused(400, f"Invalid location code: the group {group} is not at {code}")
+        return record
+
+    def _name_instance(self, run: Run, database_id: str, label: str, code: str) -> None:
+        """Reserve a host name for an instance: the plain one unless a database has it, or it is too long."""
+        short = database_id.replace("-", "")[:12]
+        for name in (f"{code}-{label}", f"{code}-{short}-{label}", f"{code}-{short}"):
+            if len(name) <= LABEL_LIMIT and not run("SELECT 1 FROM hosts WHERE label = ?", (name,)):
+                run("INSERT INTO hosts (label, database, location) VALUES (?, ?, ?)", (name, database_id, code))
+                return
 
     def delete_group(self, organization: str, name: str) -> tuple[GroupRecord, list[DatabaseRecord]]:
         """Remove a group and all its databases; gives what was removed. 400 if any of it is protected."""
@@ -197,6 +245,13 @@ class Catalog:
         )
         return [self._database(row) for row in rows]
 
+    def replicated(self) -> list[DatabaseRecord]:
+        """List the databases, of every organization, that have more than one location."""
+        several = "SELECT group_id FROM group_locations GROUP BY group_id HAVING count(*) > 1"
+        return [
+            self._database(row) for row in self._store.rows(f"{_DATABASES} WHERE g.id IN ({several}) ORDER BY d.id")
+        ]
+
     def database(self, organization: str, name: str) -> DatabaseRecord:
         """Find one database; 404 if there is none."""
         self.organizations.get(organization)
@@ -207,14 +262,19 @@ class Catalog:
 
     def database_by_id(self, database_id: str) -> DatabaseRecord | None:
         """Find a database by its id."""
-        return self._records.get(database_id) or self._remember("d.id", database_id, database_id)
+        return self._records.get(database_id) or self._remember("d.id = ?", database_id, database_id)
 
     def database_by_host(self, host: str) -> DatabaseRecord | None:
-        """Find a database by its host name (lower case, without port), below the domain or below ``localhost``."""
+        """Find a database by its host name or that of one of its instances (lower case, without port).
+
+        Both are below the domain or below ``localhost``.
+        """
         label, dot, domain = host.partition(".")
         if not dot or domain.removesuffix(".") not in (self.domain, LOCAL_DOMAIN):
             return None
-        return self._records.get(host) or self._remember("h.label", label, host)
+        return self._records.get(host) or self._remember(
+            "d.id = (SELECT database FROM hosts WHERE label = ?)", label, host
+        )
 
     def create_database(
         self,
@@ -248,7 +308,9 @@ class Catalog:
             run("INSERT INTO databases (id, organization, group_id, name, created, size_limit)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 (database_id, organization, groups[0][0], name, self._now(), size_limit))  # fmt: skip
-            run("INSERT INTO hosts VALUES (?, ?)", (label, database_id))
+            run("INSERT INTO hosts (label, database) VALUES (?, ?)", (label, database_id))
+            for code in self.group(organization, group).locations:
+                self._name_instance(run, database_id, label, code)
             prepare(database_id)
         return self.database(organization, name)
 
@@ -331,25 +393,36 @@ class Catalog:
         run("INSERT INTO deleted_databases VALUES (?, ?)", (database.id, self._now()))
         run("DELETE FROM databases WHERE id = ?", (database.id,))
 
-    def _remember(self, column: str, value: str, key: str) -> DatabaseRecord | None:
+    def _remember(self, condition: str, value: str, key: str) -> DatabaseRecord | None:
         with self._store.lock:  # nothing can change between the look and the note
-            rows = self._store.rows(f"{_DATABASES} WHERE {column} = ?", (value,))
+            rows = self._store.rows(f"{_DATABASES} WHERE {condition}", (value,))
             if not rows:
                 return None
             record = self._records[key] = self._database(rows[0])
             return record
 
     def _database(self, row: tuple[Any, ...]) -> DatabaseRecord:
-        database_id, name, group, organization, label, created, locations, group_id, rotated, size_limit, *flags = row
+        (
+            database_id, name, group, organization, label, created, locations, paused, instances,
+            group_id, rotated, size_limit, *flags,
+        ) = row  # fmt: skip
+        hostname = f"{label}.{self.domain}"
+        codes, down = _codes(locations, paused)
+        named = dict(one.split(" ") for one in (instances or "").split(",") if one)
+        places = {code: f"{named[code]}.{self.domain}" if code in named else hostname for code in codes}
         return DatabaseRecord(
-            database_id, name, group, organization, f"{label}.{self.domain}", created, tuple(locations.split(",")),
+            database_id, name, group, organization, hostname, created, codes, down, places,
             group_id, rotated, Configuration(size_limit, *map(bool, flags)),
         )  # fmt: skip
 
 
 def _group(row: tuple[Any, ...]) -> GroupRecord:
-    group_id, name, organization, locations, protection = row
-    return GroupRecord(group_id, name, organization, tuple(locations.split(",")), bool(protection))
+    group_id, name, organization, locations, paused, protection = row
+    return GroupRecord(group_id, name, organization, *_codes(locations, paused), bool(protection))
+
+
+def _codes(locations: str, paused: str | None) -> tuple[tuple[str, ...], frozenset[str]]:
+    return tuple(locations.split(",")), frozenset(paused.split(",") if paused else ())
 
 
 def _next_rotation(run: Run) -> int:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import apsw
 
@@ -22,13 +22,12 @@ from pipemagic.service.http import Refused
 from pipemagic.service.limits import Limits
 from pipemagic.service.plans import Plan
 from pipemagic.service.sandbox import Sandbox
-from pipemagic.service.turns import WriterQueue
 
 log = logging.getLogger(__name__)
 
-CHECKPOINT_PAGES = 1000
+BUSY_TIMEOUT = 1000  # milliseconds, against a program that opened the file beside the service
+WRITABLE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 PROGRESS = 100_000  # SQLite's virtual machine instructions between two looks at `stopped`: about a millisecond
-INDEX_BLOCK = 1000
 
 
 MOST_PAGES = 2**32 - 2  # that an SQLite file can have
@@ -54,14 +53,33 @@ class Source(NamedTuple):
     rows: Iterator[tuple[SqlValue, ...]]
 
 
-class Connection:
-    """One SQLite connection with its sandbox."""
+class DatabaseFile(Protocol):
+    """What a connection needs of the database file that it is to."""
 
-    def __init__(self, database: OpenDatabase) -> None:
-        self._database = database
+    path: Path
+    limits: Limits
+    schema_changes: int
+    """Counts what may have made cached column lists stale."""
+
+
+class Connection:
+    """One SQLite connection with its sandbox.
+
+    ``on_commit`` is called after each commit with the number of frames that the WAL has then.
+    """
+
+    def __init__(
+        self,
+        database: DatabaseFile,
+        *,
+        on_commit: Callable[[Connection, int], None] | None = None,
+        busy_timeout: int = BUSY_TIMEOUT,
+    ) -> None:
+        self._database, self._on_commit = database, on_commit
         self.sandbox = Sandbox()
-        self.raw = apsw.Connection(str(database.path))
-        self.raw.set_busy_timeout(1000)  # against a program that opened the file beside the service
+        flags = WRITABLE if on_commit is not None else apsw.SQLITE_OPEN_READONLY
+        self.raw = apsw.Connection(str(database.path), flags=flags)
+        self.raw.set_busy_timeout(busy_timeout)
         self.raw.pragma("synchronous", "FULL")
         self.sandbox.install(self.raw, database.limits)
         self._counters = Counters(self.raw)
@@ -77,10 +95,8 @@ class Connection:
 
     def _committed(self, _connection: apsw.Connection, name: str, pages: int) -> int:
         try:
-            if name == "main":
-                self._database.note_commit()
-                if pages >= CHECKPOINT_PAGES:
-                    self.checkpoint()
+            if name == "main" and self._on_commit is not None:
+                self._on_commit(self, pages)
         except apsw.Error:  # the commit is done and must not be answered with an error
             log.exception("the work after a commit met an error")
         return int(apsw.SQLITE_OK)
@@ -218,48 +234,18 @@ def _cols(cursor: apsw.Cursor) -> tuple[Col, ...]:
     return tuple(Col(name, decltype) for name, decltype in cursor.get_description())
 
 
-class OpenDatabase:
-    """One database that is in use: its file, its writer's queue, its commit counter, its idle connections."""
+class Pool:
+    """Clean connections to one file, kept for the next stream."""
 
-    def __init__(
-        self,
-        path: Path,
-        limits: Limits,
-        clock: Callable[[], float],
-        *,
-        index: int,
-        reserve: Callable[[int], None],
-    ) -> None:
-        self.path, self.limits, self._clock, self._reserve = path, limits, clock, reserve
-        self.writers = WriterQueue(clock)
-        self.schema_changes = 0
+    def __init__(self, connect: Callable[[], Connection], limits: Limits, clock: Callable[[], float]) -> None:
+        self._connect, self._limits, self._clock = connect, limits, clock
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
-        self._commits = self._reserved = index
         self._closed = False
-        path.parent.mkdir(parents=True, exist_ok=True)
-        first = apsw.Connection(str(path))
-        try:
-            first.pragma("journal_mode", "WAL")
-        finally:
-            first.close()
 
-    @property
-    def index(self) -> int:
-        """The ``replication_index``: how many commits this database has seen. It never goes backwards."""
-        return self._commits
-
-    def note_commit(self) -> None:
-        """Count a commit. Blocks of numbers are reserved durably, so a crash skips some and repeats none."""
-        with self._lock:
-            self._commits += 1
-            if self._commits > self._reserved:
-                self._reserved = self._commits + INDEX_BLOCK
-                self._reserve(self._reserved)
-
-    def note_schema_change(self) -> None:
-        """Remember that cached column lists may be stale."""
-        self.schema_changes += 1
+    def __len__(self) -> int:
+        """Count the connections that are kept."""
+        return len(self._idle)
 
     def take(self) -> Connection:
         """Give a connection without any trace of an earlier stream."""
@@ -269,9 +255,9 @@ class OpenDatabase:
             if self._idle:
                 return self._idle.pop()
         try:
-            return Connection(self)
+            return self._connect()
         except apsw.CantOpenError as error:  # no more file handles, in all likelihood
-            log.warning("no connection can be opened to %s: %s", self.path, error)
+            log.warning("no connection can be opened: %s", error)
             raise Refused(429, "Too many open connections; close the streams that are not needed") from None
 
     def give_back(self, connection: Connection) -> None:
@@ -286,14 +272,14 @@ class OpenDatabase:
             connection.reset()
             connection.idle_since = self._clock()
             with self._lock:
-                if not self._closed and len(self._idle) < self.limits.idle_connections:
+                if not self._closed and len(self._idle) < self._limits.idle_connections:
                     self._idle.append(connection)
                     return
         connection.close()
 
     def trim(self, now: float) -> None:
         """Close connections that nobody wanted for a while."""
-        oldest = now - self.limits.idle_connection_age
+        oldest = now - self._limits.idle_connection_age
         with self._lock:
             late = [one for one in self._idle if one.idle_since < oldest]
             self._idle = [one for one in self._idle if one.idle_since >= oldest]
@@ -301,10 +287,9 @@ class OpenDatabase:
             connection.close()
 
     def close(self) -> None:
-        """Close the idle connections and write the counter down."""
+        """Close the idle connections, and each other one when it is given back."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
-        self._reserve(self._commits)

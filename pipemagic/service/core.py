@@ -22,12 +22,13 @@ from pipemagic.service.catalog import Catalog, DatabaseRecord
 from pipemagic.service.databases import Databases
 from pipemagic.service.exposition import Page
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
-from pipemagic.service.http import Body, Cancel, Refused, Request, Response
+from pipemagic.service.http import Body, Cancel, Later, Refused, Request, Response
 from pipemagic.service.interface import DatabaseInterface
 from pipemagic.service.limits import Limits
 from pipemagic.service.logins import Logins
 from pipemagic.service.management import PREFIXES, Management
 from pipemagic.service.management.routing import Platform
+from pipemagic.service.placement import Placement
 from pipemagic.service.quotas import Meter
 from pipemagic.service.streams import StreamTable
 from pipemagic.service.tokens import Tokens
@@ -52,6 +53,8 @@ class Service:
         random: Callable[[int], bytes] = secrets.token_bytes,
         limits: Limits | None = None,
         domain: str = "localhost",
+        here: str | None = None,
+        simulate_latency: bool = False,
         signup: bool = True,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,16 +67,20 @@ class Service:
         self.catalog = Catalog(folder / "catalog.sqlite", domain=domain, now=now)
         self.catalog.finish_deletions(self._files)
         self.tokens = Tokens(folder, self.catalog, now, random)
-        self.databases = Databases(self._files, self.catalog, self.limits, clock)
+        self.streams = StreamTable(clock, random, self.limits)
+        self.placement = Placement(
+            lambda: self.databases, self.streams, self.catalog, self.limits, clock,
+            here=here, simulate_latency=simulate_latency,
+        )  # fmt: skip
+        self.databases = Databases(self._files, self.catalog, self.limits, clock, self.placement.replicate)
         self.meter = Meter(self.catalog, now=now, size=self.databases.size)
         self.logins = Logins(self.catalog, self.tokens, clock=clock, random=random, signup=signup)
         self.transfers = Transfers(folder / "transfers", self.databases, self.tokens, self.meter, self._size_limit)
         self.management = Management(Platform(
-            self.catalog, self.tokens, self.logins, self.meter, on_delete=self._deleted, on_rotate=self._rotated,
-            transfers=self.transfers,
+            self.catalog, self.tokens, self.logins, self.meter, on_delete=self._deleted, transfers=self.transfers,
+            on_locations=self.placement.sync, on_rotate=self._rotated, engine=self.placement,
         ))  # fmt: skip
-        self.streams = StreamTable(clock, random, self.limits)
-        self.interface = DatabaseInterface(self.databases, self.streams, self.tokens, self.meter, clock, self.limits)
+        self.interface = DatabaseInterface(self.placement, self.streams, self.tokens, self.meter, clock, self.limits)
         self._stopping = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_forever, name="pipemagic-sweeper", daemon=True)
 
@@ -82,6 +89,7 @@ class Service:
     def start(self) -> None:
         """Start the sweeper, which enforces the windows when no request comes."""
         self._sweeper.start()
+        self.placement.start()
 
     def close(self) -> None:
         """Interrupt what runs, roll back what is open, close every file."""
@@ -89,15 +97,18 @@ class Service:
         if self._sweeper.is_alive():
             self._sweeper.join()
         self.streams.end_all()
+        self.placement.close()
         self.databases.close()
         self.meter.flush()
         self.catalog.close()
 
     def sweep(self) -> None:
         """Enforce the windows once, now."""
+        now = self._clock()
         self.streams.sweep()
-        self.databases.trim(self._clock())
-        self.meter.sweep(self._clock())
+        self.databases.expire(now)
+        self.databases.trim(now)
+        self.meter.sweep(now)
 
     def _sweep_forever(self) -> None:
         wait = SWEEP_EVERY
@@ -106,10 +117,9 @@ class Service:
                 self.sweep()
             except apsw.Error:
                 log.exception("the sweep of the streams met an error; it goes on")
-            deadline = self.streams.next_deadline()
-            wait = SWEEP_EVERY
-            if deadline is not None:
-                wait = min(wait, max(0.01, deadline - self._clock()))
+            deadlines = (self.streams.next_deadline(), self.databases.next_deadline())
+            times = [max(0.01, one - self._clock()) for one in deadlines if one is not None]
+            wait = min([SWEEP_EVERY, *times])
 
     def _deleted(self, record: DatabaseRecord) -> None:
         database = self.databases.pop(record.id)
@@ -169,7 +179,7 @@ class Service:
 
     def _wait(self, turn: Turn) -> None:
         while not turn.block(0.05):
-            self.streams.sweep()
+            self.sweep()
 
     def steps(self, request: Request, cancel: Cancel) -> Generator[Turn, None, Response]:
         """Answer a request; yields a Turn while it waits for the writer's turn."""
@@ -192,10 +202,19 @@ class Service:
         elif request.path == openapi.PATH and request.method in ("GET", "HEAD"):
             return openapi.respond()
         elif request.path.startswith(PREFIXES) and not self.transfers.takes(request.path):
-            return self.management.handle(request)
+            answer = self.management.handle(request)
+            if isinstance(answer, Response):
+                return answer
+            return (yield from self._later(answer))
         if self.transfers.takes(request.path):
             return self.transfers.handle(request, cancel, record)
         return (yield from self.interface.handle(request, cancel, record))
+
+    def _later(self, answer: Later) -> Generator[Turn, None, Response]:
+        for turn in answer.turns:
+            if not turn.granted:
+                yield turn
+        return answer.finish()
 
     def intake(self, request: Request) -> Spool | None:
         """Say where the body of a request goes, which is not read yet; None if into memory. May raise Refused."""

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pipemagic.service.catalog import Catalog, DatabaseRecord
-from pipemagic.service.connections import OpenDatabase
 from pipemagic.service.files import sync_folder, write_private
 from pipemagic.service.http import Refused
 from pipemagic.service.limits import Limits
+from pipemagic.service.primaries import OpenDatabase
 
 PRIMARY = "primary.sqlite"
 ARRIVING = "arriving"  # in the folder of a database that is being created with a file
@@ -21,10 +21,18 @@ UPLOAD_PATH = "/v1/upload"
 
 
 class Databases:
-    """The databases that are in use, by id."""
+    """The databases that are in use, by id. ``replicate`` gives a database the replicas that its record asks for."""
 
-    def __init__(self, folder: Path, catalog: Catalog, limits: Limits, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        catalog: Catalog,
+        limits: Limits,
+        clock: Callable[[], float],
+        replicate: Callable[[OpenDatabase, DatabaseRecord], None] = lambda *_: None,
+    ) -> None:
         self._folder, self._catalog, self._limits, self._clock = folder, catalog, limits, clock
+        self._replicate = replicate
         self._lock = threading.Lock()
         self._open: dict[str, OpenDatabase] = {}
 
@@ -81,7 +89,8 @@ class Databases:
         with self._lock:
             database = self._open.get(record.id)
             if database is None:
-                if self._catalog.database_by_id(record.id) is None:  # a deletion takes it out of the catalog first
+                current = self._catalog.database_by_id(record.id)
+                if current is None:  # a deletion takes it out of the catalog first
                     raise Refused(404, "the database was deleted")
                 if self.awaits_upload(record.id):
                     raise Refused(
@@ -96,7 +105,9 @@ class Databases:
                         self._catalog.reserved_index(record.id), int(path.exists())
                     ),  # one that began with a file
                     reserve=lambda index: self._catalog.reserve_index(record.id, index),
+                    primary=current.locations[0],
                 )
+                self._replicate(database, current)
             return database
 
     def in_use(self) -> list[OpenDatabase]:
@@ -120,6 +131,16 @@ class Databases:
         """Take a database out of use."""
         with self._lock:
             return self._open.pop(identifier, None)
+
+    def expire(self, now: float) -> None:
+        """End the waiting of those whose deadline has passed."""
+        for database in self.in_use():
+            database.expire(now)
+
+    def next_deadline(self) -> float | None:
+        """When the first of those who wait gives up."""
+        times = (database.next_deadline() for database in self.in_use())
+        return min((time for time in times if time is not None), default=None)
 
     def trim(self, now: float) -> None:
         """Close idle connections."""

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pipemagic.service.catalog import DatabaseRecord, GroupRecord
 from pipemagic.service.locations import LOCATIONS, Location
+from pipemagic.service.turns import Turn
+
+
+@dataclass(frozen=True)
+class InstanceStatus:
+    """How one instance of a database is.
+
+    ``role`` is primary or replica, ``index`` the commit that it stands at, ``lag`` for how many seconds a later
+    one has been waiting; ``state`` is ok, paused, copying, lagging or down.
+    """
+
+    code: str
+    role: str
+    index: int
+    lag: float
+    state: str
 
 
 class Engine:
@@ -14,6 +31,9 @@ class Engine:
     A new database needs no call: its file is made when it is first opened. Another engine overrides what it
     has to do; every method may refuse by raising `Refused`, before the catalog changes unless it says otherwise.
     """
+
+    here: str | None = None
+    """Code of the location that requests are taken to come from, if that is set."""
 
     @property
     def locations(self) -> Mapping[str, Location]:
@@ -45,3 +65,18 @@ class Engine:
     def states(self, group: GroupRecord) -> dict[str, str]:  # noqa: ARG002
         """Give what is known about a group's locations: ``ok``, ``down`` or ``paused``; none for all ok."""
         return {}
+
+    def status(self, record: DatabaseRecord) -> dict[str, InstanceStatus]:
+        """Tell how each instance of a database is, the primary first."""
+        roles = dict.fromkeys(record.locations, "replica") | {record.locations[0]: "primary"}
+        return {
+            code: InstanceStatus(code, role, 0, 0.0, "paused" if code in record.paused else "ok")
+            for code, role in roles.items()
+        }
+
+    def waiting(self, group: GroupRecord, code: str, patience: float) -> Sequence[Turn]:  # noqa: ARG002
+        """Give turns that are ready when a group's replicas at a location have what their primaries have now.
+
+        They are given up after ``patience`` seconds.
+        """
+        return ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,13 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     file: Path | None = None
+    scheme: str = "http"
+
+    @property
+    def port(self) -> str:
+        """The port of the Host header with its colon; empty if it has none."""
+        host = self.headers.get("host", "")
+        return host[host.rindex(":") :] if ":" in host and not host.endswith("]") else ""
 
     @property
     def host(self) -> str:
@@ -102,6 +109,14 @@ class Generated(Body):
         with self._lock:
             self._over = True
             self._rest.close()
+
+
+@dataclass(frozen=True)
+class Later:
+    """What an endpoint gives that has to wait: for all the turns, after which ``finish`` gives the answer."""
+
+    turns: Sequence[Turn]
+    finish: Callable[[], Response]
 
 
 def json(body: Any, status: int = 200) -> Response:

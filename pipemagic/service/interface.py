@@ -15,10 +15,10 @@ from pipemagic.hrana import cursors, messages
 from pipemagic.service import http, pipelines
 from pipemagic.service.catalog import DatabaseRecord
 from pipemagic.service.cursors import Cursor
-from pipemagic.service.databases import Databases
 from pipemagic.service.http import Cancel, Generated, Refused, Request, Response
 from pipemagic.service.limits import Limits
 from pipemagic.service.pipelines import Pipeline
+from pipemagic.service.placement import Placement
 from pipemagic.service.quotas import Meter
 from pipemagic.service.streams import ServerStream, StreamTable
 from pipemagic.service.tokens import Grant, Tokens
@@ -41,16 +41,16 @@ class DatabaseInterface:
     """Answers the requests of the database interface."""
 
     def __init__(
-        self, databases: Databases, streams: StreamTable, tokens: Tokens, meter: Meter,
+        self, placement: Placement, streams: StreamTable, tokens: Tokens, meter: Meter,
         clock: Callable[[], float], limits: Limits,
     ) -> None:  # fmt: skip
-        self._databases, self._streams, self._tokens, self._meter = databases, streams, tokens, meter
+        self._placement, self._streams, self._tokens, self._meter = placement, streams, tokens, meter
         self._clock, self._limits = clock, limits
 
     def handle(self, request: Request, cancel: Cancel, record: DatabaseRecord | None) -> Steps:
         """Answer a request to the database ``record``; None at an address where the token names the database."""
         if request.path in LINES:
-            return self._greet(request)
+            return self._greet(request, record)
         if request.path not in PIPELINES and request.path != CURSOR:
             return http.empty(404)
         if request.method != "POST":
@@ -60,38 +60,47 @@ class DatabaseInterface:
             return (yield from self._cursor(request, cancel, grant))
         return (yield from self._pipeline(request, cancel, grant, PIPELINES[request.path]))
 
-    def _greet(self, request: Request) -> Response:
+    def _greet(self, request: Request, record: DatabaseRecord | None) -> Response:
         if request.method not in ("GET", "HEAD"):
             return http.empty(405, ("allow", "GET,HEAD"))
+        if request.path == "/health" and record is not None:
+            code = self._placement.code_of(record, request.host)
+            return http.empty(200 if self._placement.healthy(record, code) else 503)
         line = LINES[request.path]
         return http.text(line) if line and request.method == "GET" else http.empty(200)
 
     def _pipeline(self, request: Request, cancel: Cancel, grant: Grant, version: int) -> Steps:
         body = _decoded(messages.decode_request, request.body)
         pipelines.check(body.requests, version)
-        stream = yield from self._stream(body.baton, grant)
+        stream = yield from self._stream(request, body.baton, grant)
         self._recheck(grant, stream)
         pipeline = Pipeline(stream, grant, self._meter, clock=self._clock, limits=self._limits)
         with self._in_use(stream, cancel):
             # A pipeline waits for turns only: bytes come from cursors.
             entries = yield from cast("Generator[Turn, None, list[bytes]]", pipeline.run(body.requests))
+        base_url, delay = self._placement.base_url(request, stream), self._placement.delay(stream)
         baton = self._finish(stream, closed=pipeline.closed)
-        head = b'{"baton":' + messages.encode(baton) + b',"base_url":null,"results":['
-        return Response(200, [head, b",".join(entries), b"]}"], sent=self._sent(stream))
+        head = b'{"baton":%b,"base_url":%b,"results":[' % (messages.encode(baton), messages.encode(base_url))
+        return Response(200, [head, b",".join(entries), b"]}"], delay=delay, sent=self._sent(stream))
 
     def _cursor(self, request: Request, cancel: Cancel, grant: Grant) -> Steps:
         body = _decoded(cursors.decode_request, request.body)
         pipelines.check([messages.RunBatch(body.batch)], version=3)
-        stream = yield from self._stream(body.baton, grant)
+        stream = yield from self._stream(request, body.baton, grant)
         self._recheck(grant, stream)
-        head = messages.encode(cursors.Head(self._streams.promise(stream))) + b"\n"
+        head = (
+            messages.encode(cursors.Head(self._streams.promise(stream), self._placement.base_url(request, stream)))
+            + b"\n"
+        )
         entries = self._entries(stream, body.batch, grant, cancel)
         try:
             while isinstance(piece := next(entries), Turn):
                 yield piece
         except StopIteration as end:  # all there is: most cursors are small
-            return Response(200, [head, end.value], http.TEXT, sent=self._sent(stream))
-        return Response(200, Generated(head + piece, entries), http.TEXT, sent=self._sent(stream))
+            delay = self._placement.delay(stream)
+            return Response(200, [head, end.value], http.TEXT, delay=delay, sent=self._sent(stream))
+        delay = self._placement.delay(stream)
+        return Response(200, Generated(head + piece, entries), http.TEXT, delay=delay, sent=self._sent(stream))
 
     def _entries(
         self, stream: ServerStream, batch: messages.Batch, grant: Grant, cancel: Cancel
@@ -138,11 +147,13 @@ class DatabaseInterface:
     def _sent(self, stream: ServerStream) -> Callable[[], None]:
         return partial(self._streams.sent, stream, stream.answers)
 
-    def _stream(self, baton: str | None, grant: Grant) -> Generator[Turn, None, ServerStream]:
-        """Give the stream to run on, in use: the one that the baton stands for, else a new one."""
+    def _stream(self, request: Request, baton: str | None, grant: Grant) -> Generator[Turn, None, ServerStream]:
+        """Give the stream to run on, in use: the one that the baton stands for, else a new one nearby."""
         owner = (grant.database.id, grant.subject)
         if baton is None:
-            return self._streams.open(self._databases.open(grant.database), owner)
+            wanted = self._placement.code_of(grant.database, request.host)
+            database, place = self._placement.choose(grant.database, wanted)
+            return self._streams.open(database, owner, place)
         under_way = self._streams.under_way(baton, owner)
         if under_way is not None:
             yield under_way

@@ -26,6 +26,8 @@ class Limits:
     tombstone: float = 300.0  # how long an expired stream is still told apart from an unknown one
     idle_connections: int = 8  # clean SQLite connections kept per database
     idle_connection_age: float = 60.0
+    change_log: int = 256 * MB  # of commits kept for replicas that are off; beyond it they start over from a copy
+    replica_wait: float = 5.0  # how long a request waits at a replica for the index that it names
 
     def size_of(self, own: int | None) -> int | None:
         """Give the limit of a database that has one of its ``own``, or None; None if there is none."""

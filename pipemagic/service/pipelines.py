@@ -24,6 +24,7 @@ from pipemagic.service.http import Refused
 from pipemagic.service.limits import Limits
 from pipemagic.service.plans import Plan, Rejected
 from pipemagic.service.quotas import Meter
+from pipemagic.service.replication.replica import Replica
 from pipemagic.service.results import Budget, Kept, Sink, TooLarge, WireResult
 from pipemagic.service.streams import ServerStream
 from pipemagic.service.tokens import Grant
@@ -51,6 +52,7 @@ def check(requests: Sequence[messages.Request], version: int) -> None:
             case messages.Sequence() | messages.Describe():
                 _check_text(request)
             case messages.RunBatch(batch):
+                _check_index(batch.replication_index)
                 for step in batch.steps:
                     _check_text(step.stmt)
                 try:
@@ -66,6 +68,13 @@ def check(requests: Sequence[messages.Request], version: int) -> None:
 def _check_text(holder: Stmt | messages.Sequence | messages.Describe) -> None:
     if (holder.sql is None) == (holder.sql_id is None):
         raise Refused(400, "Either `sql` or `sql_id` are required, and not both", plain=True)
+    _check_index(holder.replication_index)
+
+
+def _check_index(index: str | int | None) -> None:
+    text = str(index or 0)
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise Refused(400, f"replication_index is not a number of a commit: {text[:50]!r}", plain=True)
 
 
 def _too_new(what: str) -> Refused:
@@ -117,12 +126,15 @@ class Pipeline:
                 self._refuse_if_lost()
                 return {"type": "execute", "result": (yield from self._stmt(stmt))}
             case messages.RunBatch(batch):
+                yield from self._wait_for(batch.replication_index)
                 return {"type": "batch", "result": (yield from self._batch(batch))}
             case messages.Sequence():
                 self._refuse_if_lost()
+                yield from self._wait_for(request.replication_index)
                 yield from self._sequence(self._text(request.sql, request.sql_id))
                 return {"type": "sequence"}
             case messages.Describe():
+                yield from self._wait_for(request.replication_index)
                 return {"type": "describe", "result": self._describe(self._text(request.sql, request.sql_id))}
             case messages.StoreSql(sql_id, sql):
                 self._store(sql_id, sql)
@@ -140,6 +152,7 @@ class Pipeline:
     # The kinds of requests.
 
     def _stmt(self, stmt: Stmt) -> Steps[WireResult]:
+        yield from self._wait_for(stmt.replication_index)
         plan = plans.plan(self._text(stmt.sql, stmt.sql_id))
         bindings = plans.bind(plan, stmt.args, stmt.named_args)
         sink = self._sink(plan, want_rows=stmt.want_rows is not False)
@@ -162,7 +175,7 @@ class Pipeline:
             result, error = yield from self._step(step, states)
             done.append(result)
             errors.append(error)
-        return messages.BatchResult(done, errors, str(self._stream.database.index))
+        return messages.BatchResult(done, errors, str(self._stream.place.index))
 
     def _step(self, step: messages.Step, states: list[StepState]) -> Steps[tuple[WireResult | None, Error | None]]:
         """Run a step if its condition holds, and add what became of it to ``states``."""
@@ -230,6 +243,8 @@ class Pipeline:
         if self._read_only and plan.needs_full_access:
             raise self._forbidden()
         self._look_for_blocks(plan)
+        if not plan.only_reads:
+            self._pin()
         try:
             return (yield from self._attempt(plan, bindings, started, sink))
         except NeedsTurn:
@@ -237,6 +252,7 @@ class Pipeline:
                 raise self._forbidden() from None
             if self._unwritable:
                 raise quotas.blocked(self._unwritable) from None
+            self._pin()
             if plan.keyword == "BEGIN" and self._stream.transaction.state is Tx.OPEN:
                 raise Rejected.of(NESTED) from None
         yield from self._take_turn(started)
@@ -262,6 +278,7 @@ class Pipeline:
         connection = stream.connection
         if not stream.enter(interruptible=not plan.commits, now=self._clock()):
             raise HungUp
+        index = stream.place.index
         try:
             try:
                 source = connection.run(plan, bindings, may_write=self._may_write)
@@ -285,7 +302,8 @@ class Pipeline:
             sink.rows,
             affected_row_count=changed,
             last_insert_rowid=str(connection.raw.last_insert_rowid()) if plan.inserts else None,
-            replication_index=str(stream.database.index),
+            # What a replica applies while its rows are read is not in them.
+            replication_index=str(stream.database.index if stream.pinned else index),
             rows_read=sink.count,
             rows_written=changed,
             query_duration_ms=round((self._clock() - started) * 1000, 3),
@@ -340,6 +358,36 @@ class Pipeline:
             case _:
                 wire = Error(f"an argument or the SQL text cannot be stored: {error}", faults.ARGS_INVALID)
         return Rejected.of(wire)
+
+    # Replicas.
+
+    def _pin(self) -> None:
+        """Have the stream on the primary from here on."""
+        stream = self._stream
+        if stream.database.paused and not stream.pinned:
+            raise Rejected(
+                f"the primary location {stream.database.code} is paused, so nothing can be written; reads go on. "
+                "It is resumed with: pipemagic group locations resume GROUP " + stream.database.code,
+                "PRIMARY_PAUSED",
+            )
+        stream.pin()
+
+    def _wait_for(self, wanted: str | int | None) -> Steps[None]:
+        """Wait until the replica has the index that the request carries; a primary has every one of its own."""
+        place = self._stream.place
+        if wanted is None or not isinstance(place, Replica) or int(wanted) <= place.index:
+            return
+        turn = place.wait_for(int(wanted), self._clock() + self._limits.replica_wait)
+        if not turn.granted:
+            yield turn
+        if self._stream.gone:
+            raise HungUp
+        if not turn.granted:
+            raise Rejected(
+                f"the replica at {place.code} stands at replication_index {place.index} and did not reach {wanted} "
+                f"within {self._limits.replica_wait:g} s; try again, or ask the primary",
+                "REPLICA_BEHIND",
+            )
 
     # Waiting for the writer's turn, and what is over.
 

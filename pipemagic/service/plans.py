@@ -62,6 +62,11 @@ class Plan:
         return self.verb in _ROW_CHANGES
 
     @property
+    def only_reads(self) -> bool:
+        """Whether a replica can answer it: a query, or what shows the plan of anything."""
+        return self.verb in ("SELECT", "VALUES") or self.explains
+
+    @property
     def inserts(self) -> bool:
         """Whether it sets ``last_insert_rowid``."""
         return self.verb in ("INSERT", "REPLACE")

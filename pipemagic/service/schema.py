@@ -136,7 +136,17 @@ CREATE TRIGGER namespaces_removed BEFORE DELETE ON namespaces BEGIN
 END;
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _NAMESPACES)
+
+_INSTANCES = """
+ALTER TABLE group_locations ADD COLUMN paused INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE hosts ADD COLUMN location TEXT;  -- NULL: the database's own name; else that of its instance there
+INSERT OR IGNORE INTO hosts (label, database, location)
+  SELECT l.code || '-' || h.label, d.id, l.code
+  FROM hosts AS h JOIN databases AS d ON d.id = h.database JOIN group_locations AS l ON l.group_id = d.group_id
+  WHERE length(l.code) + 1 + length(h.label) <= 63;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _NAMESPACES, _INSTANCES)
 """Script n takes a catalog of schema version n to n + 1. Published scripts never change; new ones are added."""
 
 

@@ -25,9 +25,11 @@ from pipemagic.hrana.stream import (
     Transaction,
     Tx,
 )
-from pipemagic.service.connections import Connection, OpenDatabase
+from pipemagic.service.connections import Connection
 from pipemagic.service.http import Refused
 from pipemagic.service.limits import Limits
+from pipemagic.service.primaries import OpenDatabase
+from pipemagic.service.replication.replica import Replica
 from pipemagic.service.turns import Turn
 
 log = logging.getLogger(__name__)
@@ -38,8 +40,14 @@ _ID, _COUNT, _SEAL = 12, 4, 32
 class ServerStream:
     """One stream as the service holds it: its life, its transaction, its SQLite connection."""
 
-    def __init__(self, number: bytes, database: OpenDatabase, owner: tuple[str, str], now: float) -> None:
+    def __init__(
+        self, number: bytes, database: OpenDatabase, place: OpenDatabase | Replica, owner: tuple[str, str], now: float
+    ) -> None:
         self.number, self.database, self.owner = number, database, owner
+        self.place = place
+        """Where its statements run: a replica until it needs the primary, which it then stays with."""
+        self.entry = place.code
+        """The location that it was opened at."""
         self.answers = 0
         self.life = Stream(phase=Phase.IN_USE)
         self.transaction = Transaction()
@@ -69,8 +77,23 @@ class ServerStream:
     def connection(self) -> Connection:
         """The stream's own SQLite connection, taken when first needed."""
         if self._connection is None:
-            self._connection = self.database.take()
+            self._connection = self.place.take()
         return self._connection
+
+    @property
+    def pinned(self) -> bool:
+        """Whether its statements run on the primary."""
+        return self.place is self.database
+
+    def pin(self) -> None:
+        """Go over to the primary, for good: so its own writes, ``changes()`` and settings are always right."""
+        if self.pinned:
+            return
+        with self.guard:
+            connection, self._connection, place = self._connection, None, self.place
+            self.place = self.database
+        if connection is not None:
+            place.give_back(connection)
 
     # What runs, and how it is stopped.
 
@@ -207,7 +230,7 @@ class ServerStream:
         connection, self._connection = self._connection, None
         try:
             if connection is not None:
-                self.database.give_back(connection)
+                self.place.give_back(connection)
         finally:
             self.drop_turn()
 
@@ -238,9 +261,14 @@ class StreamTable:
             streams = list(self._streams.values())
         return Census(len(streams), sum(stream.transaction.state is Tx.OPEN for stream in streams))
 
-    def open(self, database: OpenDatabase, owner: tuple[str, str]) -> ServerStream:
-        """Begin a stream, in use, for ``owner``: the database's id and the token's subject."""
-        stream = ServerStream(self._random(_ID), database, owner, self._clock())
+    def open(
+        self, database: OpenDatabase, owner: tuple[str, str], place: OpenDatabase | Replica | None = None
+    ) -> ServerStream:
+        """Begin a stream, in use, for ``owner``: the database's id and the token's subject.
+
+        ``place`` is the primary (default) or one of its replicas.
+        """
+        stream = ServerStream(self._random(_ID), database, place or database, owner, self._clock())
         with self._lock:
             if len(self._streams) >= self._limits.streams:
                 raise Refused(429, f"Too many open streams ({self._limits.streams}); close those that are not needed")
@@ -357,7 +385,7 @@ class StreamTable:
     # Sweeping.
 
     def sweep(self) -> None:
-        """End what is overdue now: idle streams, transactions with what they run, waiting writers."""
+        """End what is overdue now: idle streams, transactions with what they run."""
         now = self._clock()
         with self._lock:
             streams = list(self._streams.values())
@@ -370,8 +398,6 @@ class StreamTable:
             except apsw.Error:  # the others must not wait for this one
                 log.exception("a stream could not be rolled back and is ended")
                 self._end_idle(stream)
-        for database in {stream.database for stream in streams}:
-            database.writers.expire(now)
 
     def _sweep_one(self, stream: ServerStream, now: float) -> None:
         if stream.life.phase is Phase.IN_USE:
@@ -390,13 +416,15 @@ class StreamTable:
             streams = list(self._streams.values())
         times = [one.idle_since + IDLE_LIMIT for one in streams if one.life.phase is Phase.IDLE]
         others = [one.next_deadline(self._limits) for one in streams]
-        others += [database.writers.next_deadline() for database in {one.database for one in streams}]
         return min(times + [deadline for deadline in others if deadline is not None], default=None)
 
-    def end_all(self, database: OpenDatabase | None = None) -> None:
-        """End every stream, or those of one database; what runs is interrupted, what is open rolled back."""
+    def end_all(self, of: OpenDatabase | None = None, *, at: OpenDatabase | Replica | None = None) -> None:
+        """End every stream, or those of one database, or those at one place.
+
+        What runs is interrupted, what is open rolled back.
+        """
         with self._lock:
-            streams = [one for one in self._streams.values() if database in (None, one.database)]
+            streams = [one for one in self._streams.values() if of in (None, one.database) and at in (None, one.place)]
         for stream in streams:
             stream.abandon()
             stream.end_if_paused()

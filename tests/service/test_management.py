@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import secrets
 
 import pytest
 
 from pipemagic import __version__
-from pipemagic.service.catalog import Catalog
+from pipemagic.service.core import Service
 from pipemagic.service.http import Request
-from pipemagic.service.logins import Logins
-from pipemagic.service.management import Management
-from pipemagic.service.management.routing import Platform
-from pipemagic.service.quotas import Meter
-from pipemagic.service.tokens import Tokens
 
 ORG = "/v1/organizations/local"
 DATABASE_MEMBERS = {
@@ -27,13 +21,11 @@ class Api:
     """Calls a `Management` and reads its answers."""
 
     def __init__(self, folder):
-        self.catalog = Catalog(folder / "catalog.sqlite")
-        self.tokens = Tokens(folder, self.catalog, lambda: 1_700_000_000.0, secrets.token_bytes)
+        self.service = Service(folder, clock=lambda: 0.0, now=lambda: 1_700_000_000.0)
+        self.catalog, self.tokens, self.meter = self.service.catalog, self.service.tokens, self.service.meter
         self.deleted = []
-        logins = Logins(self.catalog, self.tokens, clock=lambda: 0.0, random=secrets.token_bytes)
-        self.meter = Meter(self.catalog, now=lambda: 1_700_000_000.0, size=lambda _: 4096)
-        platform = Platform(self.catalog, self.tokens, logins, self.meter, on_delete=self.deleted.append)
-        self.management = Management(platform)
+        self.management = self.service.management
+        self.management.platform.on_delete = self.deleted.append
         self.token = (folder / "platform-token").read_text().strip()
 
     def call(self, method, path, body=b"", *, query=None, token=None, headers=None):
@@ -62,7 +54,7 @@ class Api:
 def api(tmp_path):
     api = Api(tmp_path)
     yield api
-    api.catalog.close()
+    api.service.close()
 
 
 @pytest.fixture
@@ -87,7 +79,7 @@ def test_create_a_group(api):
     assert len(uuid) == 36
     assert group == {
         "name": "edge", "locations": ["ams"], "primary": "ams", "archived": False, "version": __version__,
-        "delete_protection": False,
+        "delete_protection": False, "status": {"locations": [{"name": "ams", "status": "ok"}]},
     }  # fmt: skip
 
 
@@ -149,7 +141,8 @@ def test_instances(filled):
     instances = filled.ok("GET", f"{ORG}/databases/flights/instances")["instances"]
     assert [(one["name"], one["region"], one["type"]) for one in instances] == [
         ("ams", "ams", "primary"), ("nrt", "nrt", "replica")]  # fmt: skip
-    assert {one["hostname"] for one in instances} == {"flights-local.localhost"}
+    assert [one["hostname"] for one in instances] == [
+        "ams-flights-local.localhost", "nrt-flights-local.localhost"]  # fmt: skip
     assert len({one["uuid"] for one in instances}) == 2
 
 
@@ -180,7 +173,7 @@ def test_platform_tokens(api):
     assert set(made) == {"name", "id", "token"}
     assert api.ok("GET", "/v1/auth/validate", token=made["token"]) == {"exp": -1}
     listed = api.ok("GET", "/v1/auth/api-tokens")
-    assert [token["name"] for token in listed["tokens"]] == ["default", "ci"]
+    assert {token["name"] for token in listed["tokens"]} == {"default", "ci"}
     assert made["token"] not in json.dumps(listed)
     assert api.error("POST", "/v1/auth/api-tokens/ci") == (409, "token with name ci already exists")
     assert api.error("POST", "/v1/auth/api-tokens/Bad Name")[0] == 400
@@ -211,7 +204,7 @@ def test_optional_members_are_taken_where_nothing_is_lost(api):
     body = {"name": "flights", "group": "edge", "size_limit": "1gb", "is_schema": False, "schema": "", "seed": None}
     assert api.ok("POST", f"{ORG}/databases", body)
     assert api.error("POST", f"{ORG}/databases", {"name": "copy", "group": "edge", "seed": {"type": "database"}}) == (
-        400, '"seed" is not supported by this service')  # fmt: skip
+        400, '"seed.name" must name the database to copy')  # fmt: skip
 
 
 def test_head_is_a_get(api):

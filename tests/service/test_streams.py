@@ -6,7 +6,7 @@ import apsw
 import pytest
 from service_calls import CLOSE, GET_AUTOCOMMIT, caller_of, execute
 
-from pipemagic.service import connections
+from pipemagic.service import primaries
 from pipemagic.service.core import Service
 from pipemagic.service.http import Cancel, Refused
 from pipemagic.service.limits import Limits
@@ -370,11 +370,11 @@ def test_a_stream_that_cannot_be_rolled_back_does_not_keep_others_from_their_win
 
 
 def test_without_file_handles_for_a_connection_the_answer_is_429(db, service, monkeypatch):
-    def fail(_database: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise apsw.CantOpenError("unable to open database file")
 
     with monkeypatch.context() as patch:
-        patch.setattr(connections, "Connection", fail)
+        patch.setattr(primaries, "Connection", fail)
         assert db.run("SELECT 1").status == 429
     assert db.run("SELECT 1").status == 200
     assert len(service.streams) == 0

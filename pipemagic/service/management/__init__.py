@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from pipemagic.service.http import Refused, Request, Response, empty, json
+from pipemagic.service.http import Later, Refused, Request, Response, empty, json
 from pipemagic.service.management import (
     accounts,
     configuration,
     databases,
     groups,
+    locations,
     members,
     organizations,
     places,
@@ -25,8 +26,8 @@ from pipemagic.service.management import (
 from pipemagic.service.management.routing import Call, Platform, Route
 
 ROUTES: tuple[Route, ...] = (
-    *accounts.ROUTES, *places.ROUTES, *organizations.ROUTES, *members.ROUTES, *groups.ROUTES, *databases.ROUTES,
-    *configuration.ROUTES, *tokens.ROUTES, *usage.ROUTES, *quotas.ROUTES,
+    *accounts.ROUTES, *places.ROUTES, *organizations.ROUTES, *members.ROUTES, *groups.ROUTES, *locations.ROUTES,
+    *databases.ROUTES, *configuration.ROUTES, *tokens.ROUTES, *usage.ROUTES, *quotas.ROUTES,
 )  # fmt: skip
 
 PREFIXES = ("/v1/", "/v2/organizations", "/v2/locations", "/v2/auth/")
@@ -39,14 +40,14 @@ class Management:
     def __init__(self, platform: Platform) -> None:
         self.platform = platform
 
-    def handle(self, request: Request) -> Response:
+    def handle(self, request: Request) -> Response | Later:
         """Find the endpoint, authenticate and call it; every refusal becomes an answer."""
         try:
             return self._answer(request)
         except Refused as refused:
             return refused.response()
 
-    def _answer(self, request: Request) -> Response:
+    def _answer(self, request: Request) -> Response | Later:
         found = _find(request.method, request.path)
         if found.route is not None and found.route.public:
             return _run(found.route, Call(self.platform, request, None, found.parts))
@@ -92,6 +93,6 @@ def _admit(call: Call, route: Route) -> Call:
     return replace(call, role=role)
 
 
-def _run(route: Route, call: Call) -> Response:
+def _run(route: Route, call: Call) -> Response | Later:
     answer = route.endpoint(call)
-    return answer if isinstance(answer, Response) else json(answer)
+    return answer if isinstance(answer, Response | Later) else json(answer)

@@ -117,14 +117,18 @@ def shown(call: Call, record: DatabaseRecord) -> dict[str, Any]:
 
 
 def instances(call: Call, record: DatabaseRecord) -> list[dict[str, Any]]:
-    """One instance per location. All answer under the database's own host name, unless they have addresses."""
-    hostname, addresses = call.addressed(record).hostname, call.platform.engine.addresses(record)
+    """Give one instance per location, as they stand on the wire.
+
+    Each has a host name of its own, and an address of its own where the service's is not the database's.
+    """
+    record, addresses = call.addressed(record), call.platform.engine.addresses(record)
     return [
         {
-            "uuid": f"{record.id}-{code}", "name": code, "type": "replica" if number else "primary",
-            "region": code, "hostname": hostname, **_own(addresses.get(code)),
+            "uuid": f"{record.id}-{one.code}", "name": one.code, "type": one.role, "region": one.code,
+            "hostname": record.instances.get(one.code, record.hostname), "status": one.state,
+            "replication_index": str(one.index), "lag_seconds": one.lag, **_own(addresses.get(one.code)),
         }
-        for number, code in enumerate(record.locations)
+        for one in call.platform.engine.status(record).values()
     ]  # fmt: skip
 
 

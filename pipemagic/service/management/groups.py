@@ -47,27 +47,18 @@ def delete_group(call: Call) -> Any:
     return {"group": shown(call, group)}
 
 
-def add_location(call: Call) -> Any:
-    """Add a location to a group; its databases replicate there."""
-    call.platform.engine.check_location(call["location"])
-    group = call.catalog.add_location(call["org"], call["group"], call["location"])
-    call.platform.on_locations(group)
-    return {"group": shown(call, group)}
-
-
 def wake_group(call: Call) -> Any:
     """Show a group that a client takes for archived; none ever is."""
     return get_group(call)
 
 
 def shown(call: Call, record: GroupRecord) -> dict[str, Any]:
-    """Give a group as it stands on the wire; ``status`` where the engine knows of its nodes."""
+    """Give a group as it stands on the wire."""
     states = call.platform.engine.states(record)
-    status = {"status": {"locations": [{"name": code, "status": state} for code, state in states.items()]}}
     return {
         "name": record.name, "uuid": record.id, "locations": record.locations, "primary": record.primary,
         "archived": False, "version": __version__, "delete_protection": record.delete_protection,
-        **(status if states else {}),
+        "status": {"locations": [{"name": code, "status": states.get(code, "ok")} for code in record.locations]},
     }  # fmt: skip
 
 
@@ -77,5 +68,4 @@ ROUTES: tuple[Route, ...] = (
     route("GET", GROUP, get_group),
     route("DELETE", GROUP, delete_group),
     route("POST", f"{GROUP}/unarchive", wake_group),
-    route("POST", f"{GROUP}/locations/{{location}}", add_location),
 )

@@ -36,7 +36,7 @@ def get_location(call: Call) -> Any:
 
 def closest(call: Call) -> Any:
     """Tell which location a new group had best be at; the public service has this at an address of its own."""
-    here = call.platform.here or USUAL
+    here = call.platform.engine.here or USUAL
     return {"server": here, "client": here}
 
 

@@ -34,8 +34,6 @@ class Platform:
     tokens: Tokens
     logins: Logins
     meter: Meter
-    here: str | None = None
-    """Code of the location that the service is at, if it knows."""
     on_delete: Callable[[DatabaseRecord], None] = _nobody
     """Called when the catalog no longer has the database; has to end its streams and remove its files.
 
@@ -44,7 +42,7 @@ class Platform:
     transfers: Transfers | None = None
     """What copies databases and waits for uploads; without it a new database begins empty."""
     on_locations: Callable[[GroupRecord], None] = _nobody
-    """Called after a change of a group's locations."""
+    """Called after a change of a group's locations, or of which of them are paused."""
     on_rotate: Callable[[DatabaseRecord], None] = _nobody
     """Called when the tokens of a database are void; has to end the streams that were opened with them."""
     on_configure: Callable[[DatabaseRecord], None] = _nobody
@@ -85,14 +83,19 @@ class Call:
             return record
         if self.request.host == self.catalog.domain or self.request.host not in LOOPBACK_HOSTS:
             return record
-        return replace(record, hostname=f"{record.hostname.partition('.')[0]}.{LOCAL_DOMAIN}")
+        instances = {code: _below_localhost(name) for code, name in record.instances.items()}
+        return replace(record, hostname=_below_localhost(record.hostname), instances=instances)
 
     def __getitem__(self, part: str) -> str:
         return self.parts[part]
 
 
+def _below_localhost(hostname: str) -> str:
+    return f"{hostname.partition('.')[0]}.{LOCAL_DOMAIN}"
+
+
 Endpoint = Callable[[Call], Any]
-"""Gives the JSON of a 200, or a `Response`; refuses by raising `Refused`."""
+"""Gives the JSON of a 200, a `Response`, or `Later` when it has to wait; refuses by raising `Refused`."""
 
 
 class Route(NamedTuple):

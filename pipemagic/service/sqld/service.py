@@ -136,7 +136,8 @@ class SqldService:
         if request.host not in self.own_hosts:
             raise self._elsewhere(request.host)
         if request.path.startswith("/v1/"):
-            return self.management.handle(request)
+            answer = self.management.handle(request)
+            return answer if isinstance(answer, Response) else answer.finish()
         if request.path not in ("/health", "/version"):
             raise Refused(404, "this service manages databases on libSQL servers; SQL goes to a database's own address")
         if request.method not in ("GET", "HEAD"):

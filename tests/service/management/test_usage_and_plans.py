@@ -16,10 +16,10 @@ def test_usage_of_an_organization(ada, service):
     usage = ada.ok("GET", f"{ACME}/usage")["organization"]
     assert usage["uuid"] == service.catalog.organizations.get("acme").id
     assert usage["usage"] == {
-        "rows_read": 0, "rows_written": 0, "storage_bytes": 0, "bytes_synced": 0, "databases": 1, "groups": 1,
+        "rows_read": 0, "rows_written": 0, "storage_bytes": 4096, "bytes_synced": 0, "databases": 1, "groups": 1,
         "locations": 2,
     }  # fmt: skip
-    nothing = {"rows_read": 0, "rows_written": 0, "storage_bytes": 0, "bytes_synced": 0}
+    nothing = {"rows_read": 0, "rows_written": 0, "storage_bytes": 4096, "bytes_synced": 0}
     assert usage["databases"] == [{
         "uuid": flights.id, "name": "flights", "usage": nothing, "total": nothing,
         "instances": [{"uuid": f"{flights.id}-ams", "usage": nothing}],

@@ -1,0 +1,119 @@
+"""Write pages into a replica's file beneath SQLite, under SQLite's own exclusive lock.
+
+Page 1 is written last and carries the index of the commit that the file stands at (as SQLite's change counter,
+so that readers drop what they remember of older pages). A crash in the middle leaves an older index there than
+what other pages hold; writing all pages after that index once more mends it.
+Source of the offsets: https://www.sqlite.org/fileformat2.html#the_database_header
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import apsw
+
+from pipemagic.service.files import sync_folder
+
+_JOURNAL_MODE = 18  # write and read version, one byte each: 1 is a rollback journal, 2 a WAL
+_COUNTER, _PAGES, _COOKIE, _VALID_FOR = 24, 28, 40, 92
+_WORD = struct.Struct(">I")
+_MASK = 0xFFFFFFFF
+PATIENCE = 50
+"""Milliseconds that readers are kept out while the last ones of before finish."""
+
+
+class PageFile:
+    """The file of one replica, open for writing pages."""
+
+    def __init__(self, path: Path) -> None:
+        flags = [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READWRITE, 0]
+        self._file = apsw.VFSFile("", str(path), flags)  # of SQLite's, so that it shares in its locks' bookkeeping
+        self._locker = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
+        self._locker.set_busy_timeout(PATIENCE)
+
+    @property
+    def counter(self) -> int:
+        """The low 32 bits of the index that the file stands at."""
+        return int(_WORD.unpack_from(self._file.xRead(100, 0), _COUNTER)[0])
+
+    def write(self, pages: Iterator[tuple[int, bytes]], count: int, page_size: int, index: int) -> bool:
+        """Write the pages; the file has ``count`` of them then and stands at ``index``.
+
+        Tells whether the schema changed. apsw.BusyError, before anything is written, if a reader does not finish.
+        After any other error the file is torn and stays locked until it is closed.
+        """
+        self._locker.execute("BEGIN EXCLUSIVE")
+        old = first = self._file.xRead(page_size, 0)
+        for number, data in pages:
+            if number == 1:
+                first = data
+            elif number <= count:
+                self._file.xWrite(data, (number - 1) * page_size)
+        self._file.xTruncate(count * page_size)
+        self._file.xSync(apsw.SQLITE_SYNC_NORMAL)
+        self._file.xWrite(stamped(first, index, count), 0)
+        self._file.xSync(apsw.SQLITE_SYNC_NORMAL)
+        self._locker.execute("ROLLBACK")
+        return old[_COOKIE : _COOKIE + 4] != first[_COOKIE : _COOKIE + 4]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._locker.close(True)
+        self._file.xClose()
+
+
+def stamped(first: bytes, index: int, count: int) -> bytes:
+    """Give page 1 as a replica has it: rollback journal, ``index`` as change counter, ``count`` pages."""
+    page = bytearray(first)
+    page[_JOURNAL_MODE : _JOURNAL_MODE + 2] = b"\1\1"
+    for place, number in ((_COUNTER, index & _MASK), (_PAGES, count), (_VALID_FOR, index & _MASK)):
+        _WORD.pack_into(page, place, number)
+    return bytes(page)
+
+
+def full_index(counter: int, near: int) -> int:
+    """Give the whole index that a counter's 32 bits stand for: the highest one up to ``near``."""
+    return near - ((near - counter) & _MASK)
+
+
+def copy(source: apsw.Connection, target: Path, index: int) -> None:
+    """Make a replica's file from the snapshot that ``source`` is reading, which is that of ``index``.
+
+    The copy is made under another name and durable before it gets its own; nobody may have the old one open.
+    """
+    draft = target.with_name(target.name + ".new")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for leftover in (draft, draft.with_name(draft.name + "-journal")):
+        leftover.unlink(missing_ok=True)
+    cookie = int(source.pragma("schema_version"))
+    copied = apsw.Connection(str(draft))
+    try:
+        copied.pragma("synchronous", "OFF")  # it is synced below, as a whole
+        copied.pragma("journal_mode", "OFF")
+        with copied.backup("main", source, "main") as backup:
+            while not backup.done:
+                backup.step(1000)
+    finally:
+        copied.close()
+    with draft.open("r+b") as file:  # SQLite has it no longer open
+        _restore_first_page(file, index, cookie)
+    draft.replace(target)
+    sync_folder(target.parent)
+
+
+def _restore_first_page(file: BinaryIO, index: int, cookie: int) -> None:
+    """Make page 1 the source's again, but for the stamp: the backup counts the schema cookie up."""
+    head = file.read(100)
+    page_size = int.from_bytes(head[16:18], "big")
+    page_size = 65536 if page_size == 1 else page_size
+    file.seek(0)
+    first = bytearray(stamped(file.read(page_size), index, file.seek(0, os.SEEK_END) // page_size))
+    _WORD.pack_into(first, _COOKIE, cookie & _MASK)
+    file.seek(0)
+    file.write(first)
+    file.flush()
+    os.fsync(file.fileno())
