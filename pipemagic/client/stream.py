@@ -11,7 +11,7 @@ from pipemagic.client import answers
 from pipemagic.client.consistency import Freshness, Seen
 from pipemagic.client.nesting import Nesting
 from pipemagic.client.transport import HttpAnswer, Transport
-from pipemagic.client.urls import Endpoint, follow
+from pipemagic.client.urls import Endpoint, follow, instance_of
 from pipemagic.errors import (
     BusyError,
     ConnectError,
@@ -99,6 +99,11 @@ class ClientStream:
     def is_open(self) -> bool:
         """Whether the server holds a stream for us, as far as we know."""
         return self._stream.baton is not None and self.phase in (Phase.IDLE, Phase.IN_USE)
+
+    @property
+    def instance(self) -> str | None:
+        """The name of the instance that answers, such as ``ams``; None where the server named no other address."""
+        return None if self._endpoint is None else instance_of(self._transport.endpoint, self._endpoint)
 
     def idle_for(self) -> float:
         """Seconds since the last answer; 0.0 if no stream is open."""

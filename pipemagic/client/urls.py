@@ -104,6 +104,12 @@ def follow(endpoint: Endpoint, base_url: str) -> Endpoint:
     raise _refused(endpoint, other.address)
 
 
+def instance_of(endpoint: Endpoint, other: Endpoint) -> str | None:
+    """Give what the host name of an instance has before that of its database; None if it has not that form."""
+    named, host = endpoint.named_host, other.named_host
+    return host.removesuffix(f"-{named}") if host.endswith(f"-{named}") else None
+
+
 def _refused(endpoint: Endpoint, where: str) -> AddressError:
     return AddressError(
         f"the server at {endpoint.address} asks to go on at {where}, which is not the host you named; "

@@ -32,7 +32,9 @@ class Server(uvicorn.Server):
     ) -> None:  # fmt: skip
         super().__init__(uvicorn.Config(
             app, http=Connection, ws="none", lifespan="off", log_config=None, access_log=False,
-            server_header=False, proxy_headers=False, interface="asgi3", limit_concurrency=connections,
+            server_header=False, proxy_headers=False, interface="asgi3",
+            # uvicorn refuses when so many are open, this one included.
+            limit_concurrency=None if connections is None else connections + 1,
             timeout_keep_alive=KEEP_ALIVE, timeout_graceful_shutdown=GRACE,
         ))  # fmt: skip
         self._listeners = listeners

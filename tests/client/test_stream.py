@@ -504,6 +504,15 @@ def test_a_base_url_of_the_same_place_is_followed_for_this_stream(scripted, stre
     assert [call.headers["host"].partition(".")[0] for call in server.posts] == ["here", "ams-here", "here"]
 
 
+def test_a_stream_tells_which_instance_answers(scripted, stream_to) -> None:
+    server = scripted(lambda call: good(call, base_url=f"http://ams-here.localhost:{server.port}"), good)
+    server.url = f"http://here.localhost:{server.port}"
+    stream = stream_to(server)
+    assert stream.instance is None
+    stream.send([sql("SELECT 1")])
+    assert stream.instance == "ams"
+
+
 def test_a_base_url_that_is_not_needed_any_more_is_ignored(scripted, stream_to) -> None:
     server = scripted(lambda call: good(call, base_url="https://evil.example"))
     assert len(stream_to(server).send([sql("SELECT 1"), Close()])) == 2

@@ -28,7 +28,8 @@ def _stream(connection: Connection) -> str:
     stream = connection.stream
     if stream is None or not stream.is_open or stream.idle_for() > IDLE_LIMIT:
         return "no server-side connection"
-    return f"server-side connection idle for {stream.idle_for():.1f} of {IDLE_LIMIT:.0f} s"
+    at = f" at {stream.instance}" if stream.instance else ""
+    return f"server-side connection{at} idle for {stream.idle_for():.1f} of {IDLE_LIMIT:.0f} s"
 
 
 def _transaction(connection: Connection) -> str:
