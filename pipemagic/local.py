@@ -126,6 +126,31 @@ def find(folder: Path | None = None) -> LocalService | None:
     return found
 
 
+def check(folder: Path | None = None) -> LocalService | None:
+    """Look at the service over the folder: give it if it runs, answers and is of this version, None if none runs.
+
+    Starts nothing. Raises `ServiceError` for one that runs and does not do its work.
+    """
+    folder = _absolute(folder)
+    found = _read_runtime_file(folder)
+    if not folder.is_dir() or not _is_held(folder):
+        return None
+    if found is None:
+        raise ServiceError(
+            f"a service holds the data folder {folder} and does not say where it is",
+            hint=f"look at {folder / LOG_FILE}; it may be one of another machine that shares the folder",
+        )
+    try:
+        _request(found, "GET", "/health", authorized=False)
+    except _NO_ANSWER as error:
+        raise ServiceError(
+            f"the service at {found.url} does not answer: {error}",
+            hint=f"end the process whose pid is in {folder / RUNTIME_FILE}",
+        ) from None
+    _check_version(found)
+    return found
+
+
 def ensure(folder: Path | None = None) -> Lease:
     """Lease the service over the folder; start it if it does not run.
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipemagic import __version__
-from pipemagic.cli import auth, databases, groups, organizations, serving
+from pipemagic.cli import auth, databases, doctor, groups, organizations, serving
 from pipemagic.cli.base import Commands, note
 from pipemagic.errors import InterruptedRequest, PipemagicError
 
@@ -57,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     serve = top.add("serve", serving.run, "run the service here until it is stopped (SIGTERM, Ctrl-C)")
     serving.add_serve_arguments(serve)
     top.add("stop", _stop, "stop the running service")
+    doctor.add_command(top)
     top.add("tour", _tour, "run the quick start notebook here and print what it shows", data=False)
     lab = top.add("lab", _lab, "open the quick start notebook in JupyterLab, to which other options go", data=False)
     lab.set_defaults(takes_more=True)

