@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import getpass
 import json
+import re
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -56,6 +57,10 @@ def _add_addresses(group: _Flags) -> None:
     group.add_argument(
         "--insecure-http", action="store_true", help="listen for other machines without TLS, tokens in the clear"
     )
+    group.add_argument(
+        "--cors", action="append", type=_origin, metavar="ORIGIN",
+        help="let web pages of this origin use the service, for example https://app.example.org; * is any; repeatable",
+    )  # fmt: skip
 
 
 def _add_engine(group: _Flags) -> None:
@@ -108,6 +113,7 @@ def settings(options: argparse.Namespace) -> Settings:
         signup=hosting.for_this_machine if options.signup is None else options.signup,
         connections=options.max_connections, memory=options.max_memory or HEAP_LIMIT, access_log=options.access_log,
         open=_opener(options),
+        cors=tuple(options.cors or ()),
     )  # fmt: skip
 
 
@@ -122,6 +128,9 @@ def _opener(options: argparse.Namespace) -> Callable[[Settings], Service | SqldS
     if (options.nodes is None) == (options.local is None):
         hint = "--local 3 starts three servers here; --nodes FILE names those that run elsewhere (docs/sqld.md)"
         raise ServiceError("--engine sqld needs either --nodes FILE or --local N", hint=hint)
+    if options.cors or options.statement_timeout:
+        line = "--cors and --statement-timeout are about databases in files of this service"
+        raise ServiceError(line, hint="leave them out: with --engine sqld clients talk to the libSQL servers")
     from pipemagic.service.sqld.service import open_local, open_remote
 
     if options.nodes is not None:
@@ -183,6 +192,14 @@ def _seconds(text: str) -> float:
     if not 0 < seconds < float("inf"):
         raise ValueError
     return seconds
+
+
+def _origin(text: str) -> str:
+    if text != "*" and not re.fullmatch(r"https?://[^/\s]+", text):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no origin: write its scheme and name, as https://app.example.org"
+        )
+    return text.lower()
 
 
 def _size(text: str) -> int:

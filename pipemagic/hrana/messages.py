@@ -158,6 +158,18 @@ class PipelineRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     baton: str | None = None
 
 
+class ExecuteBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The body of ``/v1/execute``: one statement, no stream."""
+
+    stmt: Stmt
+
+
+class BatchBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The body of ``/v1/batch``: one batch, no stream."""
+
+    batch: Batch
+
+
 # Responses. Their keys are always written, also when null: some published clients insist.
 
 
@@ -280,6 +292,8 @@ class PipelineResponse(msgspec.Struct, frozen=True):
 
 
 _REQUEST = msgspec.json.Decoder(PipelineRequest)
+_EXECUTE = msgspec.json.Decoder(ExecuteBody)
+_BATCH = msgspec.json.Decoder(BatchBody)
 _RESPONSE = msgspec.json.Decoder(PipelineResponse)
 _ENCODER = msgspec.json.Encoder()
 
@@ -295,6 +309,18 @@ def decode_with(decoder: msgspec.json.Decoder[T], data: bytes, what: str) -> T:
 def decode_request(data: bytes) -> PipelineRequest:
     """Read the body of a pipeline request; ProtocolError says where it is off."""
     return decode_with(_REQUEST, data, "the pipeline request")
+
+
+def decode_execute(data: bytes) -> Execute:
+    """Read the body of ``/v1/execute``; ProtocolError says where it is off."""
+    body: ExecuteBody = decode_with(_EXECUTE, data, "the request")
+    return Execute(body.stmt)
+
+
+def decode_batch(data: bytes) -> RunBatch:
+    """Read the body of ``/v1/batch``; ProtocolError says where it is off."""
+    body: BatchBody = decode_with(_BATCH, data, "the request")
+    return RunBatch(body.batch)
 
 
 def decode_response(data: bytes) -> PipelineResponse:

@@ -115,6 +115,10 @@ class Catalog:
         """The file, for modules that keep tables of their own in it."""
         return self._store
 
+    def check(self) -> None:
+        """Read from it; apsw.Error if that cannot be."""
+        self._store.rows("SELECT count(*) FROM databases")
+
     def close(self) -> None:
         """Close the file; the catalog is of no use afterwards. Twice is fine."""
         self._store.close()

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,11 +19,14 @@ import apsw
 
 from pipemagic.service import openapi, storage
 from pipemagic.service.catalog import Catalog, DatabaseRecord
+from pipemagic.service.compression import compressed
+from pipemagic.service.cors import Cors
 from pipemagic.service.databases import Databases
 from pipemagic.service.exposition import Page
+from pipemagic.service.health import Health
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
 from pipemagic.service.http import Body, Cancel, Later, Refused, Request, Response
-from pipemagic.service.interface import DatabaseInterface
+from pipemagic.service.interface import POSTED, DatabaseInterface
 from pipemagic.service.limits import Limits
 from pipemagic.service.logins import Logins
 from pipemagic.service.management import PREFIXES, Management
@@ -56,6 +59,7 @@ class Service:
         here: str | None = None,
         simulate_latency: bool = False,
         signup: bool = True,
+        cors: Collection[str] = (),
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.limits = limits or Limits()
@@ -80,7 +84,11 @@ class Service:
             self.catalog, self.tokens, self.logins, self.meter, on_delete=self._deleted, transfers=self.transfers,
             on_locations=self.placement.sync, on_rotate=self._rotated, engine=self.placement,
         ))  # fmt: skip
-        self.interface = DatabaseInterface(self.placement, self.streams, self.tokens, self.meter, clock, self.limits)
+        self.health = Health(folder, self.catalog, clock)
+        self._cors = Cors(cors)
+        self.interface = DatabaseInterface(
+            self.placement, self.streams, self.tokens, self.meter, self.health, clock, self.limits
+        )
         self._stopping = threading.Event()
         self._sweeper = threading.Thread(target=self._sweep_forever, name="pipemagic-sweeper", daemon=True)
 
@@ -183,6 +191,13 @@ class Service:
 
     def steps(self, request: Request, cancel: Cancel) -> Generator[Turn, None, Response]:
         """Answer a request; yields a Turn while it waits for the writer's turn."""
+        response = yield from self._answer(request, cancel)
+        response = compressed(response, request)
+        if headers := self._cors.headers(request):
+            response = replace(response, headers=response.headers + headers)
+        return response
+
+    def _answer(self, request: Request, cancel: Cancel) -> Generator[Turn, None, Response]:
         try:
             return (yield from self._route(request, cancel))
         except Refused as refused:
@@ -199,16 +214,19 @@ class Service:
         record: DatabaseRecord | None = None
         if request.host not in self.own_hosts:
             record = self._by_host(request.host)
-        elif request.path == openapi.PATH and request.method in ("GET", "HEAD"):
+        if (preflight := self._cors.preflight(request)) is not None:
+            return preflight
+        if record is None and request.path == openapi.PATH and request.method in ("GET", "HEAD"):
             return openapi.respond()
-        elif request.path.startswith(PREFIXES) and not self.transfers.takes(request.path):
+        if record is None and self._is_management(request.path):
             answer = self.management.handle(request)
-            if isinstance(answer, Response):
-                return answer
-            return (yield from self._later(answer))
+            return answer if isinstance(answer, Response) else (yield from self._later(answer))
         if self.transfers.takes(request.path):
             return self.transfers.handle(request, cancel, record)
         return (yield from self.interface.handle(request, cancel, record))
+
+    def _is_management(self, path: str) -> bool:
+        return path.startswith(PREFIXES) and path not in POSTED and not self.transfers.takes(path)
 
     def _later(self, answer: Later) -> Generator[Turn, None, Response]:
         for turn in answer.turns:

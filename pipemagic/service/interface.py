@@ -15,10 +15,12 @@ from pipemagic.hrana import cursors, messages
 from pipemagic.service import http, pipelines
 from pipemagic.service.catalog import DatabaseRecord
 from pipemagic.service.cursors import Cursor
+from pipemagic.service.health import Health
 from pipemagic.service.http import Cancel, Generated, Refused, Request, Response
 from pipemagic.service.limits import Limits
 from pipemagic.service.pipelines import Pipeline
 from pipemagic.service.placement import Placement
+from pipemagic.service.plans import Rejected
 from pipemagic.service.quotas import Meter
 from pipemagic.service.streams import ServerStream, StreamTable
 from pipemagic.service.tokens import Grant, Tokens
@@ -27,13 +29,11 @@ from pipemagic.service.turns import Turn
 T = TypeVar("T")
 Steps = Generator[Turn, None, Response]
 
-PIPELINES = {"/v2/pipeline": 2, "/v3/pipeline": 3}
-CURSOR = "/v3/cursor"
+HEALTH = "/health"
 LINES = {
     "/v2": "Hello, this is HTTP API v2 (Hrana over HTTP)",
     "/v3": "Hello, this is HTTP API v3 (Hrana over HTTP)",
     "/version": f"pipemagic {__version__} (SQLite {apsw.sqlite_lib_version()})",
-    "/health": "",
 }
 
 
@@ -42,42 +42,44 @@ class DatabaseInterface:
 
     def __init__(
         self, placement: Placement, streams: StreamTable, tokens: Tokens, meter: Meter,
-        clock: Callable[[], float], limits: Limits,
+        health: Health, clock: Callable[[], float], limits: Limits,
     ) -> None:  # fmt: skip
         self._placement, self._streams, self._tokens, self._meter = placement, streams, tokens, meter
-        self._clock, self._limits = clock, limits
+        self._health, self._clock, self._limits = health, clock, limits
 
     def handle(self, request: Request, cancel: Cancel, record: DatabaseRecord | None) -> Steps:
         """Answer a request to the database ``record``; None at an address where the token names the database."""
-        if request.path in LINES:
+        if request.path == HEALTH or request.path in LINES:
             return self._greet(request, record)
-        if request.path not in PIPELINES and request.path != CURSOR:
+        answer = POSTED.get(request.path)
+        if answer is None:
             return http.empty(404)
         if request.method != "POST":
             return http.empty(405, ("allow", "POST"))
         grant = self._tokens.check_database(request.headers.get("authorization"), record)
-        if request.path == CURSOR:
-            return (yield from self._cursor(request, cancel, grant))
-        return (yield from self._pipeline(request, cancel, grant, PIPELINES[request.path]))
+        return (yield from answer(self, request, cancel, grant))
 
     def _greet(self, request: Request, record: DatabaseRecord | None) -> Response:
         if request.method not in ("GET", "HEAD"):
             return http.empty(405, ("allow", "GET,HEAD"))
-        if request.path == "/health" and record is not None:
-            code = self._placement.code_of(record, request.host)
-            return http.empty(200 if self._placement.healthy(record, code) else 503)
-        line = LINES[request.path]
-        return http.text(line) if line and request.method == "GET" else http.empty(200)
+        if request.path == HEALTH:
+            return http.empty(200 if self._healthy(request, record) else 503)
+        return http.text(LINES[request.path]) if request.method == "GET" else http.empty(200)
 
-    def _pipeline(self, request: Request, cancel: Cancel, grant: Grant, version: int) -> Steps:
+    def _healthy(self, request: Request, record: DatabaseRecord | None) -> bool:
+        """Tell whether the service is well, and the instance whose address this is."""
+        if record is not None and not self._placement.healthy(record, self._placement.code_of(record, request.host)):
+            return False
+        return self._health.ok()
+
+    def _pipeline(self, request: Request, cancel: Cancel, grant: Grant, *, version: int) -> Steps:
         body = _decoded(messages.decode_request, request.body)
         pipelines.check(body.requests, version)
         stream = yield from self._stream(request, body.baton, grant)
         self._recheck(grant, stream)
         pipeline = Pipeline(stream, grant, self._meter, clock=self._clock, limits=self._limits)
         with self._in_use(stream, cancel):
-            # A pipeline waits for turns only: bytes come from cursors.
-            entries = yield from cast("Generator[Turn, None, list[bytes]]", pipeline.run(body.requests))
+            entries = yield from _without_bytes(pipeline.run(body.requests))
         base_url, delay = self._placement.base_url(request, stream), self._placement.delay(stream)
         baton = self._finish(stream, closed=pipeline.closed)
         head = b'{"baton":%b,"base_url":%b,"results":[' % (messages.encode(baton), messages.encode(base_url))
@@ -102,6 +104,22 @@ class DatabaseInterface:
         delay = self._placement.delay(stream)
         return Response(200, Generated(head + piece, entries), http.TEXT, delay=delay, sent=self._sent(stream))
 
+    def _alone(
+        self, request: Request, cancel: Cancel, grant: Grant, *,
+        decode: Callable[[bytes], messages.Execute | messages.RunBatch],
+    ) -> Steps:  # fmt: skip
+        """Run one request of older packages, on a stream that ends with it; a failed statement is a 400."""
+        asked = _decoded(decode, request.body)
+        pipelines.check([asked], version=1)
+        stream = yield from self._stream(request, None, grant)
+        self._recheck(grant, stream)
+        pipeline = Pipeline(stream, grant, self._meter, clock=self._clock, limits=self._limits)
+        with self._in_use(stream, cancel):
+            response = yield from _without_bytes(pipeline.alone(asked))
+        delay = self._placement.delay(stream)
+        self._finish(stream, closed=True)
+        return Response(200, [messages.encode({"result": response["result"]})], delay=delay)
+
     def _entries(
         self, stream: ServerStream, batch: messages.Batch, grant: Grant, cancel: Cancel
     ) -> pipelines.Steps[bytes]:
@@ -117,6 +135,9 @@ class DatabaseInterface:
         cancel.listen(stream.abandon)
         try:
             yield
+        except Rejected as rejected:
+            self._streams.destroy(stream)
+            raise Refused(400, rejected.error.message, rejected.error.code) from None
         except pipelines.HungUp:
             self._streams.destroy(stream)
             raise Refused(503, "the stream was ended: its client hung up, or the database is going away") from None
@@ -158,6 +179,21 @@ class DatabaseInterface:
         if under_way is not None:
             yield under_way
         return self._streams.resume(baton, owner)
+
+
+POSTED: dict[str, Callable[..., Steps]] = {
+    "/v1/execute": partial(DatabaseInterface._alone, decode=messages.decode_execute),
+    "/v1/batch": partial(DatabaseInterface._alone, decode=messages.decode_batch),
+    "/v2/pipeline": partial(DatabaseInterface._pipeline, version=2),
+    "/v3/pipeline": partial(DatabaseInterface._pipeline, version=3),
+    "/v3/cursor": DatabaseInterface._cursor,
+}
+"""What is asked with a token, by its path."""
+
+
+def _without_bytes(steps: pipelines.Steps[T]) -> Generator[Turn, None, T]:
+    """Say what is so of all but cursors: they wait for turns only."""
+    return cast("Generator[Turn, None, T]", steps)
 
 
 def _decoded(decode: Callable[[bytes], T], body: bytes) -> T:

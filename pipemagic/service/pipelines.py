@@ -106,6 +106,11 @@ class Pipeline:
         self._settle()
         return entries
 
+    def alone(self, request: messages.Request) -> Steps[dict[str, Any]]:
+        """Give the response to the only request of a stream; `Rejected` if it fails."""
+        self.closed = True
+        return (yield from self._respond(request))
+
     def _settle(self) -> None:
         """Go on without the lost transaction, if its loss was told."""
         if self._told and self._stream.transaction.state is Tx.LOST:

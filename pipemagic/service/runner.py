@@ -52,7 +52,8 @@ _LOG = logging.getLogger(__name__)
 def open_embedded(settings: Settings) -> Service:
     """Make the service whose databases are files of the data folder."""
     return Service(
-        settings.folder, limits=settings.limits, domain=settings.hosting.domain, signup=settings.signup
+        settings.folder, limits=settings.limits, domain=settings.hosting.domain, signup=settings.signup,
+        cors=settings.cors,
     )  # fmt: skip
 
 
@@ -64,7 +65,8 @@ class Settings:
     `Hosting.default_port`. ``linger``: seconds without a lease after which the service ends; None if it stays.
     ``temporary``: it ends when its standard input does, and removes its folder. ``signup``: whether strangers may make
     themselves accounts. ``connections``: how many may be open at once, None for any number. ``memory``: bytes that
-    SQLite may take. ``access_log``: a file, ``-`` for standard output, None for no access log.
+    SQLite may take. ``access_log``: a file, ``-`` for standard output, None for no access log. ``cors``: the origins
+    whose pages may use the service in a browser.
     """
 
     folder: Path
@@ -78,6 +80,7 @@ class Settings:
     connections: int | None = None
     memory: int = HEAP_LIMIT
     access_log: Path | None = None
+    cors: tuple[str, ...] = ()
     open: Callable[[Settings], Service | SqldService] = open_embedded
     """Makes the service; `ServiceError` if that cannot be."""
 
