@@ -91,3 +91,12 @@ def test_an_option_s_value_that_is_none_is_told_so(capsys, option, value):
         cli.main(["serve", f"{option}={value}"])
     assert caught.value.code == 2
     assert f"argument {option}: " in capsys.readouterr().err
+
+
+def test_origins_and_the_statement_time_are_kept_and_looked_at(printed, capsys):
+    service, _ = printed("--cors", "https://App.example.org", "--cors", "*", "--statement-timeout", "2.5")
+    assert service["ExecStart"].endswith("--cors https://app.example.org --cors * --statement-timeout 2.5")
+    for wrong in (["--cors", "app.example.org"], ["--cors", "https://x/y"], ["--statement-timeout", "0"]):
+        with pytest.raises(SystemExit):
+            cli.main(["serve", *wrong])
+    assert "write its scheme and name" in capsys.readouterr().err
