@@ -1,0 +1,262 @@
+"""SQL that reaches for files, code, other people's memory, processor time or disk."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+
+import apsw
+import pytest
+from service_calls import CLOSE, caller_of, execute
+
+from pipemagic.service.core import Service
+from pipemagic.service.limits import Limits
+
+PATH = "/tmp/pipemagic-must-not-exist"
+
+REACHING = [
+    f"ATTACH '{PATH}' AS x",
+    "ATTACH ':memory:' AS x",
+    "ATTACH '' AS x",
+    f"ATTACH 'file:{PATH}?mode=rwc' AS x",
+    "DETACH main",
+    f"VACUUM INTO '{PATH}'",
+    "VACUUM INTO ''",
+    f"VACUUM main INTO '{PATH}'",
+    "SELECT load_extension('/lib/libc.so.6')",
+    "SELECT load_extension('/lib/libc.so.6', 'main')",
+    "SELECT readfile('/etc/passwd')",
+    f"SELECT writefile('{PATH}', 'x')",
+    "SELECT * FROM fsdir('/')",
+    "SELECT lsmode(1)",
+    "SELECT edit('x')",
+    "SELECT * FROM zipfile('/etc/passwd')",
+    "CREATE VIRTUAL TABLE z USING zipfile('/tmp/a.zip')",
+    "CREATE VIRTUAL TABLE c USING csv(filename='/etc/passwd')",
+    "CREATE VIRTUAL TABLE c USING vsv(filename='/etc/passwd')",
+    "CREATE VIRTUAL TABLE d USING sqlite_dbpage",
+    "SELECT * FROM sqlite_dbpage",
+    "UPDATE sqlite_dbpage SET data = zeroblob(4096)",
+    "SELECT * FROM sqlite_memstat",
+    "SELECT * FROM sqlite_stmt",
+    "SELECT * FROM bytecode('SELECT 1')",
+    f"PRAGMA temp_store_directory = '{PATH}'",
+    f"PRAGMA data_store_directory = '{PATH}'",
+    "PRAGMA temp_store = 0",
+    "PRAGMA writable_schema = ON",
+    "PRAGMA writable_schema = RESET",
+    "PRAGMA journal_mode = OFF",
+    "PRAGMA journal_mode = DELETE",
+    "PRAGMA synchronous = OFF",
+    "PRAGMA locking_mode = EXCLUSIVE",
+    "PRAGMA mmap_size = 100000000000",
+    "PRAGMA page_size = 512",
+    "PRAGMA max_page_count = 4294967294",
+    "PRAGMA hard_heap_limit = 1",
+    "PRAGMA soft_heap_limit = 1",
+    "PRAGMA threads = 8",
+    "PRAGMA wal_checkpoint(TRUNCATE)",
+    "PRAGMA wal_autocheckpoint = 0",
+    "PRAGMA journal_size_limit = 0",
+    "PRAGMA auto_vacuum = 1",
+    "PRAGMA encoding = 'UTF-16'",
+    "PRAGMA busy_timeout = 1000000000",
+    "PRAGMA cache_size = 1000000000",
+    "PRAGMA cell_size_check = OFF",
+    "PRAGMA database_list",
+    "PRAGMA lock_status",
+    "PRAGMA vdbe_trace = ON",
+    "PRAGMA parser_trace = ON",
+    "PRAGMA schema_version = 99",
+    "UPDATE sqlite_master SET sql = 'x'",
+    "DELETE FROM sqlite_schema",
+    "INSERT INTO sqlite_master VALUES (1,2,3,4,5)",
+    "SELECT fts3_tokenizer('simple')",
+    "SELECT fts3_tokenizer('x', x'4141414141414141')",
+    "SELECT * FROM pragma_database_list",
+    "DROP TABLE sqlite_master",
+    "ALTER TABLE sqlite_master ADD COLUMN x",
+    "CREATE TABLE sqlite_stat9(a)",
+]
+HARMLESS = {"PRAGMA cell_size_check = OFF"}  # a stream's own setting
+
+
+def code(db, sql):
+    answer = db.post(execute(sql), CLOSE)
+    assert answer.status == 200, answer.body
+    return answer.codes[0]
+
+
+@pytest.mark.parametrize("sql", REACHING)
+def test_sql_that_reaches_out_of_its_database_is_refused(db, tmp_path, sql):
+    files = set(tmp_path.rglob("*"))
+    if sql in HARMLESS:
+        assert code(db, sql) == "ok"
+    else:
+        answer = db.post(execute(sql), CLOSE)
+        if answer.codes[0] == "ok":  # asked and answered, nothing set
+            assert sql.startswith("PRAGMA"), sql
+            setting = sql.partition("=")[0]
+            assert db.run(setting).rows() == caller_of(db.service, "untouched").run(setting).rows()
+    assert not os.path.exists(PATH)
+    assert {path for path in files ^ set(tmp_path.rglob("*")) if "untouched" not in str(path) and path.is_file()} <= {
+        path for path in tmp_path.rglob("*") if path.name.startswith("primary.sqlite")
+    }
+    assert db.run("SELECT a FROM t").rows() == [["mine"]]
+    assert db.run("PRAGMA integrity_check").rows() == [["ok"]]
+
+
+MODULES = {
+    "carray": "reads memory through a pointer that SQL cannot make",
+    "dbstat": "reads page counts of the own database",
+    "fts3": "tables of the own database; tokenizers are those built in",
+    "fts3tokenize": "splits text",
+    "fts4": "as fts3",
+    "fts4aux": "reads an index of the own database",
+    "fts5": "tables of the own database",
+    "fts5vocab": "reads such an index",
+    "geopoly": "tables of the own database",
+    "rtree": "the same",
+    "rtree_i32": "the same",
+    "json_each": "unpacks a value",
+    "json_tree": "unpacks a value",
+    "pragma_": "judged as the pragma is",
+}
+"""Virtual tables that the SQLite of apsw brings, each with what was thought of it."""
+
+
+def test_every_virtual_table_module_was_judged(db):
+    there = {name for (name,) in apsw.Connection(":memory:").execute("PRAGMA module_list")}
+    assert {name for name in there if not name.startswith("pragma_")} <= set(MODULES)
+
+
+FUNCTIONS = """
+abs acos acosh asin asinh atan atan2 atanh avg bm25 ceil ceiling changes char coalesce concat concat_ws cos cosh count
+cume_dist current_date current_time current_timestamp date datetime degrees dense_rank exp first_value floor format fts5
+fts5_get_locale fts5_insttoken fts5_locale fts5_source_id geopoly_area geopoly_bbox geopoly_blob geopoly_ccw
+geopoly_contains_point geopoly_debug geopoly_group_bbox geopoly_json geopoly_overlap geopoly_regular geopoly_svg
+geopoly_within geopoly_xform glob group_concat hex highlight if ifnull iif instr json json_array json_array_insert
+json_array_length json_error_position json_extract json_group_array json_group_object json_insert json_object json_patch
+json_pretty json_quote json_remove json_replace json_set json_type json_valid jsonb jsonb_array jsonb_array_insert
+jsonb_extract jsonb_group_array jsonb_group_object jsonb_insert jsonb_object jsonb_patch jsonb_remove jsonb_replace
+jsonb_set julianday lag last_insert_rowid last_value lead length like likelihood likely ln log log10 log2 lower ltrim
+match matchinfo max median min mod nth_value ntile nullif octet_length offsets percent_rank percentile percentile_cont
+percentile_disc pi pow power printf quote radians random randomblob rank replace round row_number rtreecheck rtreedepth
+rtreenode rtrim sign sin sinh snippet sqlite_compileoption_get sqlite_compileoption_used sqlite_log sqlite_source_id
+sqlite_version sqrt strftime string_agg substr substring subtype sum tan tanh time timediff total total_changes trim
+trunc typeof unhex unicode unistr unistr_quote unixepoch unlikely upper zeroblob -> ->>
+"""
+"""Functions that reach nothing but their arguments and the own database (``sqlite_log`` a log that nobody keeps)."""
+
+REFUSED = {"load_extension", "fts3_tokenizer", "optimize"}
+
+
+def test_every_function_was_judged(db):
+    there = {name for (name,) in apsw.Connection(":memory:").execute("SELECT DISTINCT name FROM pragma_function_list")}
+    assert there <= set(FUNCTIONS.split()) | REFUSED
+    for name in REFUSED & there:
+        for arguments in ("", "'x'", "'x', 'y'", "t"):
+            assert code(db, f"SELECT {name}({arguments}) FROM t") != "ok"
+
+
+def test_a_view_or_trigger_reaches_no_further_than_a_statement(db):
+    for body in ("SELECT load_extension('x')", "SELECT fts3_tokenizer('simple')", "SELECT * FROM pragma_database_list"):
+        db.post(execute(f"CREATE VIEW v AS {body}"), CLOSE)
+        assert code(db, "SELECT * FROM v") != "ok"
+        db.post(execute("DROP VIEW IF EXISTS v"), CLOSE)
+    db.post(execute("CREATE TRIGGER r AFTER INSERT ON t BEGIN SELECT load_extension('x'); END"), CLOSE)
+    assert db.post(execute("INSERT INTO t VALUES ('x')"), CLOSE).codes[0] in ("ok", "SQLITE_AUTH")
+
+
+def test_arguments_are_never_sql(db):
+    text = {"type": "text", "value": "'; DROP TABLE t; --"}
+    assert db.post(execute("SELECT ?", text), CLOSE).rows() == [["'; DROP TABLE t; --"]]
+    assert db.run("SELECT a FROM t").rows() == [["mine"]]
+
+
+# Memory, processor time, disk.
+
+
+@pytest.fixture
+def small(tmp_path):
+    mb = 1024 * 1024
+    limits = Limits(value=8 * mb, response=8 * mb, statement=8 * mb, body=8 * mb, database=4 * mb, statement_time=1.0)
+    service = Service(tmp_path / "small", limits=limits)
+    service.catalog.create_group("local", "default", "ams")
+    service.start()
+    yield service
+    service.close()
+
+
+NUMBERS = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 100000000)"
+BOMBS = {
+    "zeroblob": "SELECT zeroblob(2000000000)",
+    "randomblob": "SELECT randomblob(2000000000)",
+    "hex": "SELECT hex(zeroblob(7000000))",
+    "printf": "SELECT printf('%*c', 1000000000, 'x')",
+    "format": "SELECT format('%.*c', 900000000, 'x')",
+    "replace": "SELECT replace(hex(zeroblob(100000)), '0', hex(zeroblob(100000)))",
+    "quote": "SELECT quote(zeroblob(7000000))",
+    "group_concat": f"{NUMBERS} SELECT group_concat(x, 'xxxxxxxxxx') FROM c",
+    "json": f"{NUMBERS} SELECT json_group_array(x) FROM c",
+    "concat": "SELECT zeroblob(7000000) || zeroblob(7000000)",
+    "rows": f"{NUMBERS} SELECT x FROM c",
+    "endless": "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x FROM c) SELECT count(*) FROM c",
+    "join": f"{NUMBERS} SELECT count(*) FROM c a, c b, c d",
+    "wide": f"SELECT {', '.join(['zeroblob(1000000)'] * 50)}",
+    "nested": "SELECT " + "(" * 5000 + "1" + ")" * 5000,
+    "terms": "SELECT " + " UNION SELECT ".join(["1"] * 5000),
+    "sort": f"{NUMBERS} SELECT x FROM c ORDER BY random() LIMIT 1",
+    "distinct": f"{NUMBERS} SELECT count(DISTINCT x) FROM c",
+}
+
+
+def peak():
+    """The most memory that this process ever had, in KB."""
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if sys.platform == "darwin" else 1)
+
+
+@pytest.mark.parametrize("sql", BOMBS.values(), ids=BOMBS)
+def test_a_bomb_is_an_error_of_its_statement_and_others_go_on(small, sql):
+    db, other = caller_of(small, "db"), caller_of(small, "other")
+    other.run("CREATE TABLE IF NOT EXISTS t(a)", "INSERT INTO t VALUES (1)")
+    before = peak()
+    done = threading.Event()
+    answers = []
+    bomb = threading.Thread(target=lambda: (answers.append(db.post(execute(sql), CLOSE)), done.set()))
+    started = time.monotonic()
+    bomb.start()
+    assert set(other.run("SELECT count(*) FROM t").codes) == {"ok"}
+    assert done.wait(30)
+    bomb.join()
+    assert answers[0].status == 200, answers[0].body
+    assert answers[0].codes[0] != "ok"
+    assert time.monotonic() - started < 10
+    assert peak() - before < 300 * 1024  # KB
+    assert db.run("SELECT 1").codes == ["ok", "ok"]
+
+
+def test_a_database_that_eats_the_processor_is_told_so(small):
+    db = caller_of(small, "db")
+    answer = db.post(execute(BOMBS["endless"]), execute("SELECT 1"), CLOSE)
+    assert answer.codes == ["STATEMENT_TIMEOUT", "ok", "ok"]
+
+
+def test_a_database_that_eats_the_disk_is_stopped_at_its_limit(small):
+    db, other = caller_of(small, "db"), caller_of(small, "other")
+    db.run("CREATE TABLE t(a)")
+    answer = db.post(
+        execute(f"INSERT INTO t {NUMBERS} SELECT zeroblob(1000) FROM c"),
+        CLOSE,
+    )
+    assert answer.codes[0] == "SQLITE_FULL"
+    assert "the size limit of this database is 4,194,304 bytes" in answer.error()["message"]
+    assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
+    assert set(other.run("CREATE TABLE t(a)", "INSERT INTO t VALUES (zeroblob(1000000))").codes) == {"ok"}
+    assert code(db, "PRAGMA max_page_count = 1000000") != "ok"

@@ -1,0 +1,200 @@
+"""Forged, foreign and stolen tokens and batons."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from service_calls import CLOSE, Caller, caller_of, execute
+
+from pipemagic.service.http import Request
+
+
+def public_key(service, encoding="PEM"):
+    key = serialization.load_pem_private_key((service.folder / "signing-key.pem").read_bytes(), None).public_key()
+    if encoding == "Raw":
+        return key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+    return key.public_bytes(getattr(serialization.Encoding, encoding), serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def part(value):
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+def claims_of(token):
+    return jwt.decode(token, options={"verify_signature": False})
+
+
+def symmetric(header, claims, secret):
+    """By hand: the library refuses to sign with a public key."""
+    import hmac
+
+    head = f"{part({'typ': 'JWT', **header})}.{part(claims)}"
+    seal = hmac.digest(secret, head.encode(), "sha256")
+    return f"{head}.{base64.urlsafe_b64encode(seal).rstrip(b'=').decode()}"
+
+
+def status(db, token, **more):
+    return Caller(db.service, token, {**db.headers, **more}).post(execute("SELECT a FROM t"), CLOSE).status
+
+
+def test_a_token_without_a_signature_is_refused(db):
+    claims = claims_of(db.token)
+    for algorithm in ("none", "None", "NONE", "nOnE", "", None):
+        for signature in ("", db.token.rpartition(".")[2]):
+            assert status(db, f"{part({'alg': algorithm, 'typ': 'JWT'})}.{part(claims)}.{signature}") == 401
+
+
+def test_the_public_key_is_no_secret_to_sign_with(service, db):
+    claims = claims_of(db.token)
+    for secret in (public_key(service), public_key(service, "DER"), public_key(service, "Raw"), b"", b"secret"):
+        for algorithm in ("HS256", "EdDSA", "Ed25519"):
+            assert status(db, symmetric({"alg": algorithm}, claims, secret)) == 401
+
+
+def test_a_token_cannot_bring_its_own_key(service, db):
+    mine = Ed25519PrivateKey.generate()
+    raw = mine.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+    jwk = {"kty": "OKP", "crv": "Ed25519", "x": base64.urlsafe_b64encode(raw).rstrip(b"=").decode()}
+    for header in (
+        {"jwk": jwk}, {"jku": "http://127.0.0.1:1/keys"}, {"x5u": "http://127.0.0.1:1/c"}, {"kid": "../../../dev/null"},
+        {"kid": "' UNION SELECT 'x"}, {"kid": "/proc/self/environ"}, {"x5c": ["MIIB"]}, {"cty": "JWT"},
+        {"crit": ["b64"], "b64": False},
+    ):  # fmt: skip
+        assert status(db, jwt.encode(claims_of(db.token), mine, "EdDSA", headers=header)) == 401
+
+
+def test_a_good_token_whose_claims_were_changed_is_refused(db, other):
+    head, _, signature = db.token.split(".")
+    for change in (
+        {"a": "rw", "x": 1},
+        {"id": claims_of(other.token)["id"]},
+        {"sub": "root"},
+        {"exp": 9e9},
+        {"iat": 0},
+    ):
+        assert status(db, f"{head}.{part({**claims_of(db.token), **change})}.{signature}") == 401
+
+
+def test_other_spellings_of_a_token_are_refused(db):
+    for token in (
+        db.token + "=",
+        db.token + ".",
+        "." + db.token,
+        db.token + "\n" + "x",
+        db.token[:-2],
+        db.token + "A" * 90_000,
+    ):
+        assert status(db, token) == 401
+
+
+def test_a_token_of_another_database_reads_nothing(service, db, other):
+    host = service.catalog.database("local", "db").hostname
+    assert status(db, other.token, host=host) == 404
+    answer = other.post(execute("SELECT a FROM t"), CLOSE)
+    assert "no such table" in answer.error()["message"]
+
+
+def test_a_read_only_token_cannot_write_by_any_request(service, db):
+    reader = caller_of(service, "db", read_only=True)
+    write = "INSERT INTO t VALUES ('hers')"
+    stored = {"type": "store_sql", "sql_id": 1, "sql": write}
+    by_id = {"type": "execute", "stmt": {"sql_id": 1}}
+    batch = {"type": "batch", "batch": {"steps": [{"stmt": {"sql": write}}]}}
+    explained = execute(f"EXPLAIN {write}")
+    for requests in (
+        [execute(write)],
+        [stored, by_id],
+        [batch],
+        [{"type": "sequence", "sql": f"SELECT 1; {write}"}],
+        [explained],
+    ):
+        assert reader.post(*requests, CLOSE).status in (200, 403)
+        assert db.run("SELECT count(*) FROM t").rows() == [["1"]]
+    for sql in (
+        "BEGIN IMMEDIATE",
+        "VACUUM",
+        "ANALYZE",
+        "PRAGMA journal_mode = DELETE",
+        "PRAGMA wal_checkpoint(TRUNCATE)",
+    ):
+        reader.post(execute(sql), execute(write), CLOSE)
+        assert db.run("SELECT count(*) FROM t").rows() == [["1"]]
+
+
+def test_an_expired_token_is_refused_and_one_that_begins_later_too(service, db):
+    key = serialization.load_pem_private_key((service.folder / "signing-key.pem").read_bytes(), None)
+    for change in (
+        {"exp": int(time.time()) - 1},
+        {"nbf": int(time.time()) + 1000},
+        {"exp": "never"},
+        {"exp": True},
+        {"exp": -1},
+    ):
+        assert status(db, jwt.encode({**claims_of(db.token), **change}, key, "EdDSA")) == 401
+    assert status(db, jwt.encode({**claims_of(db.token), "exp": int(time.time()) + 1000}, key, "EdDSA")) == 200
+
+
+def test_a_database_token_manages_nothing_and_a_platform_token_reads_nothing(service, db):
+    platform = (service.folder / "platform-token").read_text().strip()
+    assert status(db, platform) == 401
+    for method, path in (("GET", "/v1/organizations"), ("DELETE", "/v1/organizations/local/databases/db")):
+        response = service.call(Request(method, path, {}, {"host": "127.0.0.1", "authorization": f"Bearer {db.token}"}))
+        assert response.status == 401
+
+
+def test_a_baton_is_worth_nothing_to_another_subject_or_database(service, db, other):
+    baton = db.post(execute("BEGIN"), execute("INSERT INTO t VALUES ('draft')")).baton
+    thief = caller_of(service, "db", subject="eve")
+    for caller in (thief, other):
+        assert caller.post(execute("COMMIT"), baton=baton).status == 400
+    for forged in (baton[:-4] + "AAAA", baton.swapcase(), baton + "=", baton[4:], "", "AAAA" * 16, baton * 2):
+        assert db.post(execute("COMMIT"), baton=forged).status == 400
+    assert db.run("SELECT count(*) FROM t").rows() == [["1"]]
+    assert db.post(execute("COMMIT"), CLOSE, baton=baton).codes == ["ok", "ok"]
+
+
+def test_a_baton_is_good_for_one_request(db):
+    first = db.post(execute("SELECT 1")).baton
+    second = db.post(execute("SELECT 1"), baton=first).baton
+    assert db.post(execute("SELECT 1"), baton=first).status == 400
+    assert db.post(execute("SELECT 1"), CLOSE, baton=second).status == 200
+
+
+def test_batons_cannot_be_guessed_from_one_another(db):
+    batons = [base64.urlsafe_b64decode(db.post(execute("SELECT 1")).baton) for _ in range(20)]
+    assert len({baton[:12] for baton in batons}) == len({baton[16:] for baton in batons}) == 20
+
+
+def signed_up(service, name):
+    body = json.dumps({"username": name, "password": "correct horse battery"}).encode()
+    response = service.call(
+        Request("POST", "/v1/auth/signup", {}, {"host": "127.0.0.1", "content-type": "application/json"}, body)
+    )
+    assert response.status == 200, b"".join(response.chunks)
+    return json.loads(b"".join(response.chunks))["token"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", ""), ("PATCH", ""), ("GET", "/databases"), ("POST", "/databases"), ("GET", "/databases/db"),
+        ("DELETE", "/databases/db"), ("POST", "/databases/db/auth/tokens"), ("POST", "/databases/db/auth/rotate"),
+        ("GET", "/groups"), ("DELETE", "/groups/default"), ("POST", "/groups/default/locations/fra"),
+        ("GET", "/databases/db/instances"), ("GET", "/members"), ("POST", "/members/eve"),
+    ],
+)  # fmt: skip
+def test_another_organization_is_not_found_and_not_told_from_one_that_does_not_exist(service, db, method, path):
+    headers = {"host": "127.0.0.1", "authorization": f"Bearer {signed_up(service, 'eve')}"}
+    answers = []
+    for slug in ("local", "nowhere"):
+        response = service.call(Request(method, f"/v1/organizations/{slug}{path}", {}, headers, b"{}"))
+        answers.append((response.status, b"".join(response.chunks).replace(slug.encode(), b"SLUG")))
+    assert answers[0][0] == 404
+    assert answers[0] == answers[1]
+    assert db.run("SELECT a FROM t").rows() == [["mine"]]
