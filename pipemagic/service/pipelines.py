@@ -72,7 +72,7 @@ def _check_text(holder: Stmt | messages.Sequence | messages.Describe) -> None:
 
 
 def _check_index(index: str | int | None) -> None:
-    text = str(index or 0)
+    text = "0" if index is None else str(index)
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         raise Refused(400, f"replication_index is not a number of a commit: {text[:50]!r}", plain=True)
 

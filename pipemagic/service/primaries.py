@@ -48,6 +48,7 @@ class OpenDatabase:
         path.parent.mkdir(parents=True, exist_ok=True)
         first = apsw.Connection(str(path))
         try:
+            first.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # the followers read the WAL of before
             first.pragma("journal_mode", "WAL")
         finally:
             first.close()

@@ -1,0 +1,126 @@
+"""One database with replicas, driven by calls: work on the replicas happens when a test says so."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import apsw
+from service_calls import CLOSE, Answer, Caller, Clock, execute
+
+from pipemagic.service.core import Service
+from pipemagic.service.http import Request
+from pipemagic.service.primaries import OpenDatabase
+
+
+class Replicated:
+    """A service with the group ``g`` at ams, and the database ``x`` in it."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        self.folder, self.options = folder, options
+        self.clock = Clock()
+        self.open()
+        if not self.service.catalog.groups("local"):
+            self.service.catalog.create_group("local", "g", "ams")
+            self.service.catalog.create_database("local", "x", "g")
+
+    def open(self) -> None:
+        """Start the service; nothing is done for the replicas yet."""
+        self.service = Service(self.folder, clock=self.clock, **self.options)
+
+    def restart(self) -> None:
+        """End the service in good order and start it again."""
+        self.service.close()
+        self.open()
+
+    def crash(self, image: Path) -> None:
+        """Go on with what a process that was killed now would leave behind."""
+        shutil.copytree(self.folder, image)
+        self.service.close()
+        self.folder = image
+        self.open()
+
+    def close(self) -> None:
+        self.service.close()
+
+    @property
+    def record(self):
+        return self.service.catalog.database("local", "x")
+
+    @property
+    def database(self) -> OpenDatabase:
+        return self.service.databases.open(self.record)
+
+    @property
+    def files(self) -> Path:
+        return self.folder / "databases" / self.record.id
+
+    def manage(self, method: str, path: str) -> tuple[int, Any]:
+        token = (self.folder / "platform-token").read_text().strip()
+        headers = {"host": "127.0.0.1", "authorization": f"Bearer {token}"}
+        response = self.service.call(Request(method, f"/v1/organizations/local{path}", {}, headers))
+        return response.status, json.loads(b"".join(response.chunks))
+
+    def location(self, code: str, what: str = "", method: str = "POST") -> Any:
+        status, answer = self.manage(method, f"/groups/g/locations/{code}{what}")
+        assert status == 200, answer
+        return answer["group"]
+
+    def at(self, code: str | None = None) -> Caller:
+        """A client of the instance at a location, or of the database."""
+        record = self.record
+        token = self.service.tokens.issue_database(record, read_only=False, expires_in=None, subject="ada")
+        host = record.hostname if code is None else record.instances[code]
+        return Caller(self.service, token, {"host": f"{host}:8080"})
+
+    def run(self, *statements: str) -> Answer:
+        """Run statements at the primary; all must succeed."""
+        answer = self.at("ams").post(*map(execute, statements), CLOSE)
+        assert set(answer.codes) == {"ok"}, answer.body
+        return answer
+
+    def follow(self, most: int = 1000) -> int:
+        """Do what is due for the replicas; gives how many pieces of work that was."""
+        for done in range(most):
+            if not self.service.placement.replicator.run_due():
+                return done
+        raise AssertionError("the work on the replicas does not end")
+
+    def check(self, *codes: str) -> None:
+        """Bring replicas up to date; each must hold what the primary holds, page by page."""
+        self.database  # noqa: B018  opened
+        self.follow()
+        states = {code: (one.index, one.state) for code, one in self.service.placement.status(self.record).items()}
+        assert set(states.values()) == {(self.database.index, "ok")}, states
+        images = {code: image(self.files / "replicas" / f"{code}.sqlite") for code in codes}
+        self.service.close()
+        primary = image(self.files_of_closed)
+        assert set(images) == set(codes)
+        for code, replica in images.items():
+            assert replica == primary, f"{code} differs from its primary"
+        self.open()
+        self.database  # noqa: B018  opened
+        self.follow()
+
+    @property
+    def files_of_closed(self) -> Path:
+        (only,) = (self.folder / "databases").glob("*/primary.sqlite")
+        return only
+
+
+def image(path: Path) -> list[bytes]:
+    """Give a sound database file's pages, without what a replica has of its own in the first one."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        assert connection.pragma("integrity_check") == "ok"
+        size = connection.pragma("page_size")
+        data = connection.serialize("main")
+    finally:
+        connection.close()
+    pages = [data[begin : begin + size] for begin in range(0, len(data), size)]
+    first = bytearray(pages[0])
+    for begin, end in ((18, 20), (24, 28), (92, 100)):
+        first[begin:end] = bytes(end - begin)
+    return [bytes(first), *pages[1:]]

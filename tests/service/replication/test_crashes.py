@@ -1,0 +1,237 @@
+"""What a crash leaves at any moment, and stories of random changes and crashes: replicas become their primary."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from pathlib import Path
+
+import apsw
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from replicated import Replicated
+from service_calls import execute
+
+
+class Watched:
+    """SQLite's file, which tells before each write."""
+
+    def __init__(self, file, before):
+        self._file, self._before = file, before
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def xWrite(self, data, offset):  # noqa: N802
+        self._before()
+        self._file.xWrite(data, offset)
+
+    def xTruncate(self, size):  # noqa: N802
+        self._before()
+        self._file.xTruncate(size)
+
+
+@pytest.fixture
+def pair(tmp_path):
+    one = Replicated(tmp_path / "data")
+    one.run("CREATE TABLE t(id INTEGER PRIMARY KEY, a)", "CREATE INDEX i ON t(a)")
+    one.run("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 500)"
+            " INSERT INTO t SELECT i, hex(randomblob(20)) FROM n")  # fmt: skip
+    one.location("nrt")
+    one.follow()
+    yield one
+    one.close()
+
+
+def test_a_crash_between_any_two_writes_of_a_replica_loses_nothing(pair, tmp_path):
+    import shutil
+
+    images = []
+
+    def take_image():
+        images.append(tmp_path / f"image-{len(images)}")
+        shutil.copytree(pair.folder, images[-1])
+
+    replica = pair.database.replicas["nrt"]
+    replica._file._file = Watched(replica._file._file, take_image)
+    pair.run("DELETE FROM t WHERE id % 3 = 0", "UPDATE t SET a = 'changed' WHERE id % 7 = 0", "VACUUM")
+    pair.follow()
+    replica._file._file = replica._file._file._file
+    expected = pair.run("SELECT count(*), sum(a = 'changed') FROM t").rows()
+    assert len(images) > 10
+    for folder in images[::3] + images[-2:]:
+        again = Replicated(folder)
+        again.check("nrt")
+        assert again.at("nrt").run("SELECT count(*), sum(a = 'changed') FROM t").rows() == expected
+        again.close()
+
+
+def test_a_write_that_fails_in_the_middle_shows_nobody_a_torn_file(pair):
+    reader = pair.at("nrt").post(execute("SELECT count(*) FROM t"))
+    replica = pair.database.replicas["nrt"]
+    countdown = itertools.count()
+
+    def fail():
+        if next(countdown) == 3:
+            raise apsw.FullError("disk full")
+
+    replica._file._file = Watched(replica._file._file, fail)
+    pair.run("UPDATE t SET a = 'all of them'")
+    pair.service.placement.replicator.run_due()
+    assert next(countdown) > 3
+    assert pair.service.placement.status(pair.record)["nrt"].state == "copying"
+    assert pair.at("nrt").post(execute("SELECT 1"), baton=reader.baton).status == 400  # its stream has ended
+    assert pair.at("nrt").post(execute("SELECT 1")).status == 503
+    assert pair.at().run("SELECT count(*) FROM t").rows() == [["500"]]
+    while pair.service.placement.status(pair.record)["nrt"].state != "ok":
+        pair.service.placement.replicator.run_due()
+    pair.check("nrt")
+
+
+def test_a_torn_log_is_written_again_from_the_wal(pair, tmp_path):
+    pair.run("UPDATE t SET a = 'x' WHERE id = 1")
+    size = (pair.files / "changes.log").stat().st_size
+    pair.run("UPDATE t SET a = 'y' WHERE id = 2")
+    pair.crash(tmp_path / "image")
+    with (pair.files / "changes.log").open("r+b") as file:
+        file.truncate(size + 100)
+    pair.check("nrt")
+
+
+def test_a_lost_log_or_replica_is_made_again(pair, tmp_path):
+    pair.service.close()
+    (pair.files_of_closed.parent / "changes.log").unlink()
+    pair.open()
+    pair.check("nrt")
+    pair.service.close()
+    (pair.files_of_closed.parent / "replicas" / "nrt.sqlite").unlink()
+    pair.open()
+    pair.check("nrt")
+    pair.service.close()
+    (pair.files_of_closed.parent / "replicas" / "nrt.sqlite").write_bytes(b"rubbish" * 1000)
+    pair.open()
+    pair.check("nrt")
+
+
+def test_a_reader_sees_one_commit_or_the_next_and_never_half_of_one(pair):
+    """Each commit adds to all rows alike; readers on threads of their own look while pages are written."""
+    import threading
+
+    pair.run("CREATE TABLE n(a INTEGER)", "INSERT INTO n SELECT 0 FROM t")
+    pair.follow()
+    wrong, stop = [], threading.Event()
+
+    def read():
+        connection = apsw.Connection(str(pair.files / "replicas" / "nrt.sqlite"), flags=apsw.SQLITE_OPEN_READONLY)
+        connection.set_busy_timeout(5000)
+        while not stop.is_set():
+            seen = connection.execute("SELECT min(a), max(a), count(*) FROM n").fetchall()[0]
+            if seen[0] != seen[1] or seen[2] != 500:
+                wrong.append(seen)
+        connection.close()
+
+    threads = [threading.Thread(target=read) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for _ in range(60):
+        pair.run("UPDATE n SET a = a + 1")
+        while pair.database.replicas["nrt"].index < pair.database.index:
+            pair.service.placement.replicator.run_due()
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert pair.at("nrt").run("SELECT max(a) FROM n").rows() == [["60"]]
+
+
+class Story(RuleBasedStateMachine):
+    """Random changes, pauses, restarts and crashes; after each look the replicas are what the primary is."""
+
+    @initialize()
+    def begin(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="pipemagic-story-"))
+        self.one = Replicated(self.folder / "0")
+        self.images = itertools.count(1)
+        self.paused = set()
+        self.codes = set()
+        self.rows = 0
+        self.one.run("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+
+    @rule(number=st.integers(1, 300), size=st.sampled_from([1, 100, 3000]))
+    def insert(self, number, size):
+        self.one.run(f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT {number})"
+                     f" INSERT INTO t(a) SELECT randomblob({size}) FROM n")  # fmt: skip
+        self.rows += number
+
+    @rule(statement=st.sampled_from([
+        "UPDATE t SET a = 'u' WHERE id % 5 = 0", "VACUUM", "CREATE INDEX IF NOT EXISTS i ON t(a)",
+        "DROP INDEX IF EXISTS i", "PRAGMA user_version = 5", "CREATE TABLE IF NOT EXISTS u AS SELECT * FROM t LIMIT 9",
+        "DROP TABLE IF EXISTS u", "REINDEX",
+    ]))  # fmt: skip
+    def change(self, statement):
+        self.one.run(statement)
+
+    @rule()
+    def delete(self):
+        self.one.run("DELETE FROM t")
+        self.rows = 0
+
+    @rule(code=st.sampled_from(["nrt", "syd"]))
+    def add(self, code):
+        self.one.location(code)
+        self.codes.add(code)
+
+    @precondition(lambda self: self.codes)
+    @rule(data=st.data())
+    def remove(self, data):
+        code = data.draw(st.sampled_from(sorted(self.codes)))
+        self.one.location(code, method="DELETE")
+        self.codes.discard(code)
+        self.paused.discard(code)
+
+    @precondition(lambda self: self.codes)
+    @rule(data=st.data(), down=st.booleans())
+    def pause(self, data, down):
+        code = data.draw(st.sampled_from(sorted(self.codes)))
+        self.one.location(code, "/pause" if down else "/resume")
+        (self.paused.add if down else self.paused.discard)(code)
+
+    @rule(most=st.integers(0, 3))
+    def follow(self, most):
+        for _ in range(most):
+            self.one.service.placement.replicator.run_due()
+
+    @rule()
+    def restart(self):
+        self.one.restart()
+
+    @rule()
+    def crash(self):
+        self.one.crash(self.folder / str(next(self.images)))
+
+    @rule()
+    def look(self):
+        for code in sorted(self.paused):
+            self.one.location(code, "/resume")
+        self.paused.clear()
+        self.one.check(*sorted(self.codes))
+        for code in (None, *sorted(self.codes)):
+            rows = self.one.at(code).run("SELECT count(*) FROM t").rows()
+            assert rows == [[str(self.rows)]]
+
+    def teardown(self):
+        import shutil
+
+        if hasattr(self, "one"):
+            self.look()
+            self.one.close()
+            shutil.rmtree(self.folder)
+
+
+Story.TestCase.settings = settings(
+    max_examples=25, stateful_step_count=20, deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)  # fmt: skip
+TestStory = Story.TestCase
