@@ -169,7 +169,9 @@ class Play:
     def check_replicas(self, service: Served, token: str, name: str, primary: Database) -> None:
         everything = "SELECT unit, number, v FROM t ORDER BY 1, 2"
         wanted = primary.rows(everything)
-        for host in replica_hosts(service, name):
+        hosts = replica_hosts(service, name)
+        assert [host.partition("-")[0] for host in hosts] == [SECOND_LOCATION]
+        for host in hosts:
             with Database(service.url, token, host) as replica:
                 end = time.monotonic() + CONVERGE
                 while (found := replica.rows(everything)) != wanted and time.monotonic() < end:

@@ -37,7 +37,7 @@ class Served:
     def manage(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Call the management API; ``path`` is below the organization unless it starts with ``/v1``."""
         url = self.url + (path if path.startswith("/v1") else ORGANIZATION + path)
-        headers = {"authorization": f"Bearer {self.platform_token}"}
+        headers = {"authorization": f"Bearer {self.platform_token}", **options.pop("headers", {})}
         return self._http.request(method, url, headers=headers, **options)
 
     @cached_property

@@ -1,0 +1,128 @@
+"""Bodies with bytes changed, cut, doubled or swapped: 400 or what they then ask for, never 500."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from service_calls import Clock, caller_of
+
+from pipemagic.service.core import Service
+from pipemagic.service.http import Request
+from pipemagic.service.limits import Limits
+
+STMT = {"sql": "SELECT ?, :n", "args": [{"type": "integer", "value": "1"}], "want_rows": True}
+BLOB = {"name": "n", "value": {"type": "blob", "base64": "AAE="}}
+COND = {"type": "and", "conds": [{"type": "ok", "step": 0}, {"type": "not", "cond": {"type": "is_autocommit"}}]}
+BATCH = {"steps": [{"stmt": {"sql": "INSERT INTO t VALUES (1)"}}, {"stmt": STMT, "condition": COND}]}
+SEEDS = {
+    "/v3/pipeline": {
+        "baton": None,
+        "requests": [
+            {"type": "execute", "stmt": {**STMT, "named_args": [BLOB]}},
+            {"type": "batch", "batch": BATCH}, {"type": "sequence", "sql": "SELECT 1; SELECT 2"},
+            {"type": "describe", "sql": "SELECT a FROM t"}, {"type": "store_sql", "sql_id": 1, "sql": "SELECT 'é'"},
+            {"type": "execute", "stmt": {"sql_id": 1}}, {"type": "close_sql", "sql_id": 1},
+            {"type": "get_autocommit"}, {"type": "close"},
+        ],
+    },
+    "/v3/cursor": {"baton": None, "batch": BATCH},
+    "/v1/organizations/local/databases": {"name": "db", "group": "default", "size_limit": "1mb"},
+    "/v1/organizations/local/groups": {"name": "default", "location": "ams"},
+    "/v1/organizations": {"name": "local"},
+    "/v1/organizations/local/members": {"username": "nobody", "role": "admin"},
+    "/v1/auth/login": {"username": "nobody", "password": "x"},
+}  # fmt: skip
+PIECES = [
+    b'"',
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b"\\",
+    b"\\u0000",
+    b"\\ud800",
+    b"\x00",
+    b"\xff",
+    b"\xc3",
+    b"null",
+    b"true",
+    b"-",
+    b"1e999",
+    b"9" * 40,
+    b"NaN",
+    b"Infinity",
+    b" ",
+    b"\n",
+    b'"type":"execute"',
+    b'"sql":"BEGIN"',
+    b'"sql_id":-1',
+    b'"baton":"x"',
+    b"'",
+    b"[[[[",
+]
+changes = st.tuples(
+    st.sampled_from(["insert", "replace", "cut", "double", "swap"]),
+    st.integers(0, 10_000), st.integers(1, 40), st.sampled_from(PIECES) | st.binary(min_size=1, max_size=4),
+)  # fmt: skip
+
+
+def mutated(body: bytes, change: tuple[str, int, int, bytes]) -> bytes:
+    kind, at, size, piece = change
+    at %= len(body) + 1
+    head, middle, tail = body[:at], body[at : at + size], body[at + size :]
+    match kind:
+        case "insert":
+            return head + piece + middle + tail
+        case "replace":
+            return head + piece + tail
+        case "cut":
+            return head + tail
+        case "double":
+            return head + middle * 2 + tail
+    return head + middle[::-1] + tail
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    service = Service(tmp_path_factory.mktemp("bodies"), clock=Clock(), limits=Limits(response=60_000, streams=16))
+    service.catalog.create_group("local", "default", "ams")
+    caller_of(service, "db").run("CREATE TABLE t(a)")
+    yield service
+    service.close()
+
+
+@settings(
+    max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(path=st.sampled_from(list(SEEDS)), story=st.lists(changes, min_size=1, max_size=6))
+def test_a_mutated_body_never_makes_the_service_fail(service, path, story):
+    body = json.dumps(SEEDS[path], ensure_ascii=False).encode()
+    for change in story:
+        body = mutated(body, change)
+    platform = (service.folder / "platform-token").read_text().strip()
+    token = platform if path.startswith("/v1/") else caller_of(service, "db").token
+    headers = {"host": "127.0.0.1", "authorization": f"Bearer {token}", "content-type": "application/json"}
+    response = service.call(Request("POST", path, {}, headers, body))
+    data = b"".join(response.chunks)
+    assert response.status in (200, 400, 401, 403, 404, 409, 422, 429), (response.status, data)
+    if response.status == 200 and path == "/v3/pipeline":
+        answer = json.loads(data)
+        codes = {one["error"]["code"] for one in answer["results"] if one["type"] == "error"}
+        assert "INTERNAL" not in codes
+    service.streams.end_all()
+    assert len(service.streams) == 0
+
+
+def test_the_bodies_are_good_before_they_are_changed(service):
+    token = caller_of(service, "db").token
+    headers = {"host": "127.0.0.1", "authorization": f"Bearer {token}"}
+    for path in ("/v3/pipeline", "/v3/cursor"):
+        response = service.call(Request("POST", path, {}, headers, json.dumps(SEEDS[path]).encode()))
+        assert response.status == 200, b"".join(response.chunks)
+        assert b"".join(response.chunks)
+    service.streams.end_all()
