@@ -16,7 +16,7 @@ from pipemagic.service.http import Refused, Request
 from pipemagic.service.limits import Limits
 from pipemagic.service.locations import LOCATIONS, nearest, round_trip, similar
 from pipemagic.service.primaries import OpenDatabase
-from pipemagic.service.replication.followers import Followers
+from pipemagic.service.replication.followers import Followers, discard
 from pipemagic.service.replication.replica import Replica
 from pipemagic.service.replication.replicator import Replicator
 from pipemagic.service.streams import ServerStream, StreamTable
@@ -96,8 +96,8 @@ class Placement(Engine):
             )
         followers = database.followers
         if followers is None:
-            return
-        if codes:
+            discard(database.path)  # what was left of a location that was removed: without followers it gets stale
+        elif codes:
             followers.set(codes, record.paused)
         else:
             database.followers = None
@@ -107,11 +107,7 @@ class Placement(Engine):
         """Act on a change of a group's locations, for each of its databases."""
         with self._syncing:
             for record in self._catalog.databases(group.organization, group.name):
-                if len(record.locations) > 1:
-                    self._databases().open(record)
-                database = self._databases().get(record.id)
-                if database is not None:
-                    self.replicate(database, record)
+                self.replicate(self._databases().open(record), record)
 
     def _end_streams(self, replica: Replica) -> None:
         self._streams.end_all(at=replica)

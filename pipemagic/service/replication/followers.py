@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ from pipemagic.service.turns import WriterQueue
 
 log = logging.getLogger(__name__)
 
+LOG, REPLICAS = "changes.log", "replicas"
+"""Beside the primary's file: its log of changes, and the folder of its replicas."""
 APPLY_AT_ONCE = 64 * 1024 * 1024
 """Bytes of pages that are applied in one go, while the replica's readers wait."""
 LOG_KEPT = 4 * 1024 * 1024
@@ -61,7 +64,7 @@ class Followers:
         """Bytes of pages written to the log so far."""
         self._primary, self._limits, self._clock, self._schedule = primary, limits, clock, schedule
         self._end_streams = end_streams
-        self._folder = primary.path.parent / "replicas"
+        self._path, self._folder = primary.path.with_name(LOG), primary.path.with_name(REPLICAS)
         self._lock = threading.RLock()
         """Held to change which log there is, and while a commit is written down."""
         self._floor = primary.index
@@ -76,10 +79,6 @@ class Followers:
 
     # The log.
 
-    @property
-    def _log_path(self) -> Path:
-        return self._primary.path.with_name("changes.log")
-
     def _frames(self) -> int:
         """Count the frames of the WAL; moves none of them."""
         return max(0, self._anchor.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0])
@@ -87,15 +86,15 @@ class Followers:
     def _recover(self) -> ChangeLog | None:
         """Open the log of before and add what the WAL has beyond it; None if it does not fit the database."""
         try:
-            changes, stamp = ChangeLog.open(self._log_path)
+            changes, stamp = ChangeLog.open(self._path)
         except FileNotFoundError:
             return None
         except LogError as error:
-            log.warning("%s: %s", self._log_path, error)
+            log.warning("%s: %s", self._path, error)
             return None
         try:
             frames = self._frames()
-            if stamp is not None and not frames and stamp != self._stamp:
+            if stamp is not None and stamp != self._stamp:
                 raise LogError("the database was changed while the service was off")
             if frames:
                 commits = self._wal.since(changes.position, frames)
@@ -166,7 +165,7 @@ class Followers:
         changes.flush()
         last, position = changes.last, changes.position
         changes.close()
-        self._log = ChangeLog.create(self._log_path, last, position)
+        self._log = ChangeLog.create(self._path, last, position)
 
     # Which replicas there are.
 
@@ -259,7 +258,7 @@ class Followers:
             index = self._primary.index
             with self._lock:
                 if self._log is None:
-                    self._log = ChangeLog.create(self._log_path, index, self._wal.position(self._frames()))
+                    self._log = ChangeLog.create(self._path, index, self._wal.position(self._frames()))
             self._anchor.execute("BEGIN")
             try:
                 self._anchor.execute("SELECT count(*) FROM sqlite_schema").fetchall()
@@ -295,4 +294,11 @@ class Followers:
         """Close everything and delete the log: no location but the primary is left."""
         self.set((), ())
         self.close()
-        self._log_path.unlink(missing_ok=True)
+        discard(self._primary.path)
+
+
+def discard(primary: Path) -> None:
+    """Remove what is left of replicas of a primary that has none."""
+    primary.with_name(LOG).unlink(missing_ok=True)
+    if (folder := primary.with_name(REPLICAS)).exists():
+        shutil.rmtree(folder, ignore_errors=True)

@@ -115,6 +115,16 @@ def test_a_lost_log_or_replica_is_made_again(pair, tmp_path):
     pair.check("nrt")
 
 
+def test_a_location_that_is_removed_and_added_again_has_what_came_between(pair):
+    pair.restart()
+    pair.location("nrt", method="DELETE")  # before the database was opened
+    pair.run("UPDATE t SET a = 'between'")
+    pair.database.take().checkpoint()
+    pair.run("UPDATE t SET a = 'later' WHERE id = 1")
+    pair.location("nrt")
+    pair.check("nrt")
+
+
 def test_a_reader_sees_one_commit_or_the_next_and_never_half_of_one(pair):
     """Each commit adds to all rows alike; readers on threads of their own look while pages are written."""
     import threading
