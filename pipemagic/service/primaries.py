@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ from pipemagic.service.limits import Limits
 from pipemagic.service.replication.followers import Followers
 from pipemagic.service.replication.replica import Replica
 from pipemagic.service.turns import WriterQueue
+
+log = logging.getLogger(__name__)
 
 CHECKPOINT_PAGES = 1000
 INDEX_BLOCK = 1000
@@ -84,10 +87,18 @@ class OpenDatabase:
         """Count up. Blocks of numbers are reserved durably, so a crash skips some and repeats none."""
         with self._lock:
             self._commits += 1
-            if self._commits > self._reserved:
+            if self._commits > self._reserved and self._write_down(self._commits + INDEX_BLOCK):
                 self._reserved = self._commits + INDEX_BLOCK
-                self._reserve(self._reserved)
             return self._commits
+
+    def _write_down(self, index: int) -> bool:
+        """Make the counter durable; False if the disk does not let us, which must not hurt what was committed."""
+        try:
+            self._reserve(index)
+        except apsw.Error as error:
+            log.warning("the commit counter of %s could not be written down: %s", self.path, error)
+            return False
+        return True
 
     def expire(self, now: float) -> None:
         """End the waiting, for the writer's turn or for a replica, of those whose deadline has passed."""
@@ -111,7 +122,7 @@ class OpenDatabase:
         self.pool.close()
         if self.followers is not None:
             self.followers.close()
-        self._reserve(self._commits)
+        self._write_down(self._commits)
 
 
 PRIMARY = "primary.sqlite"

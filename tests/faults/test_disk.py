@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import apsw
 import pytest
 from served import serve
 from service_calls import CLOSE, caller_of, execute
@@ -14,6 +15,8 @@ from small_disks import NoMounts, fill, read_only, small_disk
 
 from pipemagic.service.core import Service
 from pipemagic.service.http import Request
+from pipemagic.service.limits import Limits
+from pipemagic.service.primaries import INDEX_BLOCK, OpenDatabase
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs tmpfs and resource limits")
 
@@ -35,7 +38,7 @@ def service(disk):
     service = Service(disk / "data")
     service.catalog.create_group("local", "default", "ams")
     yield service
-    service.close()
+    service.close()  # closing twice is fine
 
 
 def count(db):
@@ -89,6 +92,45 @@ def test_a_transaction_that_met_a_full_disk_is_rolled_back_as_a_whole(service, d
     assert count(db) in (1, 301)
     assert count(db) == 1
     assert set(db.run(ROW).codes) == {"ok"}
+
+
+def test_a_service_on_a_full_disk_ends_properly_and_starts_again(service, disk):
+    databases = [caller_of(service, name) for name in ("one", "two")]
+    for db in databases:
+        db.run("CREATE TABLE t(a INTEGER PRIMARY KEY, b)", ROW)
+    index = int(databases[0].run("SELECT 1").response()["result"]["replication_index"])
+    filler = fill(disk)
+    service.close()
+    filler.unlink()
+    again = Service(disk / "data")
+    try:
+        for name in ("one", "two"):
+            answer = caller_of(again, name).run(ROW, "SELECT count(*) FROM t")
+            assert answer.rows(1) == [["2"]]
+            assert int(answer.response()["result"]["replication_index"]) > index
+    finally:
+        again.close()
+
+
+def test_a_commit_counts_though_its_number_cannot_be_written_down(tmp_path):
+    full, written = [True], []
+
+    def reserve(index):
+        if full[0]:
+            raise apsw.FullError("database or disk is full")
+        written.append(index)
+
+    database = OpenDatabase(tmp_path / "primary.sqlite", Limits(), lambda: 0.0, index=0, reserve=reserve)
+    connection = database.take()
+    connection.raw.execute("CREATE TABLE t(a)")
+    connection.raw.execute("INSERT INTO t VALUES (1)")
+    assert (database.index, written) == (2, [])
+    full[0] = False
+    connection.raw.execute("INSERT INTO t VALUES (2)")
+    assert (database.index, written) == (3, [3 + INDEX_BLOCK])
+    database.give_back(connection)
+    full[0] = True
+    database.close()
 
 
 def test_the_management_interface_says_that_the_disk_is_full(service, disk):
