@@ -71,6 +71,14 @@ def _add_engine(group: _Flags) -> None:
     group.add_argument("--nodes", type=_path, metavar="FILE", help="for sqld: which servers there are, in TOML")
     group.add_argument("--local", type=_count, metavar="N", help="for sqld: start N servers on this machine")
 
+    group.add_argument(
+        "--here", type=_location, metavar="CODE", help="where this service is: requests go to the nearest location"
+    )
+    group.add_argument(
+        "--simulate-latency", action="store_true",
+        help="answer as late as the distance between --here and a location implies",
+    )  # fmt: skip
+
 
 def _add_limits(group: _Flags) -> None:
     group.add_argument(
@@ -110,6 +118,7 @@ def settings(options: argparse.Namespace) -> Settings:
     )  # fmt: skip
     return Settings(
         options.data or local.default_folder(), port=options.port, hosting=hosting, limits=_limits(options),
+        here=options.here, simulate_latency=options.simulate_latency,
         signup=hosting.for_this_machine if options.signup is None else options.signup,
         connections=options.max_connections, memory=options.max_memory or HEAP_LIMIT, access_log=options.access_log,
         open=_opener(options),
@@ -119,6 +128,8 @@ def settings(options: argparse.Namespace) -> Settings:
 
 def _opener(options: argparse.Namespace) -> Callable[[Settings], Service | SqldService]:
     """Give what makes the service with the engine that was chosen."""
+    if options.simulate_latency and options.here is None:
+        raise ServiceError("--simulate-latency needs to know where the service is", hint="add --here CODE")
     if options.engine == "embedded":
         if options.nodes is not None or options.local is not None:
             raise ServiceError("--nodes and --local are about libSQL servers", hint="add --engine sqld")
@@ -128,9 +139,9 @@ def _opener(options: argparse.Namespace) -> Callable[[Settings], Service | SqldS
     if (options.nodes is None) == (options.local is None):
         hint = "--local 3 starts three servers here; --nodes FILE names those that run elsewhere (docs/sqld.md)"
         raise ServiceError("--engine sqld needs either --nodes FILE or --local N", hint=hint)
-    if options.cors or options.statement_timeout:
-        line = "--cors and --statement-timeout are about databases in files of this service"
-        raise ServiceError(line, hint="leave them out: with --engine sqld clients talk to the libSQL servers")
+    if alien := [flag for name, flag in _EMBEDDED_ONLY.items() if getattr(options, name)]:
+        hint = "leave it out: with --engine sqld clients talk to the libSQL servers"
+        raise ServiceError(f"{', '.join(alien)} is about databases in files of this service", hint=hint)
     from pipemagic.service.sqld.service import open_local, open_remote
 
     if options.nodes is not None:
@@ -138,6 +149,13 @@ def _opener(options: argparse.Namespace) -> Callable[[Settings], Service | SqldS
     import platformdirs
 
     return partial(open_local, count=options.local, cache=platformdirs.user_cache_path("pipemagic"))
+
+
+_EMBEDDED_ONLY = {
+    "cors": "--cors", "here": "--here", "simulate_latency": "--simulate-latency", "statement_timeout": "--statement-timeout",
+    "max_streams": "--max-streams", "max_response": "--max-response", "max_database_size": "--max-database-size",
+}  # fmt: skip
+"""What does nothing for servers that run by themselves, by its name among the options."""
 
 
 def _limits(options: argparse.Namespace) -> Limits:
@@ -185,6 +203,16 @@ def _count(text: str) -> int:
     if number < 1:
         raise ValueError
     return number
+
+
+def _location(text: str) -> str:
+    from pipemagic.service.locations import LOCATIONS, similar
+
+    if text not in LOCATIONS:
+        close = similar(text)
+        meant = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise argparse.ArgumentTypeError(f"there is no location {text!r}{meant}")
+    return text
 
 
 def _seconds(text: str) -> float:

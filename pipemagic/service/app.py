@@ -346,12 +346,15 @@ def _next(body: Body) -> bytes | Turn | None:
 
 
 def read_request(scope: Scope, body: bytes = b"") -> Request:
-    """Make the service's request from an ASGI scope."""
+    """Make the service's request from an ASGI scope.
+
+    A proxy in front that speaks TLS says so. Anybody may: it shows in nothing but the addresses of his own answers.
+    """
     query = scope["query_string"]
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    outside = headers.get("x-forwarded-proto", "").lower()
     return Request(
         scope["method"], scope["path"],
         dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {},
-        {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]},
-        body,
-        scope.get("scheme", "http"),
+        headers, body, scheme=outside if outside in ("http", "https") else scope.get("scheme", "http"),
     )  # fmt: skip

@@ -69,6 +69,13 @@ class DatabaseRecord:
     rotated: int = 0
     configuration: Configuration = Configuration()
 
+    def below(self, domain: str) -> DatabaseRecord:
+        """Give the record with the same host names below another domain."""
+        hostname, *names = (
+            f"{name.partition('.')[0]}.{domain}" for name in (self.hostname, *self.instances.values())
+        )  # fmt: skip
+        return replace(self, hostname=hostname, instances=dict(zip(self.instances, names, strict=True)))
+
 
 _PLACES = """
   (SELECT group_concat(code, ',' ORDER BY position) FROM group_locations WHERE group_id = g.id),
@@ -271,14 +278,16 @@ class Catalog:
     def database_by_host(self, host: str) -> DatabaseRecord | None:
         """Find a database by its host name or that of one of its instances (lower case, without port).
 
-        Both are below the domain or below ``localhost``.
+        Both are below the domain or below ``localhost``, and so are those of the record.
         """
         label, dot, domain = host.partition(".")
-        if not dot or domain.removesuffix(".") not in (self.domain, LOCAL_DOMAIN):
+        if not dot or domain not in (self.domain, LOCAL_DOMAIN):
             return None
-        return self._records.get(host) or self._remember(
-            "d.id = (SELECT database FROM hosts WHERE label = ?)", label, host
+        name = f"{label}.{self.domain}"
+        record = self._records.get(name) or self._remember(
+            "d.id = (SELECT database FROM hosts WHERE label = ?)", label, name
         )
+        return record if record is None or domain == self.domain else record.below(domain)
 
     def create_database(
         self,

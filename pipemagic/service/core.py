@@ -31,6 +31,7 @@ from pipemagic.service.limits import Limits
 from pipemagic.service.logins import Logins
 from pipemagic.service.management import PREFIXES, Management
 from pipemagic.service.management.routing import Platform
+from pipemagic.service.measures import measure_databases, measure_streams
 from pipemagic.service.placement import Placement
 from pipemagic.service.quotas import Meter
 from pipemagic.service.streams import StreamTable
@@ -143,17 +144,9 @@ class Service:
             self.streams.end_all(database)
 
     def measure(self, page: Page) -> None:
-        """Say how things stand with streams and databases."""
-        streams = self.streams.census()
-        page.gauge("pipemagic_streams_open", "Open streams.", streams.open)
-        page.gauge("pipemagic_streams_limit", "Streams that may be open at once.", self.limits.streams)
-        page.gauge("pipemagic_transactions_open", "Streams with an open transaction.", streams.transactions)
-        databases = self.databases.in_use()
-        page.gauge(
-            "pipemagic_writers_waiting", "Requests that wait for the writer's turn.",
-            sum(database.writers.waiting for database in databases),
-        )  # fmt: skip
-        page.gauge("pipemagic_databases_in_use", "Databases whose files are open.", len(databases))
+        """Say how things stand with streams, databases and replicas."""
+        measure_streams(page, self.streams, self.limits)
+        measure_databases(page, self.databases.in_use())
 
     # Calls.
 

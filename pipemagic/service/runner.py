@@ -53,7 +53,7 @@ def open_embedded(settings: Settings) -> Service:
     """Make the service whose databases are files of the data folder."""
     return Service(
         settings.folder, limits=settings.limits, domain=settings.hosting.domain, signup=settings.signup,
-        cors=settings.cors,
+        cors=settings.cors, here=settings.here, simulate_latency=settings.simulate_latency,
     )  # fmt: skip
 
 
@@ -66,7 +66,8 @@ class Settings:
     ``temporary``: it ends when its standard input does, and removes its folder. ``signup``: whether strangers may make
     themselves accounts. ``connections``: how many may be open at once, None for any number. ``memory``: bytes that
     SQLite may take. ``access_log``: a file, ``-`` for standard output, None for no access log. ``cors``: the origins
-    whose pages may use the service in a browser.
+    whose pages may use the service in a browser. ``here``: the code of the location that the service is at, whence
+    requests go to the nearest instance; ``simulate_latency``: answers take as long as the way from there implies.
     """
 
     folder: Path
@@ -77,6 +78,8 @@ class Settings:
     hosting: Hosting = field(default_factory=Hosting)
     limits: Limits = field(default_factory=Limits)
     signup: bool = True
+    here: str | None = None
+    simulate_latency: bool = False
     connections: int | None = None
     memory: int = HEAP_LIMIT
     access_log: Path | None = None

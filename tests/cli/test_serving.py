@@ -75,6 +75,23 @@ def test_a_unit_keeps_switches(printed):
     assert "--print-systemd" not in service["ExecStart"]
 
 
+def test_a_location_that_there_is_not_is_told_with_those_that_may_be_meant(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["serve", "--here", "fraa"])
+    assert "there is no location 'fraa'; did you mean fra" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    (["--simulate-latency"], "--simulate-latency needs to know where the service is"),
+    (["--engine", "sqld", "--local", "1", "--here", "ams", "--max-streams", "5"],
+     "--here, --max-streams is about databases in files of this service"),
+    (["--local", "1"], "--nodes and --local are about libSQL servers"),
+])  # fmt: skip
+def test_options_that_would_do_nothing_are_refused(capsys, options, message):
+    assert cli.main(["serve", *options]) == 1
+    assert message in capsys.readouterr().err
+
+
 def test_a_unit_for_what_cannot_work_is_not_printed(capsys):
     assert cli.main(["serve", "--host", "0.0.0.0", "--print-systemd"]) == 1
     out, err = capsys.readouterr()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pipemagic.service.accounts import Account, Credential
@@ -83,15 +83,10 @@ class Call:
             return record
         if self.request.host == self.catalog.domain or self.request.host not in LOOPBACK_HOSTS:
             return record
-        instances = {code: _below_localhost(name) for code, name in record.instances.items()}
-        return replace(record, hostname=_below_localhost(record.hostname), instances=instances)
+        return record.below(LOCAL_DOMAIN)
 
     def __getitem__(self, part: str) -> str:
         return self.parts[part]
-
-
-def _below_localhost(hostname: str) -> str:
-    return f"{hostname.partition('.')[0]}.{LOCAL_DOMAIN}"
 
 
 Endpoint = Callable[[Call], Any]
