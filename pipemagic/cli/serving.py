@@ -152,8 +152,9 @@ def _opener(options: argparse.Namespace) -> Callable[[Settings], Service | SqldS
 
 
 _EMBEDDED_ONLY = {
-    "cors": "--cors", "here": "--here", "simulate_latency": "--simulate-latency", "statement_timeout": "--statement-timeout",
-    "max_streams": "--max-streams", "max_response": "--max-response", "max_database_size": "--max-database-size",
+    "cors": "--cors", "here": "--here", "simulate_latency": "--simulate-latency",
+    "statement_timeout": "--statement-timeout", "max_streams": "--max-streams",
+    "max_response": "--max-response", "max_database_size": "--max-database-size",
 }  # fmt: skip
 """What does nothing for servers that run by themselves, by its name among the options."""
 

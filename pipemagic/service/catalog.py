@@ -280,7 +280,7 @@ class Catalog:
 
         Both are below the domain or below ``localhost``, and so are those of the record.
         """
-        label, dot, domain = host.partition(".")
+        label, dot, domain = host.removesuffix(".").partition(".")
         if not dot or domain not in (self.domain, LOCAL_DOMAIN):
             return None
         name = f"{label}.{self.domain}"

@@ -12,6 +12,7 @@ from pipemagic.errors import ServiceError
 from pipemagic.service.catalog import Catalog, DatabaseRecord, GroupRecord
 from pipemagic.service.databases import Databases
 from pipemagic.service.engine import Engine, InstanceStatus
+from pipemagic.service.hosting import LOCAL_DOMAIN
 from pipemagic.service.http import Refused, Request
 from pipemagic.service.limits import Limits
 from pipemagic.service.locations import LOCATIONS, nearest, round_trip, similar
@@ -148,8 +149,12 @@ class Placement(Engine):
             raise Refused(503, f"the replica at {code} is being made: try again soon", "REPLICA_NOT_READY")
 
     def code_of(self, record: DatabaseRecord, host: str) -> str | None:
-        """Give the location of the instance that a host name names; None if it names the database."""
-        return next((code for code, name in record.instances.items() if name == host != record.hostname), None)
+        """Give the location of the instance that a host name names; None if it names the database, or the service."""
+        label, _, domain = host.partition(".")
+        if domain not in (self._catalog.domain, LOCAL_DOMAIN):
+            return None
+        name = f"{label}.{self._catalog.domain}"
+        return next((code for code, one in record.instances.items() if one == name != record.hostname), None)
 
     def base_url(self, request: Request, stream: ServerStream) -> str | None:
         """Give the address of the stream's instance if that is another one than the request's."""

@@ -1,0 +1,91 @@
+"""Addresses of databases and their instances, given as the one who asks can use them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from service_calls import Clock, execute
+
+from pipemagic.service.app import read_request
+from pipemagic.service.core import Service
+from pipemagic.service.http import Request
+
+DOMAIN = "hub.example.test"
+
+
+@pytest.fixture
+def service(tmp_path):
+    """A service with a domain, near Frankfurt, and a database with its primary in Amsterdam and a replica there."""
+    service = Service(tmp_path / "data", clock=Clock(), domain=DOMAIN, here="fra")
+    service.start()
+    service.catalog.create_group("local", "default", "ams")
+    service.catalog.create_database("local", "db", "default")
+    yield service
+    service.close()
+
+
+def ask(service, method, host, path, body=None, *, token, scheme="http"):
+    headers = {"host": host, "authorization": f"Bearer {token}"}
+    data = b"" if body is None else json.dumps(body).encode()
+    response = service.call(Request(method, path, headers=headers, body=data, scheme=scheme))
+    return json.loads(b"".join(response.chunks))
+
+
+@pytest.fixture
+def platform(service, tmp_path):
+    return (tmp_path / "data" / "platform-token").read_text().strip()
+
+
+@pytest.fixture
+def replicated(service, platform):
+    """Write something, add the location and wait for its replica; gives a token for the database."""
+    group = "/v1/organizations/local/groups/default"
+    record = service.catalog.database("local", "db")
+    token = service.tokens.issue_database(record, read_only=False, expires_in=None, subject="ada")
+    ask(service, "POST", "localhost", "/v3/pipeline", {"requests": [execute("CREATE TABLE t (a)")]}, token=token)
+    ask(service, "POST", "localhost", f"{group}/locations/fra", token=platform)
+    ask(service, "GET", "localhost", f"{group}/locations/fra/wait", token=platform)
+    return token
+
+
+@pytest.mark.parametrize(("host", "domain"), [
+    (DOMAIN, DOMAIN), (f"{DOMAIN}:8443", DOMAIN), ("localhost:8080", "localhost"), ("127.0.0.1:8080", "localhost"),
+])  # fmt: skip
+def test_the_management_api_names_hosts_by_the_way_it_was_asked(service, platform, replicated, host, domain):
+    path = "/v1/organizations/local/databases/db"
+    assert ask(service, "GET", host, path, token=platform)["database"]["Hostname"] == f"db-local.{domain}"
+    instances = ask(service, "GET", host, f"{path}/instances", token=platform)["instances"]
+    assert [one["hostname"] for one in instances] == [f"ams-db-local.{domain}", f"fra-db-local.{domain}"]
+
+
+@pytest.mark.parametrize(("host", "scheme", "base_url"), [
+    (f"db-local.{DOMAIN}", "https", f"https://fra-db-local.{DOMAIN}"),
+    (f"db-local.{DOMAIN}:8443", "https", f"https://fra-db-local.{DOMAIN}:8443"),
+    ("db-local.localhost:8080", "http", "http://fra-db-local.localhost:8080"),
+    (DOMAIN, "https", None),
+    ("127.0.0.1:8080", "http", None),
+])  # fmt: skip
+def test_the_instance_that_answers_is_named_by_the_way_it_was_asked(service, replicated, host, scheme, base_url):
+    body = {"requests": [execute("SELECT 1")]}
+    answer = ask(service, "POST", host, "/v3/pipeline", body, token=replicated, scheme=scheme)
+    assert answer["base_url"] == base_url
+
+
+@pytest.mark.parametrize("domain", [DOMAIN, "localhost"])
+def test_an_instance_answers_at_its_own_name_below_both_domains(service, replicated, domain):
+    body = {"requests": [execute("SELECT 1")]}
+    for code in ("ams", "fra"):
+        answer = ask(service, "POST", f"{code}-db-local.{domain}", "/v3/pipeline", body, token=replicated)
+        assert (answer["base_url"], answer["results"][0]["type"]) == (None, "ok")
+
+
+@pytest.mark.parametrize(("header", "scheme"), [
+    (b"https", "https"), (b"HTTPS", "https"), (b"http", "http"), (b"javascript", "http"), (b"", "http"),
+])  # fmt: skip
+def test_a_proxy_that_speaks_tls_says_so(header, scheme):
+    scope = {
+        "method": "GET", "path": "/", "query_string": b"", "scheme": "http",
+        "headers": [(b"x-forwarded-proto", header)],
+    }  # fmt: skip
+    assert read_request(scope).scheme == scheme
