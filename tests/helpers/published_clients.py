@@ -52,6 +52,7 @@ PUBLISHED = [
     _published("libsql", "PyPI", "drive_dbapi.py libsql", "transactions blobs floats rowid"),
     _published("libsql-experimental", "PyPI", "drive_dbapi.py libsql_experimental", "transactions blobs floats rowid"),
     _published("aiolibsql", "PyPI", "drive_aiolibsql.py", "transactions blobs floats rowid"),
+    _published("libsql-client", "PyPI", "drive_libsql_client.py", "named batch blobs floats codes changes rowid"),
     _published("turso-python", "PyPI", "drive_turso_python.py", "changes rowid", tls=True),
 ]
 
