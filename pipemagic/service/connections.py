@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -28,8 +29,8 @@ log = logging.getLogger(__name__)
 BUSY_TIMEOUT = 1000  # milliseconds, against a program that opened the file beside the service
 WRITABLE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 PROGRESS = 100_000  # SQLite's virtual machine instructions between two looks at `stopped`: about a millisecond
-
-
+NO_TABLE = "SELECT 1 FROM main.sqlite_there_is_no_such_table"
+"""A name that SQLite reserves: before it says that there is no such table it reads the schema again if that changed."""
 MOST_PAGES = 2**32 - 2  # that an SQLite file can have
 
 
@@ -211,8 +212,33 @@ class Connection:
     def _execute(
         self, plan: Plan, bindings: Sequence[SqlValue], look: Callable[..., bool], *, can_cache: bool = True
     ) -> apsw.Cursor:
+        looked: list[bool] = []
+
+        def trace(cursor: apsw.Cursor, text: str, given: Any) -> bool:
+            looked.append(True)
+            return look(cursor, text, given)
+
+        try:
+            return self._prepare(plan, bindings, trace, can_cache=can_cache)
+        except apsw.SQLError:
+            if looked:
+                raise
+        # It could not be prepared, maybe for a schema that another connection has changed since: SQLite does not
+        # look again for all errors, "table t has 1 columns but 2 values were supplied" is one.
+        self._renew_schema()
+        return self._prepare(plan, bindings, trace, can_cache=can_cache)
+
+    def _renew_schema(self) -> None:
+        """Have SQLite look whether the schema that it knows is the file's, without beginning to read from it."""
+        with suppress(apsw.SQLError):
+            self.raw.execute(NO_TABLE)
+
+    def _prepare(
+        self, plan: Plan, bindings: Sequence[SqlValue], trace: Callable[..., bool], *, can_cache: bool
+    ) -> apsw.Cursor:
+        """Prepare a statement and begin to run it if ``trace``, which is called in between, lets it."""
         cursor = self.raw.cursor()
-        cursor.exec_trace = look
+        cursor.exec_trace = trace
         self.sandbox.refusal = ""
         self.sandbox.keyword = "" if plan.copies else plan.keyword
         try:
