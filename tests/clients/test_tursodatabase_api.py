@@ -135,7 +135,7 @@ def test_an_organization_that_is_not_ours(ask, driver, served):
 
 
 def test_one_instance(ask, name):
-    assert ask("databases.getInstance", name, "ams")["hostname"] == f"{name}-local.localhost"
+    assert ask("databases.getInstance", name, "ams")["hostname"] == f"ams-{name}-local.localhost"
     with pytest.raises(ClientError, match="nrt"):
         ask("databases.getInstance", name, "nrt")
 
