@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pipemagic
+from pipemagic.service.sqld.binary import NoSqld, find, stop
 
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "helpers"))
-from sqld_server import NoSqld, Sqld, find, stop
+from sqld_server import Sqld
 
 
 @dataclass(frozen=True)

@@ -124,6 +124,10 @@ SCHEMAS: dict[str, Schema] = {
         ]
     },
     "Pipeline": _object("requests", baton=_maybe(TEXT), requests=_many(_ref("Request"))),
+    "Cursor": _object("batch", baton=_maybe(TEXT), batch=_ref("Batch")),
+    "Alone": _object("stmt", stmt=_ref("Stmt")),
+    "AloneBatch": _object("batch", batch=_ref("Batch")),
+    "StatementAnswer": _object("result", result=ANY),
     "PipelineAnswer": _object(
         "baton base_url results", baton=_maybe(TEXT), base_url=_maybe(TEXT),
         results=_many(_object("type", type={"enum": ["ok", "error"]}, response=ANY, error=ANY)),
@@ -209,6 +213,12 @@ def _database_paths() -> dict[str, dict[str, Any]]:
     }
     for version in (2, 3):
         paths[f"/v{version}/pipeline"] = {"post": _posted("Run requests on a stream", "Pipeline", "PipelineAnswer")}
+    paths["/v1/execute"] = {"post": _posted("Run one statement", "Alone", "StatementAnswer")}
+    paths["/v1/batch"] = {"post": _posted("Run one batch", "AloneBatch", "StatementAnswer")}
+    cursor = paths["/v3/cursor"] = {
+        "post": _posted("Run one batch, its rows streamed as JSON lines", "Cursor", "PipelineAnswer")
+    }
+    cursor["post"]["responses"]["200"]["content"] = {"text/plain": {"schema": TEXT}}
     return paths
 
 
