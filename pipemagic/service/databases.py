@@ -101,9 +101,8 @@ class Databases:
                     path,
                     self._limits,
                     self._clock,
-                    index=max(
-                        self._catalog.reserved_index(record.id), int(path.exists())
-                    ),  # one that began with a file
+                    # One that began with a file has had a commit, too.
+                    index=max(self._catalog.reserved_index(record.id), int(path.exists())),
                     reserve=lambda index: self._catalog.reserve_index(record.id, index),
                     primary=current.locations[0],
                 )

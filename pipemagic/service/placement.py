@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import apsw
 
@@ -75,7 +75,7 @@ class Placement(Engine):
         self.replicator.close()
 
     def _open_replicated(self) -> None:
-        for record in self._catalog.replicated():
+        for record in self._filled(self._catalog.replicated()):
             if self._closing.is_set():
                 return
             try:
@@ -107,8 +107,12 @@ class Placement(Engine):
     def sync(self, group: GroupRecord) -> None:
         """Act on a change of a group's locations, for each of its databases."""
         with self._syncing:
-            for record in self._catalog.databases(group.organization, group.name):
+            for record in self._filled(self._catalog.databases(group.organization, group.name)):
                 self.replicate(self._databases().open(record), record)
+
+    def _filled(self, records: Iterable[DatabaseRecord]) -> list[DatabaseRecord]:
+        """Leave those out that wait for their file: they get their replicas with it."""
+        return [record for record in records if not self._databases().awaits_upload(record.id)]
 
     def _end_streams(self, replica: Replica) -> None:
         self._streams.end_all(at=replica)
@@ -207,7 +211,7 @@ class Placement(Engine):
     def waiting(self, group: GroupRecord, code: str, patience: float) -> list[Turn]:
         """Give turns that are ready when the group's replicas at a location have what their primaries have now."""
         turns, deadline = [], self._clock() + patience
-        for record in self._catalog.databases(group.organization, group.name):
+        for record in self._filled(self._catalog.databases(group.organization, group.name)):
             database = self._databases().open(record)
             replica = database.replicas.get(code)
             if replica is not None:

@@ -123,9 +123,3 @@ class OpenDatabase:
         if self.followers is not None:
             self.followers.close()
         self._write_down(self._commits)
-
-
-PRIMARY = "primary.sqlite"
-ARRIVING = "arriving"  # in the folder of a database that is being created with a file
-AWAITS_UPLOAD = "awaits-upload"  # in the folder of a database that was created for a file
-UPLOAD_PATH = "/v1/upload"

@@ -43,6 +43,21 @@ def test_groups(run, edge):
     assert "pipemagic db locations" in err
 
 
+def test_taking_a_location_down_and_up(run, edge):
+    run("group", "locations", "add", "edge", "nrt", "--wait")
+    assert run("group", "locations", "pause", "edge", "nrt") == (0, "nrt\n", "")
+    assert run("group", "list")[1].splitlines()[1].split(None, 3)[3] == "nrt  degraded (nrt)"
+    assert run("group", "locations", "resume", "edge", "nrt") == (0, "nrt\n", "")
+    assert run("group", "locations", "pause", "edge", "ams") == (0, "ams\n", "")
+    assert "unhealthy (ams)" in run("group", "show", "edge")[1]
+    code, _, err = run("db", "shell", "flights", "CREATE TABLE t (a)")
+    assert (code, "paused" in err) == (1, True)
+    run("group", "locations", "resume", "edge", "ams")
+    assert run("group", "locations", "remove", "edge", "nrt")[0] == 1  # it asks
+    assert run("group", "locations", "remove", "edge", "nrt", "-y") == (0, "nrt\n", "")
+    assert json.loads(run("group", "show", "edge", "--json")[1])["locations"] == ["ams"]
+
+
 def test_addresses_of_a_database(run, edge):
     http = run("db", "show", "flights", "--http-url")[1].strip()
     host = http.removeprefix("http://")

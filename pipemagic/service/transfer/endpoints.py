@@ -99,6 +99,7 @@ class Transfers:
             self._fits(request.file, database)
             _sync(request.file)
             self.databases.supply(database, request.file)
+            self.databases.open(database)  # now it can have its replicas
         log.info("database %s/%s (%s) uploaded", database.organization, database.name, database.id)
         return json({})
 
@@ -146,6 +147,8 @@ class Transfers:
         """Make a copy of a database as it is now; the file is the caller's to move or to remove."""
         self._let_pass(database, writes=False)
         opened = self.databases.open(database)
+        if opened.paused:
+            raise Refused(503, f"the location {opened.code} is paused", "LOCATION_PAUSED")
         path = self._new_path()
         connection = opened.take()
         try:

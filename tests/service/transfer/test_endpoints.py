@@ -307,3 +307,51 @@ def test_a_copy_is_given_up_with_its_client(courier, service):
         snapshot(connection.raw, courier.folder / "x", lambda: True)
     assert connection.autocommit
     connection.close()
+
+
+# -- with replicas
+
+
+@pytest.fixture
+def replicated(courier, service):
+    """Add a location to the group; gives what brings its replicas up to date."""
+    service.catalog.add_location("local", "default", "nrt")
+
+    def follow():
+        while service.placement.replicator.run_due():
+            pass
+
+    return follow
+
+
+def at(courier, service, name, code):
+    """A client of an instance."""
+    caller = courier.caller(name)
+    caller.headers = {"host": service.catalog.database("local", name).instances[code]}
+    return caller
+
+
+def test_replicas_begin_with_the_file(courier, service, replicated, tmp_path):
+    awaiting(courier)
+    assert courier.call("POST", "/v1/organizations/local/groups/default/locations/fra", courier.token).status == 200
+    assert courier.upload("flights", make_file(tmp_path / "f"))[0] == 200
+    replicated()
+    for code in ("nrt", "fra"):
+        assert at(courier, service, "flights", code).run("SELECT a FROM t").rows(0) == [["1"], ["two"]]
+    courier.create("copy", type="database", name="flights")
+    courier.caller("copy").run("INSERT INTO t VALUES (3)")
+    replicated()
+    assert at(courier, service, "copy", "nrt").run("SELECT count(*) FROM t").rows(0) == [["3"]]
+
+
+def test_a_primary_that_is_down_gives_no_copy(courier, service, replicated):
+    courier.create("flights")
+    courier.caller("flights").run("CREATE TABLE t (a)")
+    replicated()
+    token = courier.caller("flights").token
+    path = "/v1/organizations/local/groups/default/locations/ams"
+    assert courier.call("POST", f"{path}/pause", courier.token).status == 200
+    status, body = courier.answer(courier.call("GET", "/dump", token))
+    assert (status, body["code"]) == (503, "LOCATION_PAUSED")
+    assert courier.call("POST", f"{path}/resume", courier.token).status == 200
+    assert courier.call("GET", "/dump", token).status == 200
