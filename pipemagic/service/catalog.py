@@ -6,9 +6,8 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from pipemagic.service.accounts import Account, Accounts
 from pipemagic.service.hosting import LOCAL_DOMAIN
@@ -16,83 +15,9 @@ from pipemagic.service.http import Refused
 from pipemagic.service.locations import LOCATIONS
 from pipemagic.service.names import LABEL_LIMIT, check_name
 from pipemagic.service.organizations import Organizations
+from pipemagic.service.records import DATABASES, GROUPS, DatabaseRecord, GroupRecord, read_database, read_group
 from pipemagic.service.store import Run, Store
 from pipemagic.service.usage import Usage
-
-
-@dataclass(frozen=True)
-class GroupRecord:
-    """A group and its locations; the first one is the primary, and some may be ``paused``."""
-
-    id: str
-    name: str
-    organization: str
-    locations: tuple[str, ...]
-    paused: frozenset[str]
-    delete_protection: bool = False
-
-    @property
-    def primary(self) -> str:
-        """The code of the location that takes the writes."""
-        return self.locations[0]
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """What can be set of a database. ``size_limit`` is in bytes; None leaves it to the service."""
-
-    size_limit: int | None = None
-    block_reads: bool = False
-    block_writes: bool = False
-    delete_protection: bool = False
-
-
-@dataclass(frozen=True)
-class DatabaseRecord:
-    """A database. ``id`` is never used again, not even for a new database of the same name.
-
-    ``hostname`` is the full host name, without port; ``created`` is in Unix seconds; ``locations`` are
-    those of its group, the primary first, of which some may be ``paused``; ``instances`` gives the host name of
-    its instance at each of them; ``rotated`` is the number of the last rotation of its tokens.
-    """
-
-    id: str
-    name: str
-    group: str
-    organization: str
-    hostname: str
-    created: float
-    locations: tuple[str, ...]
-    paused: frozenset[str]
-    instances: dict[str, str]
-    group_id: str = ""
-    rotated: int = 0
-    configuration: Configuration = Configuration()
-
-    def below(self, domain: str) -> DatabaseRecord:
-        """Give the record with the same host names below another domain."""
-        hostname, *names = (
-            f"{name.partition('.')[0]}.{domain}" for name in (self.hostname, *self.instances.values())
-        )  # fmt: skip
-        return replace(self, hostname=hostname, instances=dict(zip(self.instances, names, strict=True)))
-
-
-_PLACES = """
-  (SELECT group_concat(code, ',' ORDER BY position) FROM group_locations WHERE group_id = g.id),
-  (SELECT group_concat(code) FROM group_locations WHERE group_id = g.id AND paused)
-"""
-
-_GROUPS = f"""
-SELECT g.id, g.name, g.organization, {_PLACES}, g.delete_protection
-FROM "groups" AS g
-"""
-
-_DATABASES = f"""
-SELECT d.id, d.name, g.name, d.organization, h.label, d.created, {_PLACES},
-  (SELECT group_concat(location || ' ' || label) FROM hosts WHERE database = d.id AND location IS NOT NULL),
-  g.id, max(g.rotated, d.rotated), d.size_limit, d.block_reads, d.block_writes, d.delete_protection
-FROM databases AS d JOIN "groups" AS g ON g.id = d.group_id JOIN hosts AS h ON h.database = d.id AND h.location IS NULL
-"""
 
 
 class Catalog:
@@ -148,17 +73,17 @@ class Catalog:
         """List the organization's groups, by name."""
         self.organizations.get(organization)
         return [
-            _group(row)
-            for row in self._store.rows(f"{_GROUPS} WHERE g.organization = ? ORDER BY g.name", (organization,))
+            read_group(row)
+            for row in self._store.rows(f"{GROUPS} WHERE g.organization = ? ORDER BY g.name", (organization,))
         ]
 
     def group(self, organization: str, name: str) -> GroupRecord:
         """Find one group; 404 if there is none."""
         self.organizations.get(organization)
-        rows = self._store.rows(f"{_GROUPS} WHERE g.organization = ? AND g.name = ?", (organization, name))
+        rows = self._store.rows(f"{GROUPS} WHERE g.organization = ? AND g.name = ?", (organization, name))
         if not rows:
             raise Refused(404, "group not found")
-        return _group(rows[0])
+        return read_group(rows[0])
 
     def create_group(self, organization: str, name: str, location: str) -> GroupRecord:
         """Add a group; 400 for an unfit name or an unknown location, 409 if the name is taken."""
@@ -251,25 +176,26 @@ class Catalog:
         """List the organization's databases (of one group), by name."""
         self.organizations.get(organization)
         rows = self._store.rows(
-            f"{_DATABASES} WHERE d.organization = ?1 AND (?2 IS NULL OR g.name = ?2) ORDER BY d.name",
+            f"{DATABASES} WHERE d.organization = ?1 AND (?2 IS NULL OR g.name = ?2) ORDER BY d.name",
             (organization, group),
         )
-        return [self._database(row) for row in rows]
+        return [read_database(row, self.domain) for row in rows]
 
     def replicated(self) -> list[DatabaseRecord]:
         """List the databases, of every organization, that have more than one location."""
         several = "SELECT group_id FROM group_locations GROUP BY group_id HAVING count(*) > 1"
         return [
-            self._database(row) for row in self._store.rows(f"{_DATABASES} WHERE g.id IN ({several}) ORDER BY d.id")
+            read_database(row, self.domain)
+            for row in self._store.rows(f"{DATABASES} WHERE g.id IN ({several}) ORDER BY d.id")
         ]
 
     def database(self, organization: str, name: str) -> DatabaseRecord:
         """Find one database; 404 if there is none."""
         self.organizations.get(organization)
-        rows = self._store.rows(f"{_DATABASES} WHERE d.organization = ? AND d.name = ?", (organization, name))
+        rows = self._store.rows(f"{DATABASES} WHERE d.organization = ? AND d.name = ?", (organization, name))
         if not rows:
             raise Refused(404, f"could not find database with name {name}: record not found")
-        return self._database(rows[0])
+        return read_database(rows[0], self.domain)
 
     def database_by_id(self, database_id: str) -> DatabaseRecord | None:
         """Find a database by its id."""
@@ -408,34 +334,11 @@ class Catalog:
 
     def _remember(self, condition: str, value: str, key: str) -> DatabaseRecord | None:
         with self._store.lock:  # nothing can change between the look and the note
-            rows = self._store.rows(f"{_DATABASES} WHERE {condition}", (value,))
+            rows = self._store.rows(f"{DATABASES} WHERE {condition}", (value,))
             if not rows:
                 return None
-            record = self._records[key] = self._database(rows[0])
+            record = self._records[key] = read_database(rows[0], self.domain)
             return record
-
-    def _database(self, row: tuple[Any, ...]) -> DatabaseRecord:
-        (
-            database_id, name, group, organization, label, created, locations, paused, instances,
-            group_id, rotated, size_limit, *flags,
-        ) = row  # fmt: skip
-        hostname = f"{label}.{self.domain}"
-        codes, down = _codes(locations, paused)
-        named = dict(one.split(" ") for one in (instances or "").split(",") if one)
-        places = {code: f"{named[code]}.{self.domain}" if code in named else hostname for code in codes}
-        return DatabaseRecord(
-            database_id, name, group, organization, hostname, created, codes, down, places,
-            group_id, rotated, Configuration(size_limit, *map(bool, flags)),
-        )  # fmt: skip
-
-
-def _group(row: tuple[Any, ...]) -> GroupRecord:
-    group_id, name, organization, locations, paused, protection = row
-    return GroupRecord(group_id, name, organization, *_codes(locations, paused), bool(protection))
-
-
-def _codes(locations: str, paused: str | None) -> tuple[tuple[str, ...], frozenset[str]]:
-    return tuple(locations.split(",")), frozenset(paused.split(",") if paused else ())
 
 
 def _next_rotation(run: Run) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 import apsw
 
 from pipemagic.service import openapi, storage
-from pipemagic.service.catalog import Catalog, DatabaseRecord
+from pipemagic.service.catalog import Catalog
 from pipemagic.service.compression import compressed
 from pipemagic.service.cors import Cors
 from pipemagic.service.databases import Databases
@@ -34,6 +34,7 @@ from pipemagic.service.management.routing import Platform
 from pipemagic.service.measures import measure_databases, measure_streams
 from pipemagic.service.placement import Placement
 from pipemagic.service.quotas import Meter
+from pipemagic.service.records import DatabaseRecord
 from pipemagic.service.streams import StreamTable
 from pipemagic.service.tokens import Tokens
 from pipemagic.service.transfer.endpoints import Transfers

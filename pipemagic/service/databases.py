@@ -8,11 +8,12 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from pipemagic.service.catalog import Catalog, DatabaseRecord
+from pipemagic.service.catalog import Catalog
 from pipemagic.service.files import sync_folder, write_private
 from pipemagic.service.http import Refused
 from pipemagic.service.limits import Limits
 from pipemagic.service.primaries import OpenDatabase
+from pipemagic.service.records import DatabaseRecord
 
 PRIMARY = "primary.sqlite"
 ARRIVING = "arriving"  # in the folder of a database that is being created with a file

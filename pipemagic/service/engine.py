@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pipemagic.service.catalog import DatabaseRecord, GroupRecord
 from pipemagic.service.locations import LOCATIONS, Location
+from pipemagic.service.records import DatabaseRecord, GroupRecord
 from pipemagic.service.turns import Turn
 
 

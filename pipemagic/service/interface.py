@@ -13,7 +13,6 @@ from pipemagic import __version__
 from pipemagic.errors import ProtocolError
 from pipemagic.hrana import cursors, messages
 from pipemagic.service import http, pipelines
-from pipemagic.service.catalog import DatabaseRecord
 from pipemagic.service.cursors import Cursor
 from pipemagic.service.health import Health
 from pipemagic.service.http import Cancel, Generated, Refused, Request, Response
@@ -22,6 +21,7 @@ from pipemagic.service.pipelines import Pipeline
 from pipemagic.service.placement import Placement
 from pipemagic.service.plans import Rejected
 from pipemagic.service.quotas import Meter
+from pipemagic.service.records import DatabaseRecord
 from pipemagic.service.streams import ServerStream, StreamTable
 from pipemagic.service.tokens import Grant, Tokens
 from pipemagic.service.turns import Turn

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import apsw
 
 from pipemagic.errors import ServiceError
-from pipemagic.service.catalog import Catalog, DatabaseRecord, GroupRecord
+from pipemagic.service.catalog import Catalog
 from pipemagic.service.databases import Databases
 from pipemagic.service.engine import Engine, InstanceStatus
 from pipemagic.service.hosting import LOCAL_DOMAIN
@@ -17,6 +17,7 @@ from pipemagic.service.http import Refused, Request
 from pipemagic.service.limits import Limits
 from pipemagic.service.locations import LOCATIONS, nearest, round_trip, similar
 from pipemagic.service.primaries import OpenDatabase
+from pipemagic.service.records import DatabaseRecord, GroupRecord
 from pipemagic.service.replication.followers import Followers, discard
 from pipemagic.service.replication.replica import Replica
 from pipemagic.service.replication.replicator import Replicator

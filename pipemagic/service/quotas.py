@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 
 import apsw
 
-from pipemagic.service.catalog import Catalog, DatabaseRecord
+from pipemagic.service.catalog import Catalog
 from pipemagic.service.plans import Rejected
+from pipemagic.service.records import DatabaseRecord
 from pipemagic.service.usage import Counts, DatabaseCounts, Quotas
 
 log = logging.getLogger(__name__)

@@ -26,10 +26,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pipemagic.errors import ServiceError
 from pipemagic.service.accounts import Account, Credential, PlatformToken
-from pipemagic.service.catalog import Catalog, DatabaseRecord, GroupRecord
+from pipemagic.service.catalog import Catalog
 from pipemagic.service.files import write_private
 from pipemagic.service.http import Refused
 from pipemagic.service.layout import KEY_FILE, PLATFORM_TOKEN_FILE
+from pipemagic.service.records import DatabaseRecord, GroupRecord
 
 PLATFORM_PREFIX = "pmp_"
 """How platform tokens begin: scanners of secrets can find them, and a mix-up can be named."""

@@ -6,8 +6,9 @@ import apsw
 import pytest
 
 from pipemagic.service import schema
-from pipemagic.service.catalog import Catalog, Configuration
+from pipemagic.service.catalog import Catalog
 from pipemagic.service.organizations import Role
+from pipemagic.service.records import Configuration
 from pipemagic.service.tokens import Tokens
 
 FILL = """

@@ -7,11 +7,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pipemagic import __version__
-from pipemagic.service.catalog import DatabaseRecord
 from pipemagic.service.http import Refused
 from pipemagic.service.management import seeds
 from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.routing import ORG, Call, Route, route
+from pipemagic.service.records import DatabaseRecord
 
 log = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ import logging
 from typing import Any
 
 from pipemagic import __version__
-from pipemagic.service.catalog import GroupRecord
 from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.databases import remove
 from pipemagic.service.management.routing import ORG, Call, Route, route
+from pipemagic.service.records import GroupRecord
 
 log = logging.getLogger(__name__)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from pipemagic.service.catalog import GroupRecord
 from pipemagic.service.http import Later, Refused, json
 from pipemagic.service.management.groups import GROUP, shown
 from pipemagic.service.management.routing import Call, Route, route
+from pipemagic.service.records import GroupRecord
 
 log = logging.getLogger(__name__)
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pipemagic.service.accounts import Account, Credential
-from pipemagic.service.catalog import Catalog, DatabaseRecord, GroupRecord
+from pipemagic.service.catalog import Catalog
 from pipemagic.service.engine import Engine
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
 from pipemagic.service.http import Request
 from pipemagic.service.logins import Logins
 from pipemagic.service.organizations import Role
 from pipemagic.service.quotas import Meter
+from pipemagic.service.records import DatabaseRecord, GroupRecord
 from pipemagic.service.tokens import Tokens
 from pipemagic.service.transfer.endpoints import Transfers
 

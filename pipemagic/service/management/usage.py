@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from pipemagic.service.catalog import DatabaseRecord
 from pipemagic.service.http import Refused
 from pipemagic.service.management.databases import DATABASE
 from pipemagic.service.management.routing import ORG, Call, Route, route
 from pipemagic.service.quotas import month_of
+from pipemagic.service.records import DatabaseRecord
 from pipemagic.service.usage import Counts
 
 PLAN = "self-hosted"

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from pipemagic.service.catalog import Catalog, DatabaseRecord, GroupRecord
+from pipemagic.service.catalog import Catalog
 from pipemagic.service.engine import Engine
 from pipemagic.service.http import Refused
 from pipemagic.service.locations import Location
 from pipemagic.service.names import is_label
+from pipemagic.service.records import DatabaseRecord, GroupRecord
 from pipemagic.service.sqld.admin import Admin, NamespaceExists, NodeDown, NoNamespace, Settings, Stats
 from pipemagic.service.sqld.keys import DatabaseKeys, label, nobodys_key
 from pipemagic.service.sqld.namespaces import Namespaces, Removal

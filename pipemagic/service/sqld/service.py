@@ -13,7 +13,7 @@ import apsw
 
 from pipemagic import __version__
 from pipemagic.service import http
-from pipemagic.service.catalog import Catalog, DatabaseRecord, GroupRecord
+from pipemagic.service.catalog import Catalog
 from pipemagic.service.exposition import Page
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
 from pipemagic.service.http import Cancel, Refused, Request, Response
@@ -22,6 +22,7 @@ from pipemagic.service.logins import Logins
 from pipemagic.service.management import Management
 from pipemagic.service.management.routing import Platform
 from pipemagic.service.quotas import Meter
+from pipemagic.service.records import DatabaseRecord, GroupRecord
 from pipemagic.service.sqld.binary import find
 from pipemagic.service.sqld.cluster import Cluster
 from pipemagic.service.sqld.engine import SqldEngine

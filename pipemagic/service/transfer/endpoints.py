@@ -19,11 +19,11 @@ from pathlib import Path
 
 import apsw
 
-from pipemagic.service.catalog import DatabaseRecord
 from pipemagic.service.databases import UPLOAD_PATH, Databases
 from pipemagic.service.http import Body, Cancel, Generated, Refused, Request, Response, empty, json
 from pipemagic.service.plans import Rejected
 from pipemagic.service.quotas import Meter
+from pipemagic.service.records import DatabaseRecord
 from pipemagic.service.tokens import Grant, Tokens
 from pipemagic.service.transfer import dumps
 from pipemagic.service.transfer.snapshots import Stopped, snapshot
