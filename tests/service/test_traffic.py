@@ -191,6 +191,20 @@ def test_metrics_tell_what_went_through_and_what_is_open(tmp_path):
             assert seen["process_open_fds",] > 5
 
 
+def test_metrics_tell_how_the_replicas_keep_up(tmp_path):
+    with serving(tmp_path / "data") as served:
+        token = served.database()
+        served.call("POST", "/v2/pipeline", headers=token, json=execute("CREATE TABLE t (a)"))
+        place = "/v1/organizations/local/groups/edge/locations/fra"
+        served.call("POST", place)
+        served.call("GET", f"{place}/wait")
+        seen = served.metrics()
+        assert seen["pipemagic_replicas", ("location", "fra"), ("state", "ok")] == 1
+        assert 0 <= seen["pipemagic_replica_lag_seconds", ("location", "fra")] < WAIT
+        served.call("POST", f"{place}/pause")
+        assert served.metrics()["pipemagic_replicas", ("location", "fra"), ("state", "paused")] == 1
+
+
 def test_metrics_need_the_token_of_the_account_that_owns_the_service(tmp_path):
     with serving(tmp_path / "data") as served:
         token = served.database()
