@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from account_calls import person
 from service_calls import CLOSE, Clock, caller_of, execute, new_service
@@ -229,3 +231,24 @@ def test_rows_that_are_counted_while_a_quota_is_loaded_are_not_lost(service, ope
     service.meter.flush()
     assert blocked(operator) == (False, True)
     assert filled.run("INSERT INTO t VALUES (6)").codes == ["BLOCKED", "ok"]
+
+
+def test_no_count_is_lost_between_threads_and_flushes(service, operator, db):
+    record = service.catalog.database("local", "flights")
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_read": 10**9})
+
+    def count():
+        for _ in range(500):
+            service.meter.block(record)
+            service.meter.count(record, 2, 1)
+
+    threads = [threading.Thread(target=count) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        service.meter.flush()
+        operator.ok("PATCH", "/v1/quotas/local", {"rows_read": 6000})  # allowances are made anew all the while
+    for thread in threads:
+        thread.join()
+    assert blocked(operator) == (True, True)
+    assert used(operator) == (6000, 3000)
