@@ -8,10 +8,10 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import cells, frames, load, requests, servers, starts
+from benchmarks import cells, frames, load, replication, requests, servers, starts
 from benchmarks.measure import Line, machine, table
 
-PARTS = ["starts", "cells", "frames", "requests", "load"]
+PARTS = ["starts", "cells", "frames", "requests", "load", "replication"]
 
 
 def main() -> int:
@@ -50,6 +50,8 @@ def measure(parts: list[str], *, short: bool) -> list[Line]:
                     lines += requests.measure(service, sqld, rounds, 800 if short else 4000)
     if "load" in parts:
         lines += load.measure(seconds=5 if short else 30)
+    if "replication" in parts:
+        lines += replication.measure(rounds, megabytes=50 if short else 1000)
     return lines
 
 

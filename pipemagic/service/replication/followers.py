@@ -68,7 +68,7 @@ class Followers:
         self._lock = threading.RLock()
         """Held to change which log there is, and while a commit is written down."""
         self._floor = primary.index
-        """What was reserved at the start: no commit up to here is missing in the log."""
+        """No commit up to here is missing in the log; at the start, what was reserved."""
         self._closed = False
         self._stamp = Stamp.of(primary.path)
         # As long as it is open, SQLite keeps the WAL: a checkpoint with the last connection would delete it.
@@ -117,6 +117,7 @@ class Followers:
                     if commits.offsets:
                         self.shipped += self._log.append(index, commits, self._wal)
                         self._bound()
+                    self._floor = index  # also of a commit that wrote no page
                 except (OSError, WalError) as error:  # the commit itself is done
                     self._give_up(error)
             for replica in self.replicas.values():

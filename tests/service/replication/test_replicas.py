@@ -93,6 +93,14 @@ def test_what_is_rolled_back_is_not_shipped(pair):
     pair.check("nrt")
 
 
+def test_a_commit_that_wrote_nothing_leaves_nobody_behind(pair):
+    for sql in ("DELETE FROM t", "PRAGMA user_version = 5", "DELETE FROM t", "PRAGMA user_version = 5"):
+        index = index_of(pair.run(sql))
+        pair.follow()
+        assert count(pair.at("nrt"), replication_index=index) == 0
+    pair.check("nrt")
+
+
 def test_a_large_transaction_spills_and_still_arrives_whole(pair):
     pair.at().post(
         execute("PRAGMA cache_size = 10"),

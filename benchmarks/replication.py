@@ -1,0 +1,67 @@
+"""What a commit costs with a replica beside it: bytes shipped, and the time until the replica shows it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.measure import Line, seconds
+from pipemagic.service.core import Service
+from pipemagic.service.primaries import OpenDatabase
+
+ROW = 1000
+FILL = (
+    "CREATE TABLE t(id INTEGER PRIMARY KEY, a);"
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT {rows})"
+    " INSERT INTO t SELECT i, randomblob({size}) FROM n"
+)
+
+
+def measure(rounds: int, megabytes: int) -> list[Line]:
+    """Commit one row at a time to a database of so many MB; the file is copied in the same rounds."""
+    with tempfile.TemporaryDirectory() as name:
+        service = Service(Path(name))
+        try:
+            database = _database(service, megabytes)
+            service.start()
+            shown, shipped, copied = [], [], []
+            for number in range(rounds + 1):
+                before = database.followers.shipped if database.followers else 0
+                shown.append(_until_shown(database, number))
+                assert database.followers is not None
+                shipped.append(float(database.followers.shipped - before))
+                copied.append(seconds(lambda: shutil.copyfile(database.path, Path(name) / "copy")))
+            size = float(database.path.stat().st_size)
+        finally:
+            service.close()
+    what = f"one-row commit, {size / 1e6:,.0f} MB, one replica"
+    return [
+        Line(f"{what}: bytes shipped", "B", shipped[1:], "the file", [size], aim=100_000 / size),
+        Line(f"{what}: until the replica shows it", "s", shown[1:], "a copy of the file", copied[1:], aim=0.05),
+    ]
+
+
+def _database(service: Service, megabytes: int) -> OpenDatabase:
+    service.catalog.create_group("local", "default", "ams")
+    record = service.catalog.create_database("local", "bench", "default")
+    connection = service.databases.open(record).take()
+    connection.raw.execute(FILL.format(rows=megabytes * 1000, size=ROW))
+    connection.close()
+    service.placement.sync(service.catalog.add_location("local", "default", "nrt"))
+    while service.placement.replicator.run_due():
+        pass
+    return service.databases.open(record)
+
+
+def _until_shown(database: OpenDatabase, number: int) -> float:
+    writer, replica = database.take(), database.replicas["nrt"]
+    began = time.perf_counter()
+    writer.raw.execute("UPDATE t SET a = ? WHERE id = ?", (f"row {number}", 1 + number * 997))
+    turn = replica.wait_for(database.index, float("inf"))
+    turn.block(30)
+    assert turn.granted, "the replica did not follow"
+    took = time.perf_counter() - began
+    database.give_back(writer)
+    return took
