@@ -6,10 +6,13 @@ import io
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 import threading
 from contextlib import closing
 
 import apsw.shell
+import psutil
 import pytest
 
 from pipemagic import connect, local
@@ -213,3 +216,36 @@ def test_a_server_without_files_gives_its_text(run, edge, original, tmp_path, sq
         _save(database, tmp_path / "out")
     with closing(sqlite3.connect(tmp_path / "out")) as db:
         assert db.execute("SELECT a FROM t").fetchall() == [(1,), ("two",)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the figures of other systems differ")
+def test_neither_side_needs_memory(run, edge, folder, tmp_path):
+    """A database of 150 MB goes in and out; service and command stay far below that."""
+    path = tmp_path / "large.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE t (v)")
+        db.executemany("INSERT INTO t VALUES (?)", ((os.urandom(1_000_000),) for _ in range(150)))
+        db.commit()
+    process = psutil.Process(json.loads((folder / "service.json").read_bytes())["pid"])
+    before = process.memory_info().rss
+    code = (
+        "import re, sys; from pipemagic import cli; code = cli.main(sys.argv[1:]);"
+        "most = re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1];"
+        "print(code, int(most) * 1024, file=sys.stderr)"
+    )
+    for command in (
+        ["create", "large", "--group", "edge", "--from-file", str(path)],
+        ["export", "large", str(tmp_path / "out.sqlite")], ["dump", "large", str(tmp_path / "out.sql")],
+    ):  # fmt: skip
+        made = subprocess.run(
+            [sys.executable, "-c", code, "db", *command, "--data", str(folder)],
+            capture_output=True, text=True, timeout=120, check=True,
+        )  # fmt: skip
+        status, most = map(int, made.stderr.split())
+        assert status == 0
+        assert most < 100_000_000
+    assert process.memory_info().rss - before < 60_000_000
+    with closing(sqlite3.connect(tmp_path / "out.sqlite")) as db:
+        assert db.execute("SELECT count(*), sum(length(v)) FROM t").fetchone() == (150, 150_000_000)
+    assert (tmp_path / "out.sql").stat().st_size > 300_000_000
+    assert list((folder / "transfers").iterdir()) == []

@@ -254,3 +254,59 @@ def test_an_answer_without_a_token(platform_of) -> None:
     assert json.loads('{"jwt": 5}')["jwt"] == 5
     with pytest.raises(errors.ProtocolError, match="no token"):
         platform_of(as_json({"jwt": 5})).create_token("flights")
+
+
+# -- what only some services have
+
+MORE = [
+    lambda m: m.signup("ada", "secret"), lambda m: m.login("ada", "secret"), lambda m: m.username(),
+    lambda m: m.invalidate_logins(), lambda m: m.create_api_token("ci"), lambda m: m.api_tokens(),
+    lambda m: m.create_organization("team"), lambda m: m.members(), lambda m: m.add_member("grace"),
+    lambda m: m.subscription(), lambda m: m.plans(), lambda m: m.usage(), lambda m: m.remove_location("edge", "nrt"),
+    lambda m: m.wait_for_location("edge", "nrt"), lambda m: m.pause_location("edge", "nrt"),
+    lambda m: m.resume_location("edge", "nrt"), lambda m: m.create_group_token("edge"),
+    lambda m: m.invalidate_group_tokens("edge"), lambda m: m.invalidate_tokens("flights"),
+    lambda m: m.instances("flights"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", [{"error": "no such endpoint"}, {"error": "404 page not found"}, {}])
+@pytest.mark.parametrize("ask", MORE)
+def test_a_service_without_an_endpoint(platform_of, ask, body) -> None:
+    with pytest.raises(errors.UnsupportedError, match=r"does not offer|has no list of"):
+        ask(platform_of(as_json(body, 404)))
+
+
+@pytest.mark.parametrize("text", ["group not found", "organization not found", "member not found"])
+def test_a_thing_that_is_not_there_is_not_taken_for_an_endpoint(platform_of, text) -> None:
+    with pytest.raises(errors.NotFound, match=text):
+        platform_of(as_json({"error": text}, 404)).pause_location("edge", "nrt")
+
+
+def test_answers_in_other_shapes(platform_of) -> None:
+    made = {"token": {"name": "ci", "id": "x", "value": "secret-value"}}
+    assert platform_of(as_json(made)).create_api_token("ci") == "secret-value"
+    assert (
+        platform_of(as_json({"org": {"name": "Team", "slug": "team-1"}})).create_organization("Team").slug == "team-1"
+    )
+    plans = [{"name": "free", "quotas": {"rowsRead": 10, "storage": 5, "x": None}}]
+    assert platform_of(as_json({"plans": plans})).plans()[0].quotas == {"rows_read": 10, "storage": 5}
+    used = {"organization": {"uuid": "u", "usage": {"rows_read": 3, "bytes_synced": 1}, "databases": []}}
+    assert platform_of(as_json(used)).usage().figures == {"rows_read": 3, "bytes_synced": 1}
+    group = {"group": {"name": "edge", "primary": "ams", "locations": ["ams", "nrt"],
+                       "status": {"locations": [{"name": "nrt", "status": "down"}]}}}  # fmt: skip
+    assert platform_of(as_json(group)).group("edge").status == {"nrt": "down"}
+    found = platform_of(as_json({"instances": [
+        {"name": "nrt", "type": "replica", "hostname": "nrt-x-acme.example.io"},
+        {"name": "ams", "type": "primary", "hostname": "ams-x-acme.example.io", "status": {"state": "ok"}},
+    ]})).instances("x")  # fmt: skip
+    assert [(one.name, one.url, one.state) for one in found] == [
+        ("ams", "https://ams-x-acme.example.io", "ok"), ("nrt", "https://nrt-x-acme.example.io", ""),
+    ]  # fmt: skip
+
+
+def test_a_refused_login_says_why_and_shows_no_password(platform_of) -> None:
+    with pytest.raises(errors.AuthError) as caught:
+        platform_of(as_json({"error": "the username or the password is wrong"}, 401)).login("ada", "hunter2-hunter2")
+    assert caught.value.message == "the username or the password is wrong"
+    assert "hunter2" not in repr(caught.value)
