@@ -1,0 +1,224 @@
+"""Clients that send or read slowly, or not at all, on a port: they hold no thread and block nobody."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+
+import httpx
+import pytest
+import uvicorn
+from service_calls import caller_of, execute
+
+from pipemagic.service import wire
+from pipemagic.service.app import Shell
+from pipemagic.service.core import Service
+from pipemagic.service.limits import Limits
+
+WAIT = 20.0
+MANY = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 2000000) SELECT n, 'row ' || n FROM c"
+SOME = MANY.replace("2000000", "100000")
+ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c"
+
+
+class Running:
+    """A service on a port, with one database."""
+
+    def __init__(self, service, url):
+        self.service, self.url = service, url
+        self.token = caller_of(service, "flights").token
+        self.http = httpx.Client(base_url=url, headers=self.headers, timeout=WAIT, trust_env=False)
+
+    @property
+    def headers(self):
+        return {"authorization": f"Bearer {self.token}"}
+
+    def post(self, *requests, baton=None):
+        return self.http.post("/v3/pipeline", json={"baton": baton, "requests": requests}).json()
+
+    def select(self):
+        """Ask for something small; that must never take long."""
+        answer = self.post(execute("SELECT 1"), {"type": "close"})
+        return answer["results"][0]["response"]["result"]["rows"]
+
+    def connect(self):
+        host, port = self.url.removeprefix("http://").split(":")
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # so that little is on its way unread
+        connection.settimeout(WAIT)
+        connection.connect((host, int(port)))
+        return connection
+
+    def ask(self, path, body):
+        """Send a request and read nothing of its answer but the first bytes."""
+        connection, data = self.connect(), json.dumps(body).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: x.localhost\r\nAuthorization: Bearer {self.token}\r\nContent-Length: "
+        connection.sendall(head.replace("x.localhost", "localhost").encode() + b"%d\r\n\r\n" % len(data) + data)
+        assert connection.recv(200).startswith(b"HTTP/1.1 200 OK\r\n")
+        return connection
+
+
+@contextmanager
+def running(folder, *, threads=2, limits=None, **options):
+    service = Service(folder, limits=limits)
+    service.catalog.create_group("local", "default", "ams")
+    shell = Shell(service, threads=threads, **options)
+    server = uvicorn.Server(uvicorn.Config(
+        shell, http=wire.Connection, ws="none", lifespan="off", log_config=None, access_log=False,
+        timeout_graceful_shutdown=1,
+    ))  # fmt: skip
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        service.start()
+        thread = threading.Thread(target=server.run, args=([listener],))
+        thread.start()
+        db = Running(service, f"http://127.0.0.1:{listener.getsockname()[1]}")
+        try:
+            yield db
+        finally:
+            db.http.close()
+            server.should_exit = True
+            thread.join(WAIT)
+            shell.close()
+            service.close()
+
+
+def wait_until(condition):
+    end = time.monotonic() + WAIT
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def read_rest(connection):
+    """Read until the connection ends, properly or not."""
+    data = b""
+    with suppress(ConnectionError):
+        while part := connection.recv(1 << 20):
+            data = (data + part)[-1000:]
+    return data
+
+
+def test_slow_readers_hold_no_thread(tmp_path):
+    with running(tmp_path / "data", threads=2) as db, ExitStack() as stack:
+        for _ in range(8):
+            stack.enter_context(db.ask("/v3/cursor", {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}))
+            stack.enter_context(db.ask("/v2/pipeline", {"requests": [execute(SOME)]}))
+        wait_until(lambda: sum(one._paused_since is not None for one in db.service.streams._streams.values()) == 8)
+        for _ in range(10):
+            assert db.select() == [[{"type": "integer", "value": "1"}]]
+
+
+def test_who_takes_nothing_of_a_cursor_is_dropped_and_the_stream_ends(tmp_path):
+    request = {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}
+    with running(tmp_path / "data", send_timeout=0.3) as db, db.ask("/v3/cursor", request) as connection:
+        wait_until(lambda: len(db.service.streams) == 0)
+        assert b"step_end" not in read_rest(connection)[-100:]
+
+
+def test_who_takes_nothing_of_an_answer_is_dropped_and_the_idle_time_begins(tmp_path):
+    with running(tmp_path / "data", send_timeout=0.3) as db, db.ask("/v2/pipeline", {"requests": [execute(SOME)]}):
+        (stream,) = db.service.streams._streams.values()
+        assert stream.idle_since == float("inf")
+        wait_until(lambda: stream.idle_since < float("inf"))
+
+
+def test_a_slow_but_steady_reader_gets_everything(tmp_path):
+    few = MANY.replace("2000000", "20000")
+    with running(tmp_path / "data", send_timeout=2.0) as db:
+        with db.ask("/v3/cursor", {"batch": {"steps": [{"stmt": {"sql": few}}]}}) as connection:
+            pieces = []
+            while not (pieces and pieces[-1].endswith(b"0\r\n\r\n")):
+                pieces.append(connection.recv(8192))
+                assert pieces[-1], "the connection was dropped"
+                time.sleep(0.002)
+        # Of the first rows some came with the head.
+        assert 19_500 < b"".join(pieces).count(b'"row","row"') <= 20_000
+
+
+def test_the_idle_time_starts_when_the_last_byte_is_sent(tmp_path):
+    with running(tmp_path / "data") as db, db.ask("/v2/pipeline", {"requests": [execute(SOME)]}) as connection:
+        (stream,) = db.service.streams._streams.values()
+        assert stream.idle_since == float("inf")
+        while stream.idle_since == float("inf"):
+            assert connection.recv(1 << 20)
+        assert stream.idle_since <= time.monotonic()
+
+
+def test_half_sent_requests_do_not_block_others(tmp_path):
+    with running(tmp_path / "data", threads=1) as db, ExitStack() as stack:
+        for number in range(50):
+            connection = stack.enter_context(db.connect())
+            half = [
+                b"", b"POST /v2/pipe", b"POST /v2/pipeline HTTP/1.1\r\nHost: localh",
+                b"POST /v2/pipeline HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{",
+                b"POST /v2/pipeline HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{",
+            ]  # fmt: skip
+            connection.sendall(half[number % len(half)])
+        for _ in range(10):
+            assert db.select() == [[{"type": "integer", "value": "1"}]]
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /vers", b"GET /version HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
+def test_a_head_that_never_comes_ends_its_connection(tmp_path, monkeypatch, sent):
+    monkeypatch.setattr(wire.Connection, "head_timeout", 0.2)
+    with running(tmp_path / "data") as db, db.connect() as connection:
+        connection.sendall(sent)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+        assert connection.recv(1000) == b""
+
+
+def test_the_second_request_of_a_connection_has_the_same_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(wire.Connection, "head_timeout", 0.5)
+    request = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with running(tmp_path / "data") as db, db.connect() as connection:
+        connection.sendall(request)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+        connection.settimeout(1.0)
+        with pytest.raises(TimeoutError):  # idle between two requests is no slow head
+            connection.recv(1000)
+        connection.settimeout(WAIT)
+        connection.sendall(request[:10])
+        assert connection.recv(1000).startswith(b"HTTP/1.1 408")
+
+
+def test_a_head_without_end_is_refused(tmp_path):
+    with running(tmp_path / "data") as db, db.connect() as connection:
+        connection.sendall(b"GET /version HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * wire.HEAD_LIMIT)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+        assert db.select()
+
+
+@pytest.mark.parametrize("garbage", [b"\x16\x03\x01\x02\x00", b"HELLO\r\n\r\n"])
+def test_what_is_not_http_is_refused_as_exactly_text(tmp_path, garbage):
+    with running(tmp_path / "data") as db, db.connect() as connection:
+        connection.sendall(garbage)
+        answer = connection.recv(1000)
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"content-type: text/plain\r\n" in answer
+
+
+def test_endless_statements_do_not_take_the_threads_for_good(tmp_path):
+    with running(tmp_path / "data", threads=4, limits=Limits(statement_time=0.5)) as db, ThreadPoolExecutor(8) as pool:
+        endless = [pool.submit(db.post, execute(ENDLESS), {"type": "close"}) for _ in range(8)]
+        wait_until(lambda: len(db.service.streams) > 0)
+        assert db.select() == [[{"type": "integer", "value": "1"}]]
+        for one in endless:
+            assert one.result(WAIT)["results"][0]["error"]["code"] == "STATEMENT_TIMEOUT"
+
+
+def test_a_service_that_stops_ends_a_cursor_with_a_word(tmp_path):
+    with ExitStack() as stack:
+        db = stack.enter_context(running(tmp_path / "data"))
+        connection = stack.enter_context(db.ask("/v3/cursor", {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}))
+        data = connection.recv(65536)
+        db.service.streams.end_all()  # as its end does
+        while part := connection.recv(1 << 20):
+            data += part
+            if data.endswith(b"0\r\n\r\n"):
+                break
+        assert b'{"type":"error","error":{' in data[-300:]
+        assert b'"STREAM_ENDED"' in data[-200:]
