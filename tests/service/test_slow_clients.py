@@ -176,7 +176,9 @@ def test_the_second_request_of_a_connection_has_the_same_time(tmp_path, monkeypa
     request = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with running(tmp_path / "data") as db, db.connect() as connection:
         connection.sendall(request)
-        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+        answer = b""
+        while not answer.endswith(b")"):  # the line of the version
+            answer += connection.recv(1000)
         connection.settimeout(1.0)
         with pytest.raises(TimeoutError):  # idle between two requests is no slow head
             connection.recv(1000)
