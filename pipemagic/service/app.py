@@ -138,15 +138,16 @@ class Shell:
         """Read the request; ``stack`` removes the file of one whose body is in a file."""
         if scope["path"] not in self._file_paths:
             return read_request(scope, await self._body(scope, receive))
-        head = read_request(scope)
+        head, spool = read_request(scope), None
         try:
             spool = await self._workers.run(self._intake, head)
             if spool is None:
                 return replace(head, body=await self._body(scope, receive))
             stack.push_async_callback(self._workers.run, spool.discard)
             await self._fill(spool, receive)
-        except Refused:
-            if "expect" not in head.headers:
+        except Refused as refused:
+            sends = spool is not None or "expect" not in head.headers  # else the client waits to hear this
+            if sends and refused.status not in (408, 503):
                 await self._drain(receive)
             raise
         return replace(head, file=spool.path)
@@ -169,8 +170,8 @@ class Shell:
 
     async def _drain(self, receive: Receive) -> None:
         """Read what is still sent, for a while: else the client would see a broken pipe and no answer."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._body_timeout):
+        with suppress(Refused):
+            async with self._time_limit():
                 while (message := await receive())["type"] != "http.disconnect" and message.get("more_body", False):
                     pass
 

@@ -15,7 +15,8 @@ import uvicorn
 
 from pipemagic.service import http
 from pipemagic.service.app import Shell
-from pipemagic.service.http import Generated, Response
+from pipemagic.service.http import Generated, Refused, Response
+from pipemagic.service.transfer.uploads import Spool
 from pipemagic.service.turns import Turn
 
 WAIT = 10.0
@@ -322,3 +323,86 @@ def test_odd_targets_do_no_harm(target):
             answer = read_all(connection)
             assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 200 "))
         assert json.loads(httpx.get(url).text)["path"] == "/"
+
+
+# -- bodies that go to files
+
+
+class Takes:
+    """Takes the bodies of /file as files; says what was in them."""
+
+    def __init__(self, folder, *, limit=10_000_000, refusal=None):
+        self.folder, self.limit, self.refusal = folder, limit, refusal
+
+    def intake(self, request):
+        assert request.body == b""  # it is asked before anything is read
+        if self.refusal is not None:
+            raise self.refusal
+        return Spool(self.folder / "body", self.limit)
+
+    def steps(self, request, cancel):
+        data = request.file.read_bytes() if request.file else b"?"
+        return http.json({"size": len(data), "first": data[:1].decode(), "in memory": len(request.body)})
+        yield
+
+
+@pytest.fixture
+def taking(tmp_path):
+    """Serve a core that takes files; afterwards none is left."""
+
+    @contextmanager
+    def taking(core=None, **options):
+        core = core or Takes(tmp_path)
+        with serving(core, file_paths=frozenset({"/file"}), intake=core.intake, **options) as (_, url):
+            yield url
+        assert list(tmp_path.iterdir()) == []
+
+    return taking
+
+
+def test_a_body_that_goes_to_a_file(taking):
+    with taking(body_limit=1000) as url:
+        for content in (b"x" * 5_000_000, iter([b"x" * 600_000] * 5), b""):
+            size = len(content) if isinstance(content, bytes) else 3_000_000
+            answer = httpx.post(f"{url}/file", content=content).json()
+            assert answer == {"size": size, "first": "x" if size else "", "in memory": 0}
+        assert httpx.post(f"{url}/other", content=b"x" * 1001).status_code == 413  # all others as before
+
+
+def test_a_file_that_is_too_large(taking, tmp_path):
+    """The answer arrives although the client is still sending."""
+    with taking(Takes(tmp_path, limit=2_000_000)) as url:
+        answer = httpx.post(f"{url}/file", content=iter([b"x" * 600_000] * 20))
+        assert answer.status_code == 413
+        assert "2,000,000 bytes" in answer.json()["error"]
+
+
+def test_a_file_that_is_refused_beforehand(taking, tmp_path):
+    with taking(Takes(tmp_path, refusal=Refused(401, "no"))) as url:
+        assert httpx.post(f"{url}/file", content=b"x" * 20_000_000).status_code == 401
+        with raw(url) as connection:  # it need not be sent at all
+            connection.sendall(b"POST /file HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 50\r\n\r\n")
+            assert read_all(connection).startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_file_that_stops_arriving(taking):
+    with taking(body_timeout=0.3) as url, raw(url) as connection:
+        started = time.monotonic()
+        connection.sendall(b"POST /file HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
+        assert read_all(connection).startswith(b"HTTP/1.1 408 ")
+        assert time.monotonic() - started < WAIT / 4
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_file(taking, tmp_path):
+    with taking() as url:
+        with raw(url) as connection:
+            connection.sendall(b"POST /file HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
+            wait_until(lambda: list(tmp_path.iterdir()))
+        wait_until(lambda: not list(tmp_path.iterdir()))
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + WAIT
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
