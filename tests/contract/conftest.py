@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from contract_servers import Database, InProcess, OnPort, OnSqld, Server, closing
+from contract_servers import Database, InProcess, OnPort, OnSqld, OnSqldEngine, Server, closing
 from differences import DIFFERENCES, FACTS
 
-SERVERS = ["in_process", "on_port", "sqld"]
+SERVERS = ["in_process", "on_port", "sqld", "on_sqld_engine"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,6 +43,8 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             made = OnPort(tmp_path_factory.mktemp("on-port"))
         case "sqld":
             made = OnSqld(request.getfixturevalue("sqld"))
+        case "on_sqld_engine":
+            made = OnSqldEngine(request.getfixturevalue("sqld_engine"))
     with closing(made) as server:
         yield server
     if isinstance(server, OnPort):
@@ -66,4 +68,5 @@ def other(server: Server) -> Database:
 @pytest.fixture
 def fact(server: Server):
     """Look up what this server does where servers may differ."""
-    return lambda name: FACTS[name].get(server.name, FACTS[name]["service"])
+    name_of_facts = "sqld" if server.name == "on_sqld_engine" else server.name
+    return lambda name: FACTS[name].get(name_of_facts, FACTS[name]["service"])

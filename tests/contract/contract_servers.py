@@ -19,11 +19,13 @@ import jwt
 from contract_wire import Answer, execute
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqld_engine import SqldEngineProcess
 from sqld_server import Sqld, stop
 
 from pipemagic.service.core import Service
 from pipemagic.service.http import Cancel
 from pipemagic.service.http import Request as ServiceRequest
+from pipemagic.service.sqld.keys import DatabaseKeys
 from pipemagic.service.turns import WriterQueue
 
 
@@ -312,6 +314,38 @@ class OnSqld(RealTime):
     def recreate(self, database: Database) -> None:
         self._sqld.delete(database.name)
         self._sqld.database(database.name)
+
+    def close(self) -> None:
+        self.http.close()
+
+
+class OnSqldEngine(RealTime):
+    """The libSQL servers that ``pipemagic serve --engine sqld`` keeps; databases are made by its management API."""
+
+    name = "on_sqld_engine"
+
+    def __init__(self, engine: SqldEngineProcess) -> None:
+        self._engine = engine
+        master = serialization.load_pem_private_key((engine.folder / "signing-key.pem").read_bytes(), None)
+        assert isinstance(master, Ed25519PrivateKey)
+        self._keys = DatabaseKeys(master)
+        self.address = engine.node("ams")
+        fresh = httpx.Limits(max_keepalive_connections=0)  # as for sqld itself
+        self.http = httpx.Client(base_url=self.address, trust_env=False, timeout=30, limits=fresh)
+
+    def database(self) -> Database:
+        return self._open(self._engine.create())
+
+    def recreate(self, database: Database) -> None:
+        name = database.name.removesuffix("-local")
+        self._engine.manage("DELETE", f"/databases/{name}")
+        self._engine.create(name)
+
+    def _open(self, name: str) -> Database:
+        made = self._engine.manage("GET", f"/databases/{name}")["database"]
+        host = made["url"].removeprefix("http://")
+        key = self._keys.derive(made["DbId"], 0)
+        return Database(self, host, key, {"id": host.partition(".")[0], "sub": "ada", "a": "rw"})
 
     def close(self) -> None:
         self.http.close()

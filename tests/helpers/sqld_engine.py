@@ -78,6 +78,11 @@ class SqldEngineProcess:
         """Make a token for a database."""
         return str(self.manage("POST", f"/databases/{name}/auth/tokens{query}")["jwt"])
 
+    def node(self, code: str) -> str:
+        """The address of the node of a location, whatever the database."""
+        ports = json.loads((self.folder / "nodes" / "ports.json").read_text())
+        return f"http://127.0.0.1:{ports[code][0]}"
+
     def address(self, name: str, code: str = "ams") -> str:
         """The address of a database at a location."""
         instances = self.manage("GET", f"/databases/{name}/instances")["instances"]

@@ -286,7 +286,8 @@ class SqldEngine(Engine):
     def _finish_removals(self, name: str | None = None) -> None:
         """Let the nodes remove what they still have to (of one name), replicas first.
 
-        A replica that follows a namespace when its primary loses it hangs wholly. One that is gone follows nothing.
+        A replica that follows a namespace when its primary loses it goes on answering from its copy, and asks for
+        more without a pause. One that is gone follows nothing.
         """
         followed: set[str] = set()
         for removal in sorted(self._namespaces.removals(name), key=self._is_primary):

@@ -26,7 +26,11 @@ class DatabaseKeys:
 
     def private(self, record: DatabaseRecord) -> Ed25519PrivateKey:
         """Give the key that signs the database's tokens now."""
-        info = f"{record.id} {record.rotated}".encode()
+        return self.derive(record.id, record.rotated)
+
+    def derive(self, database: str, rotation: int) -> Ed25519PrivateKey:
+        """Give the key of a database, by its id, since a rotation."""
+        info = f"{database} {rotation}".encode()
         derived = HKDF(hashes.SHA256(), 32, salt=_PURPOSE, info=info).derive(self._master)
         return Ed25519PrivateKey.from_private_bytes(derived)
 

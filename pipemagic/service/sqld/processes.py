@@ -2,7 +2,7 @@
 
 A keeper (a few lines of shell) starts it and holds one end of a pipe. When this process ends, however it ends,
 the pipe closes and the keeper kills the node. The node itself holds a lock on its folder as long as it lives,
-so that its data never has two.
+so that its data never has two. What it says goes to its log: it would stop at a pipe that nobody empties.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LOG_LIMIT = 1_000_000
 
 _KEEPER = """
 exec 3<&0
-"$@" </dev/null 3<&- & node=$!
+"$@" </dev/null >&2 3<&- & node=$!
 echo $node
 exec >/dev/null
 { cat >/dev/null; kill -9 $node; } 2>/dev/null <&3 &
