@@ -1,0 +1,185 @@
+"""Nodes and the service end with SIGKILL while a session reads and writes: nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqld_engine import SqldEngineProcess, nodes_of, until
+
+import pipemagic
+from pipemagic.errors import ConnectError, PipemagicError, ServerError
+from pipemagic.session import Session
+
+
+@pytest.fixture(scope="module")
+def engine(sqld_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqldEngineProcess]:
+    """A service and three nodes that may be taken down; the group is at all three."""
+    made = SqldEngineProcess(sqld_binary, tmp_path_factory.mktemp("sqld-failures"))
+    for code in ("nrt", "ord"):
+        made.manage("POST", f"/groups/default/locations/{code}")
+    yield made
+    made.close()
+    assert nodes_of(made.folder) == []
+
+
+class Writer:
+    """Writes rows with ascending ids through a session, one statement each, and remembers which were acknowledged."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.acknowledged: list[int] = []
+        self.errors: list[PipemagicError] = []
+        self._url, self._token = url, token
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._write)
+
+    def _write(self) -> None:
+        session = Session()
+        session.connect(self._url, token=self._token, timeout=5)
+        number = 0
+        while not self._stop.is_set():
+            number += 1
+            try:
+                session.run(f"INSERT INTO t (id) VALUES ({number})")
+                self.acknowledged.append(number)
+            except PipemagicError as error:
+                self.errors.append(error)
+                self._stop.wait(0.02)  # what a person takes to run a cell again
+        session.close()
+
+    def __enter__(self) -> Writer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def goes_on(self) -> None:
+        """Wait until it has written more."""
+        seen = len(self.acknowledged)
+        until(lambda: len(self.acknowledged) > seen + 20, f"it stopped: {self.errors[-1:]}")
+
+
+def ids(engine: SqldEngineProcess, name: str, code: str) -> set[int]:
+    """The ids of the table at a location; nothing while its node cannot answer."""
+    try:
+        with engine.open(name, code) as db:
+            return {row[0] for row in db.execute("SELECT id FROM t").rows}
+    except (ConnectError, ServerError):
+        return set()
+
+
+def test_no_acknowledged_write_is_lost_when_nodes_die(engine: SqldEngineProcess):
+    name = engine.create()
+    with engine.open(name) as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    with Writer(engine.address(name), engine.mint(name)) as writer:
+        writer.goes_on()
+        engine.kill_node("nrt")
+        writer.goes_on()
+        assert writer.errors == [], "a replica's end is nothing to the primary"
+        engine.kill_node("ams")
+        writer.goes_on()
+        until(lambda: ids(engine, name, "nrt"), "the replica does not answer any more")
+        engine.kill_node("ams")
+        writer.goes_on()
+    acknowledged = set(writer.acknowledged)
+    there = ids(engine, name, "ams")
+    assert acknowledged <= there
+    # A row too many is one whose answer was lost, and the writer was told so.
+    assert len(there - acknowledged) <= len(writer.errors)
+    for code in ("nrt", "ord"):
+        until(lambda code=code: ids(engine, name, code) == there, f"{code} does not catch up")
+    for error in writer.errors:
+        assert error.code in {"CONNECT", "UNKNOWN_OUTCOME", "SERVER"}, error
+        assert "\n" not in error.message
+    until(lambda: set(engine.states().values()) == {"ok"})
+
+
+def test_a_node_that_is_down_is_said_to_be(engine: SqldEngineProcess):
+    engine.kill_node("ord")
+    until(lambda: engine.states()["ord"] == "ok")
+    assert engine.http.get("/health").status_code == 200
+
+
+def test_nothing_is_left_running_after_kill_9_and_all_is_there_again(engine: SqldEngineProcess):
+    name = engine.create()
+    with engine.open(name) as db:
+        db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+        db.execute("INSERT INTO t VALUES (1)")
+    token, address = engine.mint(name), engine.address(name)
+    engine.kill()
+    until(lambda: nodes_of(engine.folder) == [], "nodes outlive their service")
+    engine.start()
+    assert engine.address(name) == address
+    with pipemagic.connect(address, token) as db:
+        assert list(db.execute("SELECT id FROM t").rows) == [(1,)]
+
+
+def test_what_a_crash_cut_short_is_finished(engine: SqldEngineProcess):
+    """Between the steps of creating and deleting, as they stand in the catalog."""
+    import apsw
+
+    kept, dropped = engine.create(), engine.create()
+    engine.kill()
+    until(lambda: nodes_of(engine.folder) == [])
+    catalog = apsw.Connection(str(engine.folder / "catalog.sqlite"))
+    catalog.pragma("foreign_keys", True)
+    # Created in the catalog, not yet at the primary; deleted from the catalog, not yet at the nodes.
+    catalog.execute(
+        "INSERT INTO databases (id, organization, group_id, name, created)"
+        " SELECT 'cut-short', organization, group_id, 'cut-short', created FROM databases WHERE name = ?", (kept,),
+    )  # fmt: skip
+    columns = [row[1] for row in catalog.execute("PRAGMA table_info(hosts)")]
+    catalog.execute(f"INSERT INTO hosts ({columns[0]}, {columns[1]}) VALUES ('cut-short-local', 'cut-short')")
+    catalog.execute("DELETE FROM databases WHERE name = ?", (dropped,))
+    catalog.close()
+    engine.start()
+    with engine.open("cut-short") as db:
+        db.execute("CREATE TABLE t (id)")
+    assert (engine.folder / "nodes/ams/data/dbs" / f"{kept}-local").exists()
+    until(lambda: not list(engine.folder.glob(f"nodes/*/data/dbs/{dropped}-local")))
+    engine.manage("DELETE", "/databases/cut-short")
+
+
+def test_a_namespace_that_was_lost_is_not_replaced_by_an_empty_one(engine: SqldEngineProcess):
+    import shutil
+
+    name = engine.create()
+    engine.kill()
+    until(lambda: nodes_of(engine.folder) == [])
+    nodes = engine.folder / "nodes"
+    shutil.move(nodes / "ams", nodes / "ams.away")
+    engine.start()
+    try:
+        assert f"lost the namespace {name}-local" in engine.log
+        with pytest.raises(PipemagicError), pipemagic.connect(engine.address(name), engine.mint(name)) as db:
+            db.execute("SELECT 1")
+    finally:
+        engine.kill()
+        until(lambda: nodes_of(engine.folder) == [])
+        shutil.rmtree(nodes / "ams")
+        shutil.move(nodes / "ams.away", nodes / "ams")
+        engine.start()
+    with engine.open(name) as db:
+        assert list(db.execute("SELECT 1").rows) == [(1,)]
+
+
+def test_without_its_primary_nothing_is_changed(engine: SqldEngineProcess):
+    """The node stops answering, as one does that hangs; the service starts it again by itself."""
+    import os
+    import signal
+
+    name = engine.create()
+    pid = engine.pids()["ams"]
+    os.kill(pid, signal.SIGSTOP)
+    refused = engine.ask("DELETE", f"/databases/{name}")
+    assert (refused.status_code, refused.json()["code"]) == (503, "NODE_DOWN")
+    assert engine.ask("POST", "/databases", {"name": "other", "group": "default"}).status_code == 503
+    until(lambda: engine.pids().get("ams", pid) != pid, "the node that hangs was not started again")
+    until(lambda: engine.states()["ams"] == "ok")
+    assert [one["Name"] for one in engine.manage("GET", "/databases")["databases"]].count("other") == 0
+    engine.manage("DELETE", f"/databases/{name}")
