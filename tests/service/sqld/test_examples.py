@@ -1,0 +1,39 @@
+"""The example files of docs/sqld.md: they parse, fit each other, and name only options that sqld has."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import yaml
+
+from pipemagic.service.sqld.nodes import load
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+COMPOSE = EXAMPLES / "sqld-compose.yaml"
+
+
+def services() -> dict[str, dict[str, object]]:
+    return yaml.safe_load(COMPOSE.read_text("utf-8"))["services"]
+
+
+def test_compose_names_only_options_of_sqld(sqld_binary: Path):
+    known = subprocess.run([sqld_binary, "--help"], capture_output=True, text=True, check=True).stdout
+    for service in services().values():
+        for argument in service["command"]:
+            assert f"{argument.partition('=')[0]} " in known.replace("\n", " "), argument
+        for variable in service["environment"]:
+            assert f"[env: {variable}=]" in known
+
+
+def test_compose_and_nodes_fit_each_other():
+    nodes = load(EXAMPLES / "nodes.toml", {"SQLD_ADMIN_KEY": "x"})
+    found = services()
+    assert set(found) == set(nodes.by_code)
+    for code, node in nodes.by_code.items():
+        published = {port.rsplit(":", 1)[0]: port.rsplit(":", 1)[1] for port in found[code]["ports"]}
+        assert published[urlsplit(node.http).netloc] == "8080"
+        assert published[urlsplit(node.admin).netloc] == "8081"
+        primary = any(argument.startswith("--grpc-listen-addr") for argument in found[code]["command"])
+        assert primary == (code == nodes.primary_code)

@@ -1,0 +1,177 @@
+"""Tokens at real nodes: which of them open nothing, whatever the door."""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import struct
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqld_engine import SqldEngineProcess, until
+
+from pipemagic.errors import PipemagicError
+
+HELLO = b"\x00" + struct.pack(">I", 2) + b"\x08\x01"  # gRPC: a HelloRequest, which opens the log of a namespace
+
+
+class Doors:
+    """The ways into a database at one node."""
+
+    def __init__(self, engine: SqldEngineProcess, code: str, name: str) -> None:
+        self.label = f"{name}-local"
+        self._http = httpx.Client(base_url=engine.node(code), trust_env=False, timeout=10)
+
+    def sql(self, token: str | None, path: str = "/v2/pipeline", **headers: str) -> int:
+        body = {"requests": [{"type": "execute", "stmt": {"sql": "SELECT 1"}}, {"type": "close"}]}
+        sent = {"host": f"{self.label}.localhost", **headers}
+        if token is not None:
+            sent["authorization"] = f"Bearer {token}"
+        return self._http.post(path, json=body, headers=sent).status_code
+
+    def log(self, token: str | None, **headers: str) -> str:
+        """Ask for the replication log as an embedded replica would; gives the gRPC status."""
+        sent = {
+            "content-type": "application/grpc-web", **headers,
+            "x-namespace-bin": b64encode(self.label.encode()).rstrip(b"=").decode(),
+        }  # fmt: skip
+        if token is not None:
+            sent["x-authorization"] = f"Bearer {token}"
+        answer = self._http.post("/wal_log.ReplicationLog/Hello", content=HELLO, headers=sent)
+        return answer.headers.get("grpc-status") or ("0" if b"grpc-status:0" in answer.content else "?")
+
+    def close(self) -> None:
+        self._http.close()
+
+
+@pytest.fixture(scope="module")
+def group(sqld_engine: SqldEngineProcess) -> Iterator[str]:
+    """A group with a replica."""
+    sqld_engine.manage("POST", "/groups", {"name": "doors", "location": "ams"})
+    sqld_engine.manage("POST", "/groups/doors/locations/nrt")
+    yield "doors"
+    sqld_engine.manage("DELETE", "/groups/doors")
+
+
+@pytest.fixture(params=["ams", "nrt"])
+def doors(request: pytest.FixtureRequest, sqld_engine: SqldEngineProcess, group: str) -> Iterator[Doors]:
+    name = f"doors-{request.param}"
+    sqld_engine.manage("POST", "/databases", {"name": name, "group": group})
+    made = Doors(sqld_engine, request.param, name)
+    yield made
+    made.close()
+    sqld_engine.manage("DELETE", f"/databases/{name}")
+
+
+def name_of(doors: Doors) -> str:
+    return doors.label.removesuffix("-local")
+
+
+def test_the_right_token_opens_both(sqld_engine: SqldEngineProcess, doors: Doors):
+    token = sqld_engine.mint(name_of(doors))
+    assert until(lambda: doors.sql(token) == 200)
+    assert doors.log(token) == "0"
+
+
+def test_the_token_of_another_database_opens_nothing(sqld_engine: SqldEngineProcess, doors: Doors):
+    token = sqld_engine.mint(sqld_engine.create())
+    assert doors.sql(token) == 401
+    assert doors.log(token) != "0"
+    assert doors.sql(token, f"/dev/{doors.label}/v2/pipeline", host="elsewhere.localhost") in (401, 404)
+    assert doors.sql(token, **{"x-namespace": doors.label}) == 401
+
+
+def test_no_token_and_forged_ones_open_nothing(sqld_engine: SqldEngineProcess, doors: Doors):
+    token = sqld_engine.mint(name_of(doors))
+    claims: dict[str, Any] = jwt.decode(token, options={"verify_signature": False})
+    own = Ed25519PrivateKey.generate()
+    forged = [
+        None, "x", jwt.encode(claims, None, "none"), jwt.encode(claims, "k" * 32, "HS256"),
+        jwt.encode(claims, own, "EdDSA"), jwt.encode({}, own, "EdDSA"),
+    ]  # fmt: skip
+    for one in forged:
+        assert doors.sql(one) == 401, one
+        assert doors.log(one) != "0", one
+        assert doors.log(one, **{"x-proxy-authorization": '"FullAccess"', "libsql-proxied": "true"}) != "0", one
+
+
+def test_the_default_namespace_is_open_to_nobody(sqld_engine: SqldEngineProcess, doors: Doors):
+    assert doors.sql(None, host="default.localhost") == 401
+    assert doors.sql(sqld_engine.mint(name_of(doors)), host="default.localhost") == 401
+
+
+def test_rotated_tokens_are_void_at_once(sqld_engine: SqldEngineProcess, doors: Doors):
+    old = sqld_engine.mint(name_of(doors))
+    assert until(lambda: doors.sql(old) == 200)
+    sqld_engine.manage("POST", f"/databases/{name_of(doors)}/auth/rotate")
+    assert (doors.sql(old), doors.log(old) != "0") == (401, True)
+    assert until(lambda: doors.sql(sqld_engine.mint(name_of(doors))) == 200)
+    sqld_engine.manage("POST", "/groups/doors/auth/rotate")
+    assert doors.sql(old) == 401
+
+
+def test_tokens_of_a_deleted_database_do_not_open_its_successor(sqld_engine: SqldEngineProcess, doors: Doors):
+    name = name_of(doors)
+    old = sqld_engine.mint(name)
+    assert until(lambda: doors.sql(old) == 200)
+    sqld_engine.manage("DELETE", f"/databases/{name}")
+    assert doors.sql(old) in (401, 404)
+    sqld_engine.manage("POST", "/databases", {"name": name, "group": "doors"})
+    assert (doors.sql(old), doors.log(old) != "0") == (401, True)
+    assert until(lambda: doors.sql(sqld_engine.mint(name)) == 200)
+
+
+def test_settings_of_a_database_reach_its_namespace(sqld_engine: SqldEngineProcess, doors: Doors):
+    name = name_of(doors)
+    with sqld_engine.open(name) as db:
+        db.execute("CREATE TABLE t (x)")
+        sqld_engine.manage("PATCH", f"/databases/{name}/configuration", {"block_writes": True})
+        with pytest.raises(PipemagicError, match=r"(?i)block"):
+            db.execute("INSERT INTO t VALUES (1)")
+        sqld_engine.manage("PATCH", f"/databases/{name}/configuration", {"block_writes": False})
+        db.execute("INSERT INTO t VALUES (1)")
+
+
+def test_groups_have_no_tokens(sqld_engine: SqldEngineProcess, group: str):
+    refused = sqld_engine.ask("POST", f"/groups/{group}/auth/tokens")
+    assert refused.status_code == 400
+    assert "one for each database" in refused.json()["error"]
+
+
+def test_the_port_between_the_nodes_lets_only_nodes_in(sqld_engine: SqldEngineProcess):
+    port = json.loads((sqld_engine.folder / "nodes" / "ports.json").read_text())["ams"][2]
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as plain:
+        plain.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
+        assert not said(plain).startswith(b"\0\0"), "it speaks HTTP/2 with anybody"
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as raw, context.wrap_socket(raw) as stranger:
+        assert said(stranger) == b"", "it speaks with somebody who shows no certificate"
+
+
+def said(connection: socket.socket) -> bytes:
+    """What the other side says; nothing if it hangs up."""
+    try:
+        return connection.recv(100)
+    except OSError:
+        return b""
+
+
+def test_secrets_stay_out_of_logs_and_command_lines(sqld_engine: SqldEngineProcess):
+    import psutil
+
+    token = sqld_engine.mint(sqld_engine.create())
+    service = psutil.Process(sqld_engine.process.pid)
+    key = psutil.Process(sqld_engine.pids()["ams"]).environ()["LIBSQL_ADMIN_AUTH_KEY"]
+    said = sqld_engine.log + " ".join(word for one in service.children(recursive=True) for word in one.cmdline())
+    for secret in (token, key, sqld_engine.token):
+        assert secret not in said
+    private = [*sqld_engine.folder.rglob("*.key"), *sqld_engine.folder.glob("*.pem")]
+    assert private
+    assert all(path.stat().st_mode & 0o077 == 0 for path in private)
