@@ -39,14 +39,12 @@ def platform(service, tmp_path):
 
 @pytest.fixture
 def replicated(service, platform):
-    """Write something, add the location and wait for its replica; gives a token for the database."""
+    """Add the location and wait for its replica; gives a token for the database."""
     group = "/v1/organizations/local/groups/default"
-    record = service.catalog.database("local", "db")
-    token = service.tokens.issue_database(record, read_only=False, expires_in=None, subject="ada")
-    ask(service, "POST", "localhost", "/v3/pipeline", {"requests": [execute("CREATE TABLE t (a)")]}, token=token)
     ask(service, "POST", "localhost", f"{group}/locations/fra", token=platform)
     ask(service, "GET", "localhost", f"{group}/locations/fra/wait", token=platform)
-    return token
+    record = service.catalog.database("local", "db")
+    return service.tokens.issue_database(record, read_only=False, expires_in=None, subject="ada")
 
 
 @pytest.mark.parametrize(("host", "domain"), [

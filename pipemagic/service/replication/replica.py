@@ -140,6 +140,8 @@ class Replica:
     def _reach(self, index: int) -> None:
         with self._lock:
             self._index = max(self._index, index)
+            if self._pool is None:
+                return  # who waits wants to read it
             done = [turn for wanted, turn in self._waiting if wanted <= self._index]
             self._waiting = [one for one in self._waiting if one[0] > self._index]
         for turn in done:
@@ -149,10 +151,10 @@ class Replica:
     # Waiting for an index.
 
     def wait_for(self, index: int, deadline: float) -> Turn:
-        """Give a turn that is ready when the replica stands at ``index``, or at the deadline; see ``granted``."""
+        """Give a turn that is ready when reads see ``index``, or at the deadline; see ``granted``."""
         turn = Turn(deadline)
         with self._lock:
-            turn.granted = index <= self._index
+            turn.granted = self._pool is not None and index <= self._index
             if not turn.granted:
                 self._waiting.append((index, turn))
         if turn.granted:
