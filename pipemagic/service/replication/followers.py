@@ -80,7 +80,8 @@ class Followers:
     # The log.
 
     def _frames(self) -> int:
-        """Count the frames of the WAL; moves none of them."""
+        """Count the frames of the WAL; moves none of them. What an idle connection knows of it may be old."""
+        self._anchor.execute("SELECT count(*) FROM sqlite_schema").fetchall()
         return max(0, self._anchor.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0])
 
     def _recover(self) -> ChangeLog | None:

@@ -53,9 +53,9 @@ class PageFile:
                 first = data
             elif number <= count:
                 self._file.xWrite(data, (number - 1) * page_size)
-        self._file.xTruncate(count * page_size)
         self._file.xSync(apsw.SQLITE_SYNC_NORMAL)
         self._file.xWrite(stamped(first, index, count), 0)
+        self._file.xTruncate(count * page_size)  # after page 1: SQLite refuses a file shorter than that says
         self._file.xSync(apsw.SQLITE_SYNC_NORMAL)
         self._locker.execute("ROLLBACK")
         return old[_COOKIE : _COOKIE + 4] != first[_COOKIE : _COOKIE + 4]

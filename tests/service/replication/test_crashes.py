@@ -100,6 +100,19 @@ def test_a_torn_log_is_written_again_from_the_wal(pair, tmp_path):
     pair.check("nrt")
 
 
+def test_a_crash_costs_no_copy(pair, tmp_path, caplog):
+    for number in range(3):
+        pair.run(f"UPDATE t SET a = 'x' WHERE id = {number}")
+        pair.crash(tmp_path / f"image-{number}")
+        pair.check("nrt")
+        pair.run(f"DELETE FROM t WHERE id = {number}")
+        pair.crash(tmp_path / f"later-{number}")
+        pair.run("DELETE FROM t WHERE id < 0")
+    pair.check("nrt")
+    assert not [record for record in caplog.records if "start over" in record.message]
+    assert not [record for record in caplog.records if "copying" in record.message]
+
+
 def test_a_lost_log_or_replica_is_made_again(pair, tmp_path):
     pair.service.close()
     (pair.files_of_closed.parent / "changes.log").unlink()
