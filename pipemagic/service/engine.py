@@ -46,6 +46,9 @@ class Engine:
     def check_location(self, code: str) -> None:
         """Refuse a location that there is nothing at."""
 
+    def check_pause(self, code: str) -> None:
+        """Refuse to take a location down, or up again, that this service has no hand on."""
+
     def check_new(self, label: str) -> None:
         """Refuse a new database whose host name would begin with this label."""
 

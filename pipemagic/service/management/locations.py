@@ -31,11 +31,13 @@ def remove_location(call: Call) -> Any:
 
 def pause_location(call: Call) -> Any:
     """Take a location down: its instances answer nothing and its replicas do not follow."""
+    call.platform.engine.check_pause(call["location"])
     return _changed(call, call.catalog.set_paused(call["org"], call["group"], call["location"], True), "paused")
 
 
 def resume_location(call: Call) -> Any:
     """Take a location up again; its replicas catch up."""
+    call.platform.engine.check_pause(call["location"])
     return _changed(call, call.catalog.set_paused(call["org"], call["group"], call["location"], False), "resumed")
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from pipemagic.service.catalog import Catalog
-from pipemagic.service.engine import Engine
+from pipemagic.service.engine import Engine, InstanceStatus
 from pipemagic.service.http import Refused
 from pipemagic.service.locations import Location
 from pipemagic.service.names import is_label
@@ -18,6 +19,7 @@ from pipemagic.service.sqld.admin import Admin, NamespaceExists, NodeDown, NoNam
 from pipemagic.service.sqld.keys import DatabaseKeys, label, nobodys_key
 from pipemagic.service.sqld.namespaces import Namespaces, Removal
 from pipemagic.service.sqld.nodes import Nodes
+from pipemagic.service.turns import Turn
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +27,8 @@ LOOK_EVERY = 1.0
 """Seconds between two looks at the nodes: one that comes back is brought up to date then."""
 HUNG_LOOKS = 2
 """Looks without an answer after which a node that runs counts as hung."""
+POLL_EVERY = 0.02
+"""Seconds between two looks at a replica that somebody waits for."""
 REMOVE_TRIES = 3
 """A request that comes while a replica removes a namespace makes it again, and the removal fails."""
 
@@ -61,6 +65,7 @@ class SqldEngine(Engine):
         self._lock = threading.RLock()  # one change of the nodes at a time
         self._down: dict[str, str] = {}
         self._missing: set[str] = set()
+        self._paused: set[str] = set()
         self._hung: dict[str, int] = {}
         self._stopping = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="pipemagic-nodes", daemon=True)
@@ -70,6 +75,7 @@ class SqldEngine(Engine):
     def start(self) -> None:
         """Finish what a crash left undone, then watch the nodes."""
         self._down = dict.fromkeys(self.nodes.locations, "not looked at yet")
+        self._apply_pauses()
         self.look()
         self._watcher.start()
 
@@ -83,6 +89,8 @@ class SqldEngine(Engine):
         """Look at all nodes, the primary first, and bring up to date those that came back."""
         for code in self.nodes.locations:
             with self._lock:
+                if code in self._paused:
+                    continue
                 try:
                     self._look_at(code)
                     self._hung.pop(code, None)
@@ -131,6 +139,11 @@ class SqldEngine(Engine):
         """Refuse a location without a node."""
         if code not in self.nodes.by_code:
             raise Refused(400, f"invalid location: {code} has no node; there are {', '.join(self.nodes.locations)}")
+
+    def check_pause(self, code: str) -> None:
+        """Refuse for nodes that run elsewhere."""
+        if self._local is None:
+            raise Refused(400, f"the node {code} was not started by this service: stop and start it where it runs")
 
     def check_new(self, label: str) -> None:
         """Refuse a name whose namespace is at the primary already: it is not ours, or is still being removed."""
@@ -184,6 +197,7 @@ class SqldEngine(Engine):
     def place(self, group: GroupRecord) -> None:
         """Carry out what has changed about a group's locations, or about which of them are paused."""
         with self._lock:
+            self._apply_pauses()
             for record in self._catalog.databases(group.organization, group.name):
                 for code in self._namespaces.nodes(record.id) - set(record.locations):
                     self._namespaces.drop_node(record.id, label(record), code)
@@ -197,7 +211,46 @@ class SqldEngine(Engine):
 
     def states(self, group: GroupRecord) -> dict[str, str]:
         """Tell how a group's nodes are."""
-        return {code: "down" if code in self._down else "ok" for code in group.locations}
+        return {code: self._state(code) for code in group.locations}
+
+    def status(self, record: DatabaseRecord) -> dict[str, InstanceStatus]:
+        """Tell how each instance of a database is, the primary first; ``lag`` is not known of nodes."""
+        found = {}
+        for code in (code for code in record.locations if code in self._admins):
+            role = "primary" if code == self.nodes.primary_code else "replica"
+            state, index = self._state(code), 0
+            if state == "ok":
+                try:
+                    index = self.stats(record, code).index or 0
+                except (NodeDown, NoNamespace):
+                    state = "down"
+            found[code] = InstanceStatus(code, role, index, 0.0, state)
+        return found
+
+    def waiting(self, group: GroupRecord, code: str, patience: float) -> Sequence[Turn]:
+        """Give a turn for each database; they become ready when its replica has what its primary has now."""
+        end = time.monotonic() + patience
+        waits = [
+            (record, Turn(end)) for record in self._catalog.databases(group.organization, group.name)
+            if code != self.nodes.primary_code
+        ]  # fmt: skip
+        threading.Thread(target=self._wait, args=(waits, code, end), name="pipemagic-wait", daemon=True).start()
+        return [turn for _, turn in waits]
+
+    def _wait(self, waits: list[tuple[DatabaseRecord, Turn]], code: str, end: float) -> None:
+        for record, turn in waits:
+            try:
+                wanted = self.stats(record, self.nodes.primary_code).index or 0
+                while time.monotonic() < end and not turn.granted:
+                    turn.granted = (self.stats(record, code).index or 0) >= wanted
+                    if not turn.granted:
+                        self._stopping.wait(POLL_EVERY)
+            except (NodeDown, NoNamespace) as error:
+                log.warning("nobody knows whether %s caught up: %s", code, error)
+            turn.fire()
+
+    def _state(self, code: str) -> str:
+        return "paused" if code in self._paused else "down" if code in self._down else "ok"
 
     def is_up(self, code: str) -> bool:
         """Tell whether the node of a location answered when it was last looked at."""
@@ -225,6 +278,17 @@ class SqldEngine(Engine):
         return record.id in self._missing
 
     # How it is done. The lock is held.
+
+    def _apply_pauses(self) -> None:
+        """Take down the nodes that any group has paused: a node serves all groups."""
+        if self._local is None:
+            return
+        groups = [group for one in self._catalog.organizations.all() for group in self._catalog.groups(one.slug)]
+        self._paused = {code for group in groups for code in group.paused}
+        for code in self.nodes.by_code:
+            self._local.set_paused(code, code in self._paused)
+            if code in self._paused:
+                self._down[code] = "it is paused"  # until it was looked at after that
 
     def _is_ours(self, name: str) -> bool:
         return self._catalog.database_by_host(f"{name}.{self._catalog.domain}") is not None

@@ -16,10 +16,10 @@ from pipemagic.service import http
 from pipemagic.service.catalog import Catalog
 from pipemagic.service.exposition import Page
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
-from pipemagic.service.http import Cancel, Refused, Request, Response
+from pipemagic.service.http import Cancel, Later, Refused, Request, Response
 from pipemagic.service.limits import Limits
 from pipemagic.service.logins import Logins
-from pipemagic.service.management import Management
+from pipemagic.service.management import PREFIXES, Management
 from pipemagic.service.management.routing import Platform
 from pipemagic.service.quotas import Meter
 from pipemagic.service.records import DatabaseRecord, GroupRecord
@@ -113,32 +113,32 @@ class SqldService:
 
     # Calls.
 
-    def call(self, request: Request) -> Response:
-        """Answer a request."""
+    def steps(self, request: Request, cancel: Cancel) -> Generator[Turn, None, Response]:  # noqa: ARG002
+        """Answer a request; yields a Turn while it waits for a replica."""
         try:
-            return self._route(request)
+            answer = self._route(request)
+            if isinstance(answer, Response):
+                return answer
+            for turn in answer.turns:
+                if not turn.granted:
+                    yield turn
+            return answer.finish()
         except Refused as refused:
             return refused.response()
         except Exception:  # the last line of defence: a bug must not take the connection down
             log.exception("%s %s failed", request.method, request.path)
             return Refused(500, "internal error of the service; see service.log in its data folder").response()
 
-    def steps(self, request: Request, cancel: Cancel) -> Generator[Turn, None, Response]:  # noqa: ARG002
-        """Answer a request; there is no writer to wait for here."""
-        yield from ()
-        return self.call(request)
-
     def intake(self, _request: Request) -> None:
         """Take no files: they go to a database's own address, if at all."""
 
-    def _route(self, request: Request) -> Response:
+    def _route(self, request: Request) -> Response | Later:
         if len(request.body) > self.limits.body:
             raise Refused(413, f"the request body is larger than {self.limits.body:,} bytes")
         if request.host not in self.own_hosts:
             raise self._elsewhere(request.host)
-        if request.path.startswith("/v1/"):
-            answer = self.management.handle(request)
-            return answer if isinstance(answer, Response) else answer.finish()
+        if request.path.startswith(PREFIXES):
+            return self.management.handle(request)
         if request.path not in ("/health", "/version"):
             raise Refused(404, "this service manages databases on libSQL servers; SQL goes to a database's own address")
         if request.method not in ("GET", "HEAD"):

@@ -183,3 +183,30 @@ def test_without_its_primary_nothing_is_changed(engine: SqldEngineProcess):
     until(lambda: engine.states()["ams"] == "ok")
     assert [one["Name"] for one in engine.manage("GET", "/databases")["databases"]].count("other") == 0
     engine.manage("DELETE", f"/databases/{name}")
+
+
+def test_a_location_is_taken_down_and_up_again(engine: SqldEngineProcess):
+    name = engine.create()
+    with engine.open(name) as db:
+        db.execute("CREATE TABLE t (id)")
+        engine.manage("POST", "/groups/default/locations/nrt/pause")
+        assert engine.states()["nrt"] == "paused"
+        with pytest.raises(ConnectError), engine.open(name, "nrt") as replica:
+            replica.execute("SELECT 1")
+        db.execute("INSERT INTO t VALUES (1)")
+        instances = engine.manage("GET", f"/databases/{name}/instances")["instances"]
+        assert {one["name"]: one["status"] for one in instances} == {"ams": "ok", "nrt": "paused", "ord": "ok"}
+        engine.manage("POST", "/groups/default/locations/nrt/resume")
+    until(lambda: engine.states()["nrt"] == "ok")
+    assert engine.ask("GET", "/groups/default/locations/nrt/wait").status_code == 200
+    assert ids(engine, name, "nrt") == {1}
+
+
+def test_a_removed_location_has_nothing_left(engine: SqldEngineProcess):
+    name = engine.create()
+    assert (engine.folder / f"nodes/ord/data/dbs/{name}-local").exists()
+    engine.manage("DELETE", "/groups/default/locations/ord")
+    until(lambda: not (engine.folder / f"nodes/ord/data/dbs/{name}-local").exists())
+    engine.manage("POST", "/groups/default/locations/ord")
+    with engine.open(name, "ord") as replica:
+        assert list(replica.execute("SELECT 1").rows) == [(1,)]
