@@ -235,20 +235,23 @@ def test_rows_that_are_counted_while_a_quota_is_loaded_are_not_lost(service, ope
 
 def test_no_count_is_lost_between_threads_and_flushes(service, operator, db):
     record = service.catalog.database("local", "flights")
-    operator.ok("PATCH", "/v1/quotas/local", {"rows_read": 10**9})
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_read": 60_000})
+    together = threading.Barrier(7)
 
     def count():
-        for _ in range(500):
+        together.wait()
+        for _ in range(5000):
             service.meter.block(record)
             service.meter.count(record, 2, 1)
 
     threads = [threading.Thread(target=count) for _ in range(6)]
     for thread in threads:
         thread.start()
-    while any(thread.is_alive() for thread in threads):
+    together.wait()
+    for _ in range(20):
         service.meter.flush()
-        operator.ok("PATCH", "/v1/quotas/local", {"rows_read": 6000})  # allowances are made anew all the while
+        operator.ok("PATCH", LOCAL, {"overages": False})  # allowances are made anew all the while
     for thread in threads:
         thread.join()
     assert blocked(operator) == (True, True)
-    assert used(operator) == (6000, 3000)
+    assert used(operator) == (60_000, 30_000)
