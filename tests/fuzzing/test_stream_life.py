@@ -52,7 +52,9 @@ cursors = st.tuples(
     st.just("cursor"), st.integers(0, STREAMS - 1), st.lists(st.sampled_from(["SELECT 1", "SELECT nope"]), max_size=3)
 )
 waits = st.tuples(st.just("wait"), st.sampled_from([1.0, 4.9, 5.0, 9.9, 10.0]), st.booleans())
-stories = st.lists(st.one_of(posts, posts, posts, cursors, waits), min_size=1, max_size=12)
+BEGIN = {"type": "execute", "stmt": {"sql": "BEGIN"}}
+openings = st.tuples(st.just("post"), st.integers(0, 1), st.just([BEGIN]), st.just(3), st.just("newest"))
+stories = st.lists(st.one_of(posts, posts, posts, openings, cursors, waits, waits), min_size=1, max_size=14)
 
 
 @dataclass
