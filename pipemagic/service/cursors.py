@@ -148,6 +148,11 @@ class Cursor(Pipeline):
         self._lines.add(Failure(error))
 
     def _run(self, batch: Batch) -> Steps[None]:
+        try:
+            yield from self._wait_for(batch.replication_index)
+        except Rejected as rejected:  # nothing ran, so the stream is as it was
+            self._lines.add(Failure(rejected.error))
+            return
         states: list[StepState] = []
         for number, step in enumerate(batch.steps):
             if self._stream.gone:

@@ -293,3 +293,22 @@ def test_the_time_of_a_statement_is_that_in_which_it_runs(tmp_path, clock):
         data += piece
     assert json.loads(data.splitlines()[-1])["type"] == "step_end"
     service.close()
+
+
+def test_a_cursor_waits_for_the_state_that_its_client_knows(db, monkeypatch):
+    """As a batch does; who waits in vain is told so and keeps the stream."""
+    waited = []
+
+    def wait_for(self, wanted):
+        waited.append(wanted)
+        if wanted == "99":
+            raise cursors.Rejected("the replica did not reach 99", "REPLICA_BEHIND")
+        return iter(())
+
+    monkeypatch.setattr(cursors.Cursor, "_wait_for", wait_for)
+    body = {"batch": {"steps": [{"stmt": {"sql": "SELECT 1"}}], "replication_index": "99"}}
+    headers = {**db.headers, "authorization": f"Bearer {db.token}"}
+    response = db.service.call(Request("POST", "/v3/cursor", headers=headers, body=json.dumps(body).encode()))
+    answer = entries_of(b"".join(response.chunks))
+    assert (waited, answer.kinds) == (["99"], ["error REPLICA_BEHIND"])
+    assert db.post(execute("SELECT 1"), CLOSE, baton=answer.baton).codes == ["ok", "ok"]
