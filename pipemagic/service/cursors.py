@@ -22,9 +22,10 @@ from pipemagic.hrana.messages import Batch, Col, Error, Step
 from pipemagic.hrana.values import SqlValue
 from pipemagic.service import plans, results
 from pipemagic.service.http import Refused
-from pipemagic.service.pipelines import HungUp, Pipeline, Steps
+from pipemagic.service.pipelines import Pipeline
 from pipemagic.service.plans import Plan, Rejected
 from pipemagic.service.results import Sink
+from pipemagic.service.statements import HungUp, Steps
 
 log = logging.getLogger(__name__)
 

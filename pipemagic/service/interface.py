@@ -12,7 +12,7 @@ import apsw
 from pipemagic import __version__
 from pipemagic.errors import ProtocolError
 from pipemagic.hrana import cursors, messages
-from pipemagic.service import http, pipelines
+from pipemagic.service import http, pipelines, statements
 from pipemagic.service.cursors import Cursor
 from pipemagic.service.health import Health
 from pipemagic.service.http import Cancel, Generated, Refused, Request, Response
@@ -22,7 +22,8 @@ from pipemagic.service.placement import Placement
 from pipemagic.service.plans import Rejected
 from pipemagic.service.quotas import Meter
 from pipemagic.service.records import DatabaseRecord
-from pipemagic.service.streams import ServerStream, StreamTable
+from pipemagic.service.stream import ServerStream
+from pipemagic.service.streams import StreamTable
 from pipemagic.service.tokens import Grant, Tokens
 from pipemagic.service.turns import Turn
 
@@ -122,7 +123,7 @@ class DatabaseInterface:
 
     def _entries(
         self, stream: ServerStream, batch: messages.Batch, grant: Grant, cancel: Cancel
-    ) -> pipelines.Steps[bytes]:
+    ) -> statements.Steps[bytes]:
         cursor = Cursor(stream, grant, self._meter, clock=self._clock, limits=self._limits)
         with self._in_use(stream, cancel):
             last = yield from cursor.stream(batch)
@@ -138,7 +139,7 @@ class DatabaseInterface:
         except Rejected as rejected:
             self._streams.destroy(stream)
             raise Refused(400, rejected.error.message, rejected.error.code) from None
-        except pipelines.HungUp:
+        except statements.HungUp:
             self._streams.destroy(stream)
             raise Refused(503, "the stream was ended: its client hung up, or the database is going away") from None
         except BaseException:  # also GeneratorExit: nobody takes the rest of the answer
@@ -191,7 +192,7 @@ POSTED: dict[str, Callable[..., Steps]] = {
 """What is asked with a token, by its path."""
 
 
-def _without_bytes(steps: pipelines.Steps[T]) -> Generator[Turn, None, T]:
+def _without_bytes(steps: statements.Steps[T]) -> Generator[Turn, None, T]:
     """Say what is so of all but cursors: they wait for turns only."""
     return cast("Generator[Turn, None, T]", steps)
 

@@ -21,7 +21,8 @@ from pipemagic.service.records import DatabaseRecord, GroupRecord
 from pipemagic.service.replication.followers import Followers, discard
 from pipemagic.service.replication.replica import Replica
 from pipemagic.service.replication.replicator import Replicator
-from pipemagic.service.streams import ServerStream, StreamTable
+from pipemagic.service.stream import ServerStream
+from pipemagic.service.streams import StreamTable
 from pipemagic.service.turns import Turn
 
 log = logging.getLogger(__name__)
