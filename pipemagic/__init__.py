@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pipemagic.errors import (
         AddressError,
         AlreadyExists,
+        AnswerTimeout,
         AuthError,
         BusyError,
         ConnectError,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         StreamError,
         StreamExpired,
         TransactionLost,
+        TransferError,
         UnknownOutcome,
         UnsupportedError,
     )
@@ -43,6 +45,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AddressError",
     "AlreadyExists",
+    "AnswerTimeout",
     "AuthError",
     "BusyError",
     "ConnectError",
@@ -63,6 +66,7 @@ __all__ = [
     "StreamError",
     "StreamExpired",
     "TransactionLost",
+    "TransferError",
     "UnknownOutcome",
     "UnsupportedError",
     "__version__",
