@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pipemagic.cli.base import Commands, confirm, say, say_fields, say_json, say_table
 from pipemagic.cli.credentials import Credentials
-from pipemagic.cli.platform import management, service_key
+from pipemagic.cli.platform import management, memory_key
 from pipemagic.errors import NotFound, UnsupportedError
 
 RESOURCES = ["rows_read", "rows_written", "storage_bytes", "databases", "groups", "locations"]
@@ -31,7 +31,7 @@ def add_commands(top: Commands) -> None:
     plan = top.group("plan", "the organization's plan")
     plan.add("show", _show_plan, "show the plan, and what was used of it this month", organization=True, listing=True)
     overages = plan.group("overages", "whether the organization may go past its quotas")
-    overages.add("enable", _enable, "let it, for a price", organization=True)
+    overages.add("enable", _enable, "let it", organization=True)
     overages.add("disable", _disable, "block statements beyond the quotas", organization=True)
 
 
@@ -60,7 +60,7 @@ def _switch(options: argparse.Namespace) -> None:
         raise NotFound(
             f"there is no organization {options.slug!r}", status=404, hint="`pipemagic org list` shows those there are"
         )
-    Credentials().put(service_key(options), organization=options.slug)
+    Credentials().put(memory_key(options), organization=options.slug)
     say(options.slug)
 
 

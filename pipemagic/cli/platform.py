@@ -6,6 +6,7 @@ import argparse
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from pipemagic.cli.credentials import Account, Credentials
@@ -53,9 +54,24 @@ def service_key(options: argparse.Namespace) -> str:
     return f"data:{options.data or local.default_folder()}"
 
 
+def memory_key(options: argparse.Namespace) -> str:
+    """Give the key under which `Credentials` remembers whom a command works for.
+
+    Whoever brings a token in the environment may be another account than the one that is logged in, with
+    organizations of its own.
+    """
+    key = service_key(options)
+    if on_this_machine(options):
+        return key
+    from pipemagic.session.secrets import PLATFORM_TOKENS, Environment
+
+    token = Environment(os.environ).token(None, PLATFORM_TOKENS)
+    return key if token is None else f"{key}#{sha256(token.encode()).hexdigest()[:16]}"
+
+
 def remembered(options: argparse.Namespace) -> Account:
-    """Give what is remembered for the service of a command."""
-    return Credentials().get(service_key(options))
+    """Give what is remembered of whom a command works for."""
+    return Credentials().get(memory_key(options))
 
 
 @contextmanager

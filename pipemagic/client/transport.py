@@ -279,10 +279,13 @@ def _client(endpoint: Endpoint) -> httpx.Client:
     )
 
 
-def _tls_context(endpoint: Endpoint) -> ssl.SSLContext | bool:
-    """Skip loading the certificate store (some 20 ms) where TLS is not spoken."""
+def _tls_context(endpoint: Endpoint) -> ssl.SSLContext:
+    """Skip loading the certificate store (some 20 ms) where TLS is not spoken.
+
+    SSL_CERT_FILE counts on loopback, too, where the variables that name proxies do not.
+    """
     if endpoint.scheme == "https":
-        return True
+        return httpx.create_ssl_context()
     return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 

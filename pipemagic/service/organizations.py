@@ -12,8 +12,11 @@ from pipemagic.service.http import Refused
 from pipemagic.service.names import check_slug
 from pipemagic.service.store import Run, Store
 
-OWNED_LIMIT = 25
-"""Most organizations that one account may own: quotas are per organization, and must mean something."""
+MADE_LIMIT = 25
+"""Most organizations of one account's making: quotas are per organization, and must mean something.
+
+Those count that it made, not those that it owns: whoever is made an owner by others was not asked.
+"""
 
 
 class Role(IntEnum):
@@ -101,9 +104,9 @@ class Organizations:
         check_slug(slug)
         with self._store.change() as run:
             self.check_free(slug)
-            owned = run("SELECT count(*) FROM members WHERE account = ? AND role = 'owner'", (account.id,))[0][0]
-            if owned >= OWNED_LIMIT:
-                raise Refused(400, f"{account.username} owns {owned} organizations already, the most that one may own")
+            made = run("SELECT count(*) FROM organizations WHERE account = ?", (account.id,))[0][0]
+            if made >= MADE_LIMIT:
+                raise Refused(400, f"{account.username} made {made} organizations already, the most that one may have")
             run("INSERT INTO organizations (slug, name, type, account, overages, created, id)"
                 " VALUES (?, ?, ?, ?, 0, ?, ?)",
                 (slug, name or slug, kind, account.id, self._now(), self._new_id()))  # fmt: skip

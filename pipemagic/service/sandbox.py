@@ -69,7 +69,6 @@ class Sandbox:
     def install(self, connection: apsw.Connection, limits: Limits) -> None:
         """Put the limits and the authorizer on a fresh connection."""
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)  # a file may have come from anywhere
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
         connection.limit(apsw.SQLITE_LIMIT_LENGTH, limits.value)
         connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, limits.statement)

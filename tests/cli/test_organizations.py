@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import stat
@@ -116,6 +117,20 @@ def test_another_service_is_named_in_the_environment(folder, run, edge, monkeypa
     err = capsys.readouterr().err
     assert "token was not accepted" in err
     assert "pipemagic auth login" in err
+
+
+def test_a_token_in_the_environment_is_not_of_who_is_logged_in(folder, run, monkeypatch, capsys):
+    operator = run("auth", "token")[1].strip()
+    monkeypatch.setenv("PIPEMAGIC_API_URL", local.find(folder).url)
+    monkeypatch.setattr("sys.stdin", io.StringIO("correct horse\n"))
+    assert cli.main(["auth", "signup", "ada", "--password-stdin"]) == 0
+    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", operator)
+    assert cli.main(["group", "create", "edge", "--location", "ams"]) == 0  # in the operator's organization
+    assert cli.main(["org", "switch", "local"]) == 0
+    monkeypatch.delenv("PIPEMAGIC_API_TOKEN")
+    capsys.readouterr()
+    assert cli.main(["org", "list", "--json"]) == 0
+    assert [(one["slug"], one["current"]) for one in json.loads(capsys.readouterr().out)] == [("ada", True)]
 
 
 def test_switching_is_remembered_for_each_service(run, settings_folder, folder):

@@ -78,6 +78,14 @@ def test_text_in_and_out(run, edge, original, tmp_path, monkeypatch):
     assert run("db", "dump", "second")[1] == out.read_text()
 
 
+def test_the_text_of_an_empty_database(run, edge, tmp_path):
+    run("db", "create", "empty", "--group", "edge")
+    out = tmp_path / "out.sql"
+    assert run("db", "dump", "empty", str(out))[0] == 0
+    assert run("db", "create", "again", "--group", "edge", "--from-dump", str(out)) == (0, "again\n", "")
+    assert run("db", "shell", "again", "CREATE TABLE t (a)")[0] == 0
+
+
 def test_a_copy_of_a_database(run, edge, original, tmp_path):
     run("db", "create", "a", "--group", "edge", "--from-file", str(original))
     assert run("db", "create", "b", "--group", "edge", "--from-db", "a") == (0, "b\n", "")
@@ -104,12 +112,14 @@ def test_what_fails_leaves_nothing(run, edge, original, tmp_path):
     data = original.read_bytes()
     broken.write_bytes(data[:4096] + os.urandom(4096) + data[8192:])
     (tmp_path / "bad.sql").write_text("CREATE TABLE t (a); INSERT INTO nope VALUES (1)")
+    (tmp_path / "blank.sql").write_text("-- nothing\n")
     (tmp_path / "latin.sql").write_bytes(b"SELECT '\xe9'")
     for source, words in [
         (["--from-file", "broken"], "damaged"), (["--from-file", "bad.sql"], "no SQLite database"),
         (["--from-file", "missing"], "No such file"), (["--from-dump", "missing"], "No such file"),
         (["--from-dump", "original.sqlite"], "use --from-file"), (["--from-dump", "latin.sql"], "not UTF-8"),
         (["--from-dump", "bad.sql"], "statement 2: no such table: nope"), (["--from-db", "nope"], "nope"),
+        (["--from-dump", "blank.sql"], "blank.sql: there is no SQL in it"),
         (["--from-file", "original.sqlite", "--size-limit", "8kb"], "larger than the 8,192 bytes"),
     ]:  # fmt: skip
         named = [str(tmp_path / source[1]) if source[0] != "--from-db" else source[1]]

@@ -374,8 +374,13 @@ def test_an_unknown_host() -> None:
 
 
 @pytest.fixture
-def tls_server():
-    certificate = trustme.CA().issue_cert("127.0.0.1")
+def authority():
+    return trustme.CA()
+
+
+@pytest.fixture
+def tls_server(authority):
+    certificate = authority.issue_cert("127.0.0.1")
     server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate.configure_cert(context)
@@ -396,6 +401,16 @@ def test_an_untrusted_certificate(tls_server) -> None:
     ):
         database.execute("SELECT 1")
     assert "SSL_CERT_FILE" in caught.value.hint
+
+
+def test_an_authority_of_ones_own_counts_on_loopback_too(tls_server, authority, tmp_path, monkeypatch) -> None:
+    authority.cert_pem.write_to_path(str(tmp_path / "authority.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+    with (
+        pipemagic.connect(f"https://127.0.0.1:{tls_server}") as database,
+        pytest.raises(errors.ServerError, match="501"),  # the server knows no POST: the connection is there
+    ):
+        database.execute("SELECT 1")
 
 
 def test_tls_where_there_is_none(scripted) -> None:

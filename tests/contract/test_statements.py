@@ -261,6 +261,29 @@ def test_sql_that_works(db, sql):
     assert db.post(execute(sql), CLOSE).codes == ["ok", "ok"]
 
 
+VIEWS = [
+    "SELECT highlight(f, 0, '<', '>'), snippet(f, 0, '', '', '', 3), bm25(f) FROM f WHERE f MATCH 'lagos'",
+    "SELECT term FROM terms",
+    "SELECT m.name, c.name FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS c",
+    "SELECT t.a, e.value FROM t, json_each(t.j) AS e WHERE t.a LIKE 'L%' AND t.a GLOB 'L*'",
+    "SELECT random(), randomblob(1), datetime('now'), last_insert_rowid(), changes()",
+]
+
+
+@pytest.mark.parametrize("sql", VIEWS)
+def test_a_view_may_do_what_its_statement_may(db, sql):
+    db.run(
+        "CREATE TABLE t(a TEXT CHECK (a LIKE 'L%'), j TEXT CHECK (json_valid(j)), first AS (j ->> 0) STORED)",
+        "CREATE INDEX by_second ON t(lower(a), j ->> 1)",
+        "CREATE VIRTUAL TABLE f USING fts5(body)",
+        "CREATE VIRTUAL TABLE terms USING fts5vocab(f, row)",
+        "CREATE TRIGGER noted AFTER INSERT ON t BEGIN INSERT INTO f SELECT new.a || value FROM json_each(new.j); END",
+        "INSERT INTO t VALUES ('Lagos', '[\" by the sea\", 2]')",
+        f"CREATE VIEW v AS {sql}",
+    )
+    assert db.rows("SELECT count(*) > 0 FROM v") == [[1]]
+
+
 REACHES_OUT = [
     "ATTACH 'x.db' AS x",
     "ATTACH ':memory:' AS x",

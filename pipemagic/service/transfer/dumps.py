@@ -226,6 +226,7 @@ def restore(text: Iterable[str], path: Path, seen: Callable[[str], None] = lambd
         connection.authorizer = None
         if not connection.get_autocommit():
             connection.execute("ROLLBACK")
+        connection.pragma("journal_mode", "wal")  # writes the file's header, also where nothing is in the database
         connection.pragma("journal_mode", "delete")
     finally:
         connection.close()

@@ -54,6 +54,8 @@ def restore(text: Iterable[str], path: Path, name: str) -> None:
         raise TransferError(
             f"{name}: statement {count:,}: {error}", hint=f"nothing was kept; the statement is: {shown}"
         ) from None
+    if not count:
+        raise TransferError(f"{name}: there is no SQL in it", hint="did the program that should write it fail?")
 
 
 @contextmanager

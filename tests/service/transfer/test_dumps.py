@@ -169,6 +169,7 @@ def test_an_empty_database(tmp_path):
     closing(sqlite3.connect(tmp_path / "a")).__enter__().execute("VACUUM").close()
     text = b"".join(dumps.dump(tmp_path / "a"))
     dumps.restore([text.decode()], tmp_path / "b")
+    assert (tmp_path / "b").read_bytes().startswith(b"SQLite format 3")
     assert contents(tmp_path / "b") == contents(tmp_path / "a")
 
 
