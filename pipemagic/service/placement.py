@@ -19,7 +19,7 @@ from pipemagic.service.locations import LOCATIONS, nearest, round_trip, similar
 from pipemagic.service.primaries import OpenDatabase
 from pipemagic.service.records import DatabaseRecord, GroupRecord
 from pipemagic.service.replication.followers import Followers, discard
-from pipemagic.service.replication.replica import Replica
+from pipemagic.service.replication.replica import Replica, State
 from pipemagic.service.replication.replicator import Replicator
 from pipemagic.service.stream import ServerStream
 from pipemagic.service.streams import StreamTable
@@ -106,6 +106,11 @@ class Placement(Engine):
             database.followers = None
             followers.remove()
 
+    def create(self, record: DatabaseRecord) -> None:
+        """Begin to make the replicas of a new database, unless it waits for its file."""
+        if len(record.locations) > 1 and not self._databases().awaits_upload(record.id):
+            self._databases().open(record)
+
     def sync(self, group: GroupRecord) -> None:
         """Act on a change of a group's locations, for each of its databases."""
         with self._syncing:
@@ -184,16 +189,24 @@ class Placement(Engine):
     def status(self, record: DatabaseRecord) -> dict[str, InstanceStatus]:
         """Tell how each instance of a database is, the primary first."""
         database = self._databases().get(record.id)
-        if database is None:  # nothing was written since the start, and there is no replica
-            code = record.locations[0]
-            state = "paused" if code in record.paused else "ok"
-            return {code: InstanceStatus(code, "primary", self._catalog.reserved_index(record.id), 0.0, state)}
+        if database is None:
+            return self._status_unopened(record)
         state = "paused" if database.paused else "ok"
         found = {database.code: InstanceStatus(database.code, "primary", database.index, 0.0, state)}
         for code, replica in list(database.replicas.items()):
             lag = replica.lag()
             state = "lagging" if replica.ready and lag > MAX_LAG else replica.state.value
             found[code] = InstanceStatus(code, "replica", replica.index, round(lag, 3), state)
+        return found
+
+    def _status_unopened(self, record: DatabaseRecord) -> dict[str, InstanceStatus]:
+        """Tell it of a database that is not in use: since the start nothing was written, and no replica was made."""
+        index, (primary, *others) = self._catalog.reserved_index(record.id), record.locations
+        state = "paused" if primary in record.paused else "ok"
+        found = {primary: InstanceStatus(primary, "primary", index, 0.0, state)}
+        for code in others:
+            state = State.PAUSED.value if code in record.paused else State.COPYING.value
+            found[code] = InstanceStatus(code, "replica", 0, 0.0, state)
         return found
 
     def states(self, group: GroupRecord) -> dict[str, str]:

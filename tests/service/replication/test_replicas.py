@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 
 import apsw
@@ -9,6 +10,7 @@ import pytest
 from replicated import Replicated
 from service_calls import CLOSE, execute
 
+from pipemagic.service.http import Request
 from pipemagic.service.limits import Limits
 from pipemagic.service.replication import pages
 
@@ -48,6 +50,20 @@ def test_a_new_location_has_a_copy_and_follows(pair):
     pair.follow()
     assert count(pair.at("nrt")) == 2
     pair.check("nrt")
+
+
+def test_a_new_database_of_a_group_with_several_locations_has_replicas_at_once(pair):
+    body = b'{"name": "y", "group": "g"}'
+    token = (pair.folder / "platform-token").read_text().strip()
+    headers = {"host": "127.0.0.1", "authorization": f"Bearer {token}"}
+    made = pair.service.call(Request("POST", "/v1/organizations/local/databases", {}, headers, body))
+    assert made.status == 200
+    assert pair.follow() > 0
+    _, answer = pair.manage("GET", "/databases/y/instances")
+    assert [(one["name"], one["status"]) for one in answer["instances"]] == [("ams", "ok"), ("nrt", "ok")]
+    pair.restart()  # and before it is opened again, all are shown
+    _, answer = pair.manage("GET", "/databases/y/instances")
+    assert [(one["name"], one["status"]) for one in answer["instances"]] == [("ams", "ok"), ("nrt", "copying")]
 
 
 def test_a_commit_ships_its_pages_and_not_the_database(one):
@@ -312,8 +328,6 @@ def test_a_paused_primary_refuses_writes_at_once_and_replicas_answer(pair):
 
 def test_health_and_status_say_what_is_down(pair):
     def health(host):
-        from pipemagic.service.http import Request
-
         return pair.service.call(Request("GET", "/health", {}, {"host": host})).status
 
     record = pair.record
@@ -407,10 +421,6 @@ def test_distance_costs_time_where_that_is_wanted(tmp_path):
 
 
 def delay(one, sql):
-    import json
-
-    from pipemagic.service.http import Request
-
     caller = one.at()
     body = json.dumps({"requests": [execute(sql), CLOSE]}).encode()
     headers = {**caller.headers, "authorization": f"Bearer {caller.token}"}
