@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pipemagic.service.app import Receive, read_request
 from pipemagic.service.exposition import CONTENT_TYPE
 from pipemagic.service.gauges import Gauges
 from pipemagic.service.http import Refused, Response, json
 from pipemagic.service.layout import LEASE_PATH, METRICS_PATH, STOP_PATH
+from pipemagic.service.receiving import Receive, read_request
 from pipemagic.service.sending import Scope, Send, send_response
 
 if TYPE_CHECKING:

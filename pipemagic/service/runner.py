@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 from pipemagic import __version__
 from pipemagic.errors import ServiceError
 from pipemagic.service.access_log import AccessLog
-from pipemagic.service.app import BODY_TIMEOUT, Shell
+from pipemagic.service.app import Shell
 from pipemagic.service.certificates import Certificate
 from pipemagic.service.control import Control, Leases
 from pipemagic.service.core import Service
@@ -36,6 +36,7 @@ from pipemagic.service.layout import LOCK_FILE, LOG_FILE, PORT_FILE, RUNTIME_FIL
 from pipemagic.service.limits import Limits
 from pipemagic.service.listening import listen, listen_locally
 from pipemagic.service.logs import logging_to
+from pipemagic.service.receiving import BODY_TIMEOUT
 from pipemagic.service.server import Listener, Server
 from pipemagic.service.traffic import Traffic, Watched
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from pipemagic.service.access_log import AccessLog
-from pipemagic.service.app import Receive
+from pipemagic.service.receiving import Receive
 from pipemagic.service.sending import Message, Scope, Send
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

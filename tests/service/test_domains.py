@@ -7,9 +7,9 @@ import json
 import pytest
 from service_calls import Clock, execute
 
-from pipemagic.service.app import read_request
 from pipemagic.service.core import Service
 from pipemagic.service.http import Request
+from pipemagic.service.receiving import read_request
 
 DOMAIN = "hub.example.test"
 
