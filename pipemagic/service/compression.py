@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 from dataclasses import replace
 
 from pipemagic.service.http import Body, Request, Response
@@ -15,22 +16,32 @@ LEVEL = 1
 
 _GZIP = 16 + zlib.MAX_WBITS
 _TYPES = frozenset({"application/json", "text/plain"})
-_HEADERS = (("content-encoding", "gzip"), ("vary", "accept-encoding"))
+_GZIPPED = ("content-encoding", "gzip")
+_VARIES = ("vary", "accept-encoding")
 
 
 def compressed(response: Response, request: Request) -> Response:
     """Give the answer as the client asked for it; one that is made while it is sent stays so."""
-    if response.content_type not in _TYPES or not accepts_gzip(request.headers.get("accept-encoding", "")):
-        return response
     chunks = response.chunks
-    if isinstance(chunks, Body):
-        return replace(response, chunks=Gzipped(chunks), headers=response.headers + _HEADERS)
-    assert isinstance(chunks, list | tuple), "an answer is made beforehand or by a Body"
-    if sum(map(len, chunks)) < SMALLEST:
+    if response.content_type not in _TYPES or _is_small(chunks):
         return response
+    if not accepts_gzip(request.headers.get("accept-encoding", "")):
+        return replace(response, headers=(*response.headers, _VARIES))
+    packed = Gzipped(chunks) if isinstance(chunks, Body) else _pack(chunks)
+    return replace(response, chunks=packed, headers=(*response.headers, _GZIPPED, _VARIES))
+
+
+def _is_small(chunks: Iterable[bytes | Turn]) -> bool:
+    if isinstance(chunks, Body):
+        return False
+    assert isinstance(chunks, list | tuple), "an answer is made beforehand or by a Body"
+    return sum(map(len, chunks)) < SMALLEST
+
+
+def _pack(chunks: Iterable[bytes | Turn]) -> list[bytes]:
     press = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP)
-    packed = [data for data in map(press.compress, chunks) if data]
-    return replace(response, chunks=[*packed, press.flush()], headers=response.headers + _HEADERS)
+    packed = [press.compress(data) for data in chunks if isinstance(data, bytes)]
+    return [*packed, press.flush()]
 
 
 def accepts_gzip(header: str) -> bool:

@@ -210,8 +210,8 @@ class Service:
             record = self._by_host(request.host)
         if (preflight := self._cors.preflight(request)) is not None:
             return preflight
-        if record is None and request.path == openapi.PATH and request.method in ("GET", "HEAD"):
-            return openapi.respond()
+        if record is None and request.path == openapi.PATH:
+            return openapi.respond(request)
         if record is None and self._is_management(request.path):
             answer = self.management.handle(request)
             return answer if isinstance(answer, Response) else (yield from self._later(answer))

@@ -41,10 +41,9 @@ class Cors:
     def headers(self, request: Request) -> tuple[tuple[str, str], ...]:
         """Give the headers that let the page of this request read the answer."""
         allowed = self._allowed(request)
-        if allowed is None:
-            return ()
-        found = (("access-control-allow-origin", allowed),)
-        return found if allowed == ANY else (*found, ("vary", "origin"))
+        found = () if allowed is None else (("access-control-allow-origin", allowed),)
+        depends = bool(self._origins) and ANY not in self._origins
+        return (*found, ("vary", "origin")) if depends else found
 
     def _allowed(self, request: Request) -> str | None:
         origin = request.headers.get("origin")

@@ -65,7 +65,7 @@ class DatabaseInterface:
             return http.empty(405, ("allow", "GET,HEAD"))
         if request.path == HEALTH:
             return http.empty(200 if self._healthy(request, record) else 503)
-        return http.text(LINES[request.path]) if request.method == "GET" else http.empty(200)
+        return http.text(LINES[request.path])
 
     def _healthy(self, request: Request, record: DatabaseRecord | None) -> bool:
         """Tell whether the service is well, and the instance whose address this is."""

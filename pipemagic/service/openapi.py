@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import Any
 
 from pipemagic import __version__
-from pipemagic.service.http import Response, json
+from pipemagic.service.http import Request, Response, empty, json
 from pipemagic.service.management import ROUTES
 from pipemagic.service.management.routing import Route
 
@@ -135,8 +135,10 @@ SCHEMAS: dict[str, Schema] = {
 }  # fmt: skip
 
 
-def respond() -> Response:
+def respond(request: Request) -> Response:
     """Answer with the description."""
+    if request.method not in ("GET", "HEAD"):
+        return empty(405, ("allow", "GET,HEAD"))
     return json(description())
 
 

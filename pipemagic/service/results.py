@@ -144,9 +144,12 @@ def no_room(limit: int) -> Error:
     )
 
 
-def too_slow(limit: float, *, ended: bool) -> Error:
-    """Say that a statement ran for longer than ``limit`` seconds and whether its transaction ``ended`` with it."""
-    undone = "; its transaction was rolled back with it" if ended else ""
+def too_slow(limit: float, *, ended: bool, wrote: bool) -> Error:
+    """Say that a statement ran for longer than ``limit`` seconds, and what is undone.
+
+    Its transaction ``ended`` with it, or it ``wrote`` outside of one.
+    """
+    undone = "; its transaction was rolled back with it" if ended else "; nothing of it was applied" if wrote else ""
     return Error(
         f"the statement ran for more than {limit:g} s, the limit of this service, and was stopped{undone}: "
         "an index may help (EXPLAIN QUERY PLAN shows what is scanned), or smaller steps",

@@ -153,12 +153,13 @@ class Statements:
 
     def _too_slow(self, *, ended: bool) -> Rejected:
         """Say that a statement was stopped; with it may have ``ended`` its transaction, which is then lost."""
+        wrote = self._stream.transaction.state is Tx.NONE and self._stream.turn is not None
         if ended:
             self._stream.time_out()
             self._told = True
         else:
             self._stream.observe(self._clock())
-        return Rejected.of(results.too_slow(self._limits.statement_time, ended=ended))
+        return Rejected.of(results.too_slow(self._limits.statement_time, ended=ended, wrote=wrote))
 
     def _rejected(self, error: Exception, plan: Plan) -> Rejected:
         match error:

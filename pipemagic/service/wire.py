@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 ABORT = "pipemagic.abort"
 """Name of an ASGI extension: a function that drops the connection without waiting for its client."""
@@ -13,6 +14,21 @@ HEAD_TIMEOUT = 20.0
 """Seconds that a request's line and headers may take, from the connection or their first byte on."""
 HEAD_LIMIT = 64 * 1024
 """Bytes that they may have."""
+
+
+class UntilClosed(RequestResponseCycle):
+    """An exchange with a client of HTTP/1.0, which knows no chunks: the end of the connection ends the answer."""
+
+    _has_length = True
+
+    async def send(self, message: Any) -> None:
+        """Send part of an answer; one whose length is not known goes as it is."""
+        if message["type"] == "http.response.start":
+            self._has_length = any(name == b"content-length" for name, _ in message["headers"])
+            self.chunked_encoding = None if self._has_length else False
+        elif not self._has_length:
+            self.expected_content_length = len(message["body"])  # uvicorn looks at the length of all
+        await super().send(message)
 
 
 class Connection(HttpToolsProtocol):
@@ -51,6 +67,8 @@ class Connection(HttpToolsProtocol):
         """Stop waiting: the shell has a time-out of its own for the body."""
         self._head_is_here()
         super().on_headers_complete()
+        if self.scope["http_version"] == "1.0":
+            self.cycle.__class__ = UntilClosed
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP."""

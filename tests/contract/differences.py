@@ -130,6 +130,20 @@ DIFFERENCES = [
     Difference("test_without_wanted_rows_there_are_none", "ignores want_rows", SPEC),
     Difference("test_a_condition_decides_over_its_step[error skipped]", "takes a skipped step for a failed one", SPEC),
     Difference(
+        "test_every_optional_field_may_be_null", "answers 400 to null arguments", "null stands for an absent key"
+    ),
+    Difference(
+        "test_a_condition_decides_over_the_step_of_a_cursor[error skipped]",
+        "takes a skipped step for a failed one",
+        SPEC,
+    ),
+    Difference(
+        "test_a_condition_decides_over_the_step_of_a_cursor[not error skipped]",
+        "takes a skipped step for a failed one",
+        SPEC,
+    ),
+    Difference("test_without_wanted_rows_a_cursor_has_none_of_that_step", "ignores want_rows", SPEC),
+    Difference(
         "test_an_unparsable_step_is_an_error_of_its_own",
         "parses all steps first and fails the whole batch",
         "which step it was must be told",

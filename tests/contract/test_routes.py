@@ -25,6 +25,8 @@ def test_health_has_an_empty_body_and_needs_no_token(db):
 def test_head_works_where_get_does(db, path):
     answer = db.send("HEAD", path)
     assert (answer.status, answer.http.content) == (200, b"")
+    length = len(db.send("GET", path).http.content)
+    assert answer.http.headers.get("content-length", str(length)) == str(length)
 
 
 def test_protobuf_is_not_offered(db):

@@ -212,6 +212,40 @@ def test_endless_statements_do_not_take_the_threads_for_good(tmp_path):
             assert one.result(WAIT)["results"][0]["error"]["code"] == "STATEMENT_TIMEOUT"
 
 
+def test_endless_statements_of_one_token_keep_nobody_else_waiting(tmp_path):
+    with running(tmp_path / "data", threads=4) as db, ThreadPoolExecutor(8) as pool:
+        other = httpx.Client(base_url=db.url, trust_env=False, timeout=WAIT)
+        token = caller_of(db.service, "other").token
+        endless = [pool.submit(db.post, execute(ENDLESS), {"type": "close"}) for _ in range(8)]
+        wait_until(lambda: len(db.service.streams) == 3)  # of four threads
+        with other:
+            body, headers = {"stmt": {"sql": "SELECT 1"}}, {"authorization": f"Bearer {token}"}
+            assert other.post("/v1/execute", json=body, headers=headers).status_code == 200
+            assert other.get("/health").status_code == 200
+        assert not any(one.done() for one in endless)
+        while not all(one.done() for one in endless):
+            db.service.streams.end_all()
+            time.sleep(0.01)
+
+
+def test_a_client_of_http_1_0_gets_a_cursor_without_chunks(tmp_path):
+    with running(tmp_path / "data") as db:
+        for text, length in ((SOME, False), ("SELECT 1, 'row 1'", True)):
+            body = json.dumps({"batch": {"steps": [{"stmt": {"sql": text}}]}})
+            head = f"POST /v3/cursor HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer {db.token}\r\n"
+            with db.connect() as connection:
+                connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+                with connection.makefile("rb") as answer:
+                    head, _, lines = answer.read().partition(b"\r\n\r\n")
+            assert b"transfer-encoding" not in head
+            assert b"connection: close" in head
+            assert (b"content-length: %d" % len(lines) in head) is length
+            entries = [json.loads(line) for line in lines.splitlines()]
+            assert entries[1]["type"] == "step_begin"
+            assert sum(one.get("type") == "row" for one in entries) == (1 if length else 100_000)
+            assert entries[-1]["type"] == "step_end"
+
+
 def test_a_service_that_stops_ends_a_cursor_with_a_word(tmp_path):
     with ExitStack() as stack:
         db = stack.enter_context(running(tmp_path / "data"))
