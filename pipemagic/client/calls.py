@@ -151,6 +151,8 @@ class Caller:
             raise UnsupportedError("this management API does not offer that")
         if answer.status == 404:
             error.hint = "is the name right? names of groups and databases belong to one organization"
+        elif answer.status == 403:
+            error.hint = ""  # that of databases is about their read-only tokens; here the text says what it takes
         elif answer.status == 402:
             error.hint = "the organization's plan does not include this"
         raise error

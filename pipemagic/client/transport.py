@@ -243,6 +243,8 @@ def refusal(status: int, message: str, code: str = "", what: str = "the request"
                 status=status,
                 hint="give another token; the database token and the platform token are different ones",
             )
+        case 403 if code == "BLOCKED":  # by a quota or a setting, whatever the token
+            return ServerError(message, status=status, code=code)
         case 403:
             return AuthError(
                 f"the token does not allow this: {message}",

@@ -151,7 +151,10 @@ class Connection:
         except PipemagicError as error:
             if isinstance(error, AuthError) and error.status == 401:
                 self.refused = True  # nothing of the cell ran; stream and transaction are as before
-                error.hint = "renew the token and connect again as before: an open transaction goes on"
+                error.hint = (
+                    "renew the token and connect again as before: an open transaction goes on, "
+                    "unless a rotation ended it"
+                )
             raise self._with_what_was_undone(error, stream, cell) from None
         if ran.error is not None and stream.transaction.state is Tx.OPEN:
             self._undo(stream, cell, ran)

@@ -12,6 +12,7 @@ import threading
 from contextlib import closing
 
 import apsw.shell
+import httpx
 import psutil
 import pytest
 
@@ -133,6 +134,19 @@ def test_what_fails_leaves_nothing(run, edge, original, tmp_path):
     assert run("db", "export", "nope", str(tmp_path / "out"))[0] == 1
     assert not (tmp_path / "out").exists()
     assert left_behind(tmp_path) == []
+
+
+def test_a_quota_is_told_as_such(run, edge, original, folder):
+    run("db", "create", "first", "--group", "edge", "--from-file", str(original))
+    token = run("auth", "token")[1].strip()
+    url = local.find(folder).url
+    httpx.patch(f"{url}/v1/quotas", headers={"authorization": f"Bearer {token}"}, json={"storage_bytes": 4096})
+    for source in (["--from-file", str(original)], ["--from-db", "first"]):
+        code, out, err = run("db", "create", "more", "--group", "edge", *source)
+        assert (code, out) == (1, "")
+        assert err.startswith("Error: Operation was blocked: the organization local stores ")
+        assert "token" not in err
+    assert [one["name"] for one in json.loads(run("db", "list", "--json")[1])] == ["first"]
 
 
 def test_a_download_that_breaks_off_leaves_no_file(run, edge, tmp_path, monkeypatch):

@@ -42,7 +42,9 @@ def _copied(call: Call, transfers: Transfers, seed: Mapping[str, Any]) -> Iterat
         raise Refused(400, '"seed.name" must name the database to copy')
     if seed.get("timestamp"):
         raise Refused(400, "a database can be copied as it is now, not as it was: leave seed.timestamp out")
-    copy = transfers.copy(call.catalog.database(call["org"], name), Cancel())
+    original = call.catalog.database(call["org"], name)
+    transfers.check_quotas(call["org"])
+    copy = transfers.copy(original, Cancel())
     try:
         yield lambda identifier: transfers.databases.place(identifier, copy)
     finally:

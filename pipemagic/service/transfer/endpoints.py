@@ -22,7 +22,7 @@ import apsw
 from pipemagic.service.databases import UPLOAD_PATH, Databases
 from pipemagic.service.http import Body, Cancel, Generated, Refused, Request, Response, empty, json
 from pipemagic.service.plans import Rejected
-from pipemagic.service.quotas import Meter
+from pipemagic.service.quotas import Meter, blocked
 from pipemagic.service.records import DatabaseRecord
 from pipemagic.service.tokens import Grant, Tokens
 from pipemagic.service.transfer import dumps
@@ -143,6 +143,12 @@ class Transfers:
             return self._text(database, cancel)
         return self._file(request.path, database, cancel)
 
+    def check_quotas(self, organization: str) -> None:
+        """Refuse (403) one more database with something in it where the organization may write no more."""
+        block = self._meter.organization_block(organization)
+        if block is not None and (reason := block.reason(writes=True)):
+            raise _told(blocked(reason))
+
     def copy(self, database: DatabaseRecord, cancel: Cancel) -> Path:
         """Make a copy of a database as it is now; the file is the caller's to move or to remove."""
         self._let_pass(database, writes=False)
@@ -187,10 +193,14 @@ class Transfers:
         try:
             self._meter.check(database, writes=writes)
         except Rejected as rejected:
-            raise Refused(403, rejected.error.message, rejected.error.code) from None
+            raise _told(rejected) from None
 
     def _new_path(self) -> Path:
         return self._folder / secrets.token_hex(12)
+
+
+def _told(rejected: Rejected) -> Refused:
+    return Refused(403, rejected.error.message, rejected.error.code)
 
 
 def _read(path: Path) -> Iterator[bytes]:

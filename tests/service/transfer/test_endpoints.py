@@ -14,6 +14,7 @@ from pipemagic.service.http import Cancel, Refused
 from pipemagic.service.limits import Limits
 from pipemagic.service.transfer.snapshots import Stopped, snapshot
 from pipemagic.service.transfer.uploads import Spool
+from pipemagic.service.usage import Quotas
 
 
 def make_file(path, script="CREATE TABLE t (a); INSERT INTO t VALUES (1), ('two')", *before):
@@ -257,6 +258,19 @@ def test_what_is_blocked_for_statements_is_blocked_here(courier, service, tmp_pa
     for path in ("/dump", "/export/1"):
         status, body = courier.answer(courier.call("GET", path, token))
         assert (status, body["code"]) == (403, "BLOCKED")
+
+
+def test_copies_are_no_way_round_a_quota(courier, service):
+    courier.create("original")
+    courier.caller("original").run("CREATE TABLE t (a)")
+    service.catalog.configure_database("local", "original", {"block_writes": 1})
+    assert courier.create("copy", type="database", name="original")[0] == 200  # it is not written to
+    service.catalog.usage.set_quotas("local", Quotas(storage_bytes=4096))
+    status, body = courier.create("more", type="database", name="original")
+    assert (status, body["code"], "its quota is 4,096" in body["error"]) == (403, "BLOCKED", True)
+    service.catalog.organizations.set_overages("local", True)
+    assert courier.create("more", type="database", name="original")[0] == 200
+    assert courier.left_over() == []
 
 
 def test_a_copy_is_of_one_moment_and_blocks_nobody(courier, tmp_path):
