@@ -93,6 +93,8 @@ class Connection:
         self.size_limit: int | None = None
         """Bytes that the file may grow to; None: as many as SQLite can."""
         self.idle_since = 0.0
+        self.home: Pool | None = None
+        """The pool that it was taken from, and goes back to."""
 
     def _committed(self, _connection: apsw.Connection, name: str, pages: int) -> int:
         try:
@@ -281,10 +283,12 @@ class Pool:
             if self._idle:
                 return self._idle.pop()
         try:
-            return self._connect()
+            connection = self._connect()
         except apsw.CantOpenError as error:  # no more file handles, in all likelihood
             log.warning("no connection can be opened: %s", error)
             raise Refused(429, "Too many open connections; close the streams that are not needed") from None
+        connection.home = self
+        return connection
 
     def give_back(self, connection: Connection) -> None:
         """Keep a clean connection for the next stream, close any other."""

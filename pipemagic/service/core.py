@@ -132,10 +132,7 @@ class Service:
             wait = min([SWEEP_EVERY, *times])
 
     def _deleted(self, record: DatabaseRecord) -> None:
-        database = self.databases.pop(record.id)
-        if database is not None:
-            self.streams.end_all(database)
-            database.close()
+        self.placement.drop(record)
         # What an open handle keeps (Windows) is removed at the next start: the catalog notes what it deleted.
         shutil.rmtree(self._files / record.id, ignore_errors=True)
 

@@ -107,7 +107,12 @@ class Databases:
                     reserve=lambda index: self._catalog.reserve_index(record.id, index),
                     primary=current.locations[0],
                 )
-                self._replicate(database, current)
+                try:
+                    self._replicate(database, current)
+                except BaseException:  # without its replicas it would commit what they never hear of
+                    del self._open[record.id]
+                    database.close()
+                    raise
             return database
 
     def in_use(self) -> list[OpenDatabase]:

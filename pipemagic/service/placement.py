@@ -74,16 +74,33 @@ class Placement(Engine):
         self._closing.set()
         if self._starter.is_alive():
             self._starter.join()
+        for database in self._databases().in_use():
+            database.stop_following()
         self.replicator.close()
 
     def _open_replicated(self) -> None:
-        for record in self._filled(self._catalog.replicated()):
+        self._open_all(self._catalog.replicated())
+
+    def drop(self, record: DatabaseRecord) -> None:
+        """Take a database out of use that was deleted; not while it is being given replicas."""
+        with self._syncing:
+            database = self._databases().pop(record.id)
+            if database is not None:
+                self._streams.end_all(database)
+                database.close()
+
+    def _open_all(self, records: Iterable[DatabaseRecord]) -> list[tuple[OpenDatabase, DatabaseRecord]]:
+        """Open databases, but for those that wait for their file: they get their replicas with it."""
+        opened = []
+        for record in records:
             if self._closing.is_set():
-                return
+                break
             try:
-                self._databases().open(record)
+                if not self._databases().awaits_upload(record.id):
+                    opened.append((self._databases().open(record), record))
             except (Refused, apsw.Error, OSError):  # deleted meanwhile, or damaged: the others go on
                 log.exception("the replicas of %s cannot be started", record.id)
+        return opened
 
     def replicate(self, database: OpenDatabase, record: DatabaseRecord) -> None:
         """Give a database the replicas that its record asks for, and no other."""
@@ -114,12 +131,8 @@ class Placement(Engine):
     def sync(self, group: GroupRecord) -> None:
         """Act on a change of a group's locations, for each of its databases."""
         with self._syncing:
-            for record in self._filled(self._catalog.databases(group.organization, group.name)):
-                self.replicate(self._databases().open(record), record)
-
-    def _filled(self, records: Iterable[DatabaseRecord]) -> list[DatabaseRecord]:
-        """Leave those out that wait for their file: they get their replicas with it."""
-        return [record for record in records if not self._databases().awaits_upload(record.id)]
+            for database, record in self._open_all(self._catalog.databases(group.organization, group.name)):
+                self.replicate(database, record)
 
     def _end_streams(self, replica: Replica) -> None:
         self._streams.end_all(at=replica)
@@ -164,8 +177,9 @@ class Placement(Engine):
         label, _, domain = host.partition(".")
         if domain not in (self._catalog.domain, LOCAL_DOMAIN):
             return None
-        name = f"{label}.{self._catalog.domain}"
-        return next((code for code, one in record.instances.items() if one == name != record.hostname), None)
+        if label == _label(record.hostname):
+            return None
+        return next((code for code, name in record.instances.items() if _label(name) == label), None)
 
     def base_url(self, request: Request, stream: ServerStream) -> str | None:
         """Give the address of the stream's instance if that is another one than the request's."""
@@ -226,9 +240,12 @@ class Placement(Engine):
     def waiting(self, group: GroupRecord, code: str, patience: float) -> list[Turn]:
         """Give turns that are ready when the group's replicas at a location have what their primaries have now."""
         turns, deadline = [], self._clock() + patience
-        for record in self._filled(self._catalog.databases(group.organization, group.name)):
-            database = self._databases().open(record)
+        for database, _ in self._open_all(self._catalog.databases(group.organization, group.name)):
             replica = database.replicas.get(code)
             if replica is not None:
                 turns.append(replica.wait_for(database.index, deadline))
         return turns
+
+
+def _label(host: str) -> str:
+    return host.partition(".")[0]

@@ -64,7 +64,8 @@ class OpenDatabase:
     @property
     def replicas(self) -> dict[str, Replica]:
         """The replicas by location."""
-        return {} if self.followers is None else self.followers.replicas
+        followers = self.followers  # read once: a location may be removed at any time
+        return {} if followers is None else followers.replicas
 
     def note_schema_change(self) -> None:
         """Note that cached column lists may be stale."""
@@ -75,12 +76,12 @@ class OpenDatabase:
 
     def _committed(self, connection: Connection, frames: int) -> None:
         """Count a commit, write it down for the replicas, keep the WAL short. The writer still has its turn."""
-        index = self._count()
-        if self.followers is not None:
-            self.followers.note(index, frames)
+        index, followers = self._count(), self.followers
+        if followers is not None:
+            followers.note(index, frames)
         if frames >= CHECKPOINT_PAGES:
-            if self.followers is not None:
-                self.followers.flush()
+            if followers is not None:
+                followers.flush()
             connection.checkpoint()
 
     def _count(self) -> int:
@@ -90,6 +91,13 @@ class OpenDatabase:
             if self._commits > self._reserved and self._write_down(self._commits + INDEX_BLOCK):
                 self._reserved = self._commits + INDEX_BLOCK
             return self._commits
+
+    def reach(self, index: int) -> None:
+        """Count on from ``index``, if that is higher: commits were found that nobody had counted before a crash."""
+        with self._lock:
+            self._commits = max(self._commits, index)
+            if self._commits > self._reserved and self._write_down(self._commits):
+                self._reserved = self._commits
 
     def _write_down(self, index: int) -> bool:
         """Make the counter durable; False if the disk does not let us, which must not hurt what was committed."""
@@ -116,6 +124,12 @@ class OpenDatabase:
         self.pool.trim(now)
         for replica in list(self.replicas.values()):
             replica.trim(now)
+
+    def stop_following(self) -> None:
+        """Have the work on the replicas end soon."""
+        followers = self.followers
+        if followers is not None:
+            followers.stop()
 
     def close(self) -> None:
         """Close the files and write the counter down."""

@@ -79,9 +79,9 @@ class ServerStream:
     # What runs, and how it is stopped.
 
     def enter(self, *, interruptible: bool, now: float) -> bool:
-        """Note that a statement starts; False if it must not, since the stream is being ended."""
+        """Note that a statement starts; False if it must not, since the stream, or its place, is being ended."""
         with self.guard:
-            if self._gone:
+            if self._gone or self.place.paused:
                 return False
             self._running, self._interruptible, self.out_of_time = True, interruptible, False
             self._entered, self._time_used = now, 0.0

@@ -6,7 +6,7 @@ import logging
 import shutil
 import threading
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -43,9 +43,12 @@ class Primary(Protocol):
     def index(self) -> int:
         """How many commits it has seen."""
 
+    def reach(self, index: int) -> None:
+        """Note that it has seen at least so many."""
+
 
 class NoTurn(Exception):
-    """The writer's turn was not to be had."""
+    """The writer's turn, or the turn to copy, was not to be had."""
 
 
 class Followers:
@@ -67,21 +70,33 @@ class Followers:
         self._path, self._folder = primary.path.with_name(LOG), primary.path.with_name(REPLICAS)
         self._lock = threading.RLock()
         """Held to change which log there is, and while a commit is written down."""
-        self._floor = primary.index
-        """No commit up to here is missing in the log; at the start, what was reserved."""
+        self._copying = threading.Lock()
+        """Held while a copy is made: one at a time, so that other replicas find a thread, too."""
         self._closed = False
         self._stamp = Stamp.of(primary.path)
         # As long as it is open, SQLite keeps the WAL: a checkpoint with the last connection would delete it.
         self._anchor = apsw.Connection(str(primary.path))
         self._anchor.set_busy_timeout(1000)
         self._wal = Wal(primary.path)
-        self._log = self._recover()
+        try:
+            self._attach()
+            self._log = self._recover()
+        except BaseException:
+            self._wal.close()
+            self._anchor.close()
+            raise
+        self._floor = primary.index
+        """No commit up to here is missing in the log; at the start, what was reserved."""
 
     # The log.
 
-    def _frames(self) -> int:
-        """Count the frames of the WAL; moves none of them. What an idle connection knows of it may be old."""
+    def _attach(self) -> None:
+        """Have the anchor look at the database: before the first look it holds nothing, later it may be out of date."""
         self._anchor.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+
+    def _frames(self) -> int:
+        """Count the frames of the WAL; moves none of them."""
+        self._attach()
         return max(0, self._anchor.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0])
 
     def _recover(self) -> ChangeLog | None:
@@ -90,8 +105,8 @@ class Followers:
             changes, stamp = ChangeLog.open(self._path)
         except FileNotFoundError:
             return None
-        except LogError as error:
-            log.warning("%s: %s", self._path, error)
+        except (OSError, LogError) as error:
+            log.warning("the replicas of %s start over from a copy: %s", self._primary.path, error)
             return None
         try:
             frames = self._frames()
@@ -100,13 +115,15 @@ class Followers:
             if frames:
                 commits = self._wal.since(changes.position, frames)
                 if commits.offsets:
+                    self._primary.reach(changes.last + 1)  # the crash may have come before it was counted
                     changes.append(self._primary.index, commits, self._wal)
-            elif stamp is None and changes.position.frame:
+            elif stamp is None:
                 raise LogError("the WAL is gone although the database was not closed")
         except (OSError, WalError, LogError) as error:
             log.warning("the replicas of %s start over from a copy: %s", self._primary.path, error)
             changes.remove()
             return None
+        self._primary.reach(changes.last)
         return changes
 
     def note(self, index: int, frames: int) -> None:
@@ -138,11 +155,14 @@ class Followers:
 
     def _give_up(self, error: Exception) -> None:
         log.error("the replicas of %s start over from a copy: %s", self._primary.path, error)
-        if self._log is not None:
-            self._log.remove()
-        self._log = None
+        changes, self._log = self._log, None
+        if changes is not None:
+            with suppress(OSError):  # the disk may let nobody delete, either; what is left is told by its position
+                changes.remove()
         for replica in self.replicas.values():
             replica.copied = False
+            if not replica.paused:
+                self._schedule(self, replica)
 
     def _bound(self) -> None:
         """Keep the log from growing for ever for a replica that is off: that one will need a copy."""
@@ -161,7 +181,10 @@ class Followers:
             if changes is None or changes.size <= LOG_KEPT:
                 return
             if all(one.copied and one.index >= changes.last for one in self.replicas.values()):
-                self._begin_anew(changes)
+                try:
+                    self._begin_anew(changes)
+                except OSError as error:
+                    self._give_up(error)
 
     def _begin_anew(self, changes: ChangeLog) -> None:
         changes.flush()
@@ -187,6 +210,7 @@ class Followers:
                 self._schedule(self, replica)
             elif not was:
                 self._end_streams(replica)
+                replica.expire(float("inf"))
         self._remove_strangers()
 
     def _found(self, code: str) -> Replica:
@@ -214,26 +238,31 @@ class Followers:
             return self._work(replica)
 
     def _work(self, replica: Replica) -> float | None:
-        if self._closed or replica.paused or self.replicas.get(replica.code) is not replica:
+        if not self._wanted(replica):
             return None
         try:
-            if not replica.copied:
-                self._copy(replica)
             with self._lock:
                 changes = self._log
-            if changes is None:
-                return 0.0
+            if changes is None or not replica.copied or replica.index < changes.base:
+                self._copy(replica)
+                return 0.0  # the log may be another one by now
             if replica.apply(changes, APPLY_AT_ONCE):
                 return 0.0
             self._settle(replica, changes)
         except (apsw.BusyError, NoTurn):
             return SOON
+        except pages.Stopped:
+            return None
         except (apsw.Error, OSError, LogError, ValueError) as error:
             log.warning("the replica at %s of %s is copied anew: %s", replica.code, self._primary.path, error)
-            replica.retire()
+            replica.copied = False
             return LATER
         self._tidy()
         return None
+
+    def _wanted(self, replica: Replica) -> bool:
+        """Whether the replica is to be worked on, or the work to be gone on with."""
+        return not (self._closed or replica.paused) and self.replicas.get(replica.code) is replica
 
     def _settle(self, replica: Replica, changes: ChangeLog) -> None:
         """Note that a replica has all there is."""
@@ -243,11 +272,19 @@ class Followers:
                 replica.caught_up(max(changes.last, self._floor))
 
     def _copy(self, replica: Replica) -> None:
-        log.info("copying %s to %s", self._primary.path, replica.code)
-        with self._snapshot() as index:
-            replica.retire()
-            pages.copy(self._anchor, replica.path, index)
-            replica.copied_at(index)
+        with self._alone(), self._snapshot() as index:
+            log.info("copying %s to %s", self._primary.path, replica.code)
+            draft = pages.copy(self._anchor, replica.path, index, lambda: not self._wanted(replica))
+            replica.begin_with(draft, index)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if not self._copying.acquire(blocking=False):
+            raise NoTurn
+        try:
+            yield
+        finally:
+            self._copying.release()
 
     @contextmanager
     def _snapshot(self) -> Iterator[int]:
@@ -263,7 +300,7 @@ class Followers:
                     self._log = ChangeLog.create(self._path, index, self._wal.position(self._frames()))
             self._anchor.execute("BEGIN")
             try:
-                self._anchor.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+                self._attach()
                 self._primary.writers.leave(turn)
                 yield index
             finally:
@@ -273,10 +310,14 @@ class Followers:
 
     # The end.
 
+    def stop(self) -> None:
+        """Begin no work any more, and do not go on with a copy; what is needed of it is done at the next start."""
+        self._closed = True
+
     def close(self) -> None:
         """Close everything; the last one that has the primary open. Its WAL is moved into the file then."""
+        self.stop()
         with self._lock:
-            self._closed = True
             replicas = list(self.replicas.values())
         for replica in replicas:
             replica.close()

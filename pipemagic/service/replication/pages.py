@@ -10,20 +10,26 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
 import apsw
 
-from pipemagic.service.files import sync_folder
-
 _JOURNAL_MODE = 18  # write and read version, one byte each: 1 is a rollback journal, 2 a WAL
 _COUNTER, _PAGES, _COOKIE, _VALID_FOR = 24, 28, 40, 92
+_HEADER_SIZE = 100
 _WORD = struct.Struct(">I")
 _MASK = 0xFFFFFFFF
 PATIENCE = 50
 """Milliseconds that readers are kept out while the last ones of before finish."""
+_COPIED_AT_ONCE = 1000
+"""Pages that are copied between two looks at whether the copy is still wanted."""
+
+
+class Stopped(Exception):
+    """The copy is not wanted any more."""
 
 
 class PageFile:
@@ -38,15 +44,25 @@ class PageFile:
     @property
     def counter(self) -> int:
         """The low 32 bits of the index that the file stands at."""
-        return int(_WORD.unpack_from(self._file.xRead(100, 0), _COUNTER)[0])
+        return int(_WORD.unpack_from(self._file.xRead(_HEADER_SIZE, 0), _COUNTER)[0])
 
     def write(self, pages: Iterator[tuple[int, bytes]], count: int, page_size: int, index: int) -> bool:
         """Write the pages; the file has ``count`` of them then and stands at ``index``.
 
         Tells whether the schema changed. apsw.BusyError, before anything is written, if a reader does not finish.
-        After any other error the file is torn and stays locked until it is closed.
+        After any other error the file is of no use: it stays locked until it is closed, and is no database then.
         """
         self._locker.execute("BEGIN EXCLUSIVE")
+        try:
+            changed = self._write(pages, count, page_size, index)
+        except BaseException:
+            with suppress(apsw.Error):  # who waits for the lock now must not read what is torn
+                self._file.xWrite(bytes(_HEADER_SIZE), 0)
+            raise
+        self._locker.execute("ROLLBACK")
+        return changed
+
+    def _write(self, pages: Iterator[tuple[int, bytes]], count: int, page_size: int, index: int) -> bool:
         old = first = self._file.xRead(page_size, 0)
         for number, data in pages:
             if number == 1:
@@ -57,7 +73,6 @@ class PageFile:
         self._file.xWrite(stamped(first, index, count), 0)
         self._file.xTruncate(count * page_size)  # after page 1: SQLite refuses a file shorter than that says
         self._file.xSync(apsw.SQLITE_SYNC_NORMAL)
-        self._locker.execute("ROLLBACK")
         return old[_COOKIE : _COOKIE + 4] != first[_COOKIE : _COOKIE + 4]
 
     def close(self) -> None:
@@ -80,15 +95,24 @@ def full_index(counter: int, near: int) -> int:
     return near - ((near - counter) & _MASK)
 
 
-def copy(source: apsw.Connection, target: Path, index: int) -> None:
-    """Make a replica's file from the snapshot that ``source`` is reading, which is that of ``index``.
+def copy(source: apsw.Connection, target: Path, index: int, stopped: Callable[[], bool]) -> Path:
+    """Make a file for a replica from the snapshot that ``source`` is reading, which is that of ``index``.
 
-    The copy is made under another name and durable before it gets its own; nobody may have the old one open.
+    It is durable, and beside ``target``, whose name it is to get. Raises `Stopped` as soon as ``stopped`` says so.
     """
     draft = target.with_name(target.name + ".new")
     target.parent.mkdir(parents=True, exist_ok=True)
     for leftover in (draft, draft.with_name(draft.name + "-journal")):
         leftover.unlink(missing_ok=True)
+    try:
+        _fill(draft, source, index, stopped)
+    except BaseException:
+        draft.unlink(missing_ok=True)  # what there is of it may be what fills the disk
+        raise
+    return draft
+
+
+def _fill(draft: Path, source: apsw.Connection, index: int, stopped: Callable[[], bool]) -> None:
     cookie = int(source.pragma("schema_version"))
     copied = apsw.Connection(str(draft))
     try:
@@ -96,18 +120,18 @@ def copy(source: apsw.Connection, target: Path, index: int) -> None:
         copied.pragma("journal_mode", "OFF")
         with copied.backup("main", source, "main") as backup:
             while not backup.done:
-                backup.step(1000)
+                if stopped():
+                    raise Stopped
+                backup.step(_COPIED_AT_ONCE)
     finally:
         copied.close()
     with draft.open("r+b") as file:  # SQLite has it no longer open
         _restore_first_page(file, index, cookie)
-    draft.replace(target)
-    sync_folder(target.parent)
 
 
 def _restore_first_page(file: BinaryIO, index: int, cookie: int) -> None:
     """Make page 1 the source's again, but for the stamp: the backup counts the schema cookie up."""
-    head = file.read(100)
+    head = file.read(_HEADER_SIZE)
     page_size = int.from_bytes(head[16:18], "big")
     page_size = 65536 if page_size == 1 else page_size
     file.seek(0)

@@ -7,7 +7,10 @@ from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 
+import apsw
+
 from pipemagic.service.connections import Connection, Pool
+from pipemagic.service.files import sync_folder
 from pipemagic.service.http import Refused
 from pipemagic.service.limits import Limits
 from pipemagic.service.replication.changes import ChangeLog
@@ -49,6 +52,7 @@ class Replica:
         self._pool: Pool | None = None
         self._file: PageFile | None = None
         self._waiting: list[tuple[int, Turn]] = []
+        self._gone = False
 
     @property
     def index(self) -> int:
@@ -82,12 +86,9 @@ class Replica:
         return pool.take()
 
     def give_back(self, connection: Connection) -> None:
-        """Take a connection back."""
-        pool = self._pool
-        if pool is None:
-            connection.close()
-        else:
-            pool.give_back(connection)
+        """Take a connection back; one to a file that was replaced since is closed."""
+        assert connection.home is not None
+        connection.home.give_back(connection)
 
     def connect(self) -> Connection:
         """Open a connection that cannot write."""
@@ -95,8 +96,9 @@ class Replica:
 
     def trim(self, now: float) -> None:
         """Close connections that nobody wanted for a while."""
-        if self._pool is not None:
-            self._pool.trim(now)
+        pool = self._pool
+        if pool is not None:
+            pool.trim(now)
 
     # Following.
 
@@ -106,28 +108,40 @@ class Replica:
             return
         self._file = PageFile(self.path)
         index = full_index(self._file.counter, newest)
-        self.copied = index >= log.base
+        self.copied = 0 < index >= log.base  # 0 is that of a file that could not be written to its end, too
         if self.copied:
             self._index = index
         else:
             self.retire()
 
-    def copied_at(self, index: int) -> None:
-        """Take up a fresh copy."""
+    def begin_with(self, copy: Path, index: int) -> None:
+        """Take up a fresh copy, which is moved; its readers of before, who may still have the old file, end."""
+        self.retire()
+        copy.replace(self.path)
+        sync_folder(self.path.parent)
         self._file = PageFile(self.path)
         self.copied = True
         self._reach(index)
 
     def apply(self, log: ChangeLog, most: int) -> bool:
-        """Apply commits of the log, up to ``most`` bytes; False if there are none. apsw.BusyError: try again."""
+        """Apply commits of the log, up to ``most`` bytes; False if there are none.
+
+        apsw.BusyError: try again. After any other error while it is written the file is given up.
+        """
         records = log.after(self._index, most)
         if not records:
             return False
         log.flush()  # a replica never has what its primary could lose
         assert self._file is not None
         last = records[-1]
-        if self._file.write(log.pages(records), last.pages, last.page_size, last.index):
-            self.schema_changes += 1
+        try:
+            schema_changed = self._file.write(log.pages(records), last.pages, last.page_size, last.index)
+        except apsw.BusyError:
+            raise
+        except BaseException:
+            self.retire()
+            raise
+        self.schema_changes += schema_changed
         self._reach(last.index)
         return True
 
@@ -151,13 +165,14 @@ class Replica:
     # Waiting for an index.
 
     def wait_for(self, index: int, deadline: float) -> Turn:
-        """Give a turn that is ready when reads see ``index``, or at the deadline; see ``granted``."""
+        """Give a turn that is ready when reads see ``index``, at the deadline, or at the end; see ``granted``."""
         turn = Turn(deadline)
         with self._lock:
             turn.granted = self._pool is not None and index <= self._index
-            if not turn.granted:
+            waits = not (turn.granted or self._gone)
+            if waits:
                 self._waiting.append((index, turn))
-        if turn.granted:
+        if not waits:
             turn.fire()
         return turn
 
@@ -179,15 +194,14 @@ class Replica:
     def retire(self) -> None:
         """Let go of the file, which is about to be replaced; the caller holds `busy`.
 
-        Its streams end first: a file that could not be written to its end is still locked until it is closed
-        here, so nobody has read from it.
+        First nobody gets a connection to it any more, so the streams that end then are all that have one.
         """
         self.copied = False
-        self._end_streams(self)
         pool, self._pool = self._pool, None
         file, self._file = self._file, None
         if pool is not None:
             pool.close()
+        self._end_streams(self)
         if file is not None:
             file.close()
 
@@ -195,6 +209,8 @@ class Replica:
         """End the streams, close the file and all connections, when the work on it is done."""
         with self.busy:
             self.retire()
+        with self._lock:
+            self._gone = True
         self.expire(float("inf"))
 
     def remove(self) -> None:

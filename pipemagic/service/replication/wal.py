@@ -7,6 +7,7 @@ Source: https://www.sqlite.org/fileformat2.html#walformat
 from __future__ import annotations
 
 import struct
+from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,7 +46,7 @@ class Wal:
 
     def __init__(self, database: Path) -> None:
         self._path = database.with_name(database.name + "-wal")
-        self._file = self._path.open("rb", buffering=0) if self._path.exists() else None
+        self._file: FileIO | None = None  # opened when first read, when it is sure to be the one in use
 
     def close(self) -> None:
         """Close the file."""
@@ -89,7 +90,7 @@ class Wal:
 
     def _header(self) -> tuple[int, bytes]:
         if self._file is None and self._path.exists():  # there is none before the first write
-            self._file = self._path.open("rb", buffering=0)
+            self._file = FileIO(self._path)
         magic, _, page_size, _, salts, _ = _HEADER.unpack(self.read(0, HEADER_SIZE))
         if magic not in _MAGIC:
             raise WalError("the WAL has no header")

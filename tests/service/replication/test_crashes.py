@@ -169,6 +169,100 @@ def test_a_reader_sees_one_commit_or_the_next_and_never_half_of_one(pair):
     assert pair.at("nrt").run("SELECT max(a) FROM n").rows() == [["60"]]
 
 
+def test_a_wal_of_before_a_crash_is_not_taken_for_a_later_one(tmp_path, caplog):
+    one = Replicated(tmp_path / "data")
+    one.run("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+    one.run("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 300)"
+            " INSERT INTO t SELECT i, hex(randomblob(20)) FROM n")  # fmt: skip
+    one.location("nrt")
+    one.crash(tmp_path / "image")  # before the first copy: a WAL, and no log
+    one.run("PRAGMA user_version = 5")  # its connection is closed afterwards, and is the only one
+    one.follow()
+    one.run("UPDATE t SET a = 'x' WHERE id = 5")
+    one.check("nrt")
+    one.close()
+    assert not [record for record in caplog.records if "start over" in record.message]
+
+
+def test_a_crash_between_a_commit_and_its_counting_hides_it_from_no_replica(pair, tmp_path):
+    import shutil
+
+    pair.restart()
+    pair.database  # noqa: B018  opened
+    pair.follow()
+    before, image = tmp_path / "before", tmp_path / "image"
+    shutil.copytree(pair.folder, before)
+    pair.run("UPDATE t SET a = 'x' WHERE id = 1")
+    shutil.copytree(pair.folder, image)
+    for path in [*before.glob("catalog.sqlite*"), *before.glob("databases/*/changes.log")]:
+        shutil.copy(path, image / path.relative_to(before))
+    pair.service.close()
+    pair.folder = image
+    pair.open()
+    pair.check("nrt")
+    index = pair.database.index
+    pair.crash(tmp_path / "later")
+    assert pair.database.index >= index
+    pair.check("nrt")
+
+
+def test_who_waits_for_a_file_that_is_being_torn_never_reads_it(pair):
+    import threading
+
+    replica, seen, started = pair.database.replicas["nrt"], [], threading.Event()
+    reader = replica.take()
+    reader.raw.execute("SELECT count(*) FROM t").fetchall()
+
+    def wait_and_read(_attempt):
+        started.set()
+        return True
+
+    def read():
+        reader.raw.set_busy_handler(wait_and_read)
+        try:
+            seen.extend(reader.raw.execute("SELECT a FROM t WHERE id = 1").fetchall())
+        except apsw.Error as error:
+            seen.append(type(error))
+
+    thread = threading.Thread(target=read)
+    countdown = itertools.count()
+
+    def fail():
+        if next(countdown) == 3:
+            thread.start()
+            started.wait()
+            raise apsw.FullError("disk full")
+
+    replica._file._file = Watched(replica._file._file, fail)
+    pair.run("UPDATE t SET a = 'all of them'")
+    pair.service.placement.replicator.run_due()
+    thread.join()
+    assert seen == [apsw.NotADBError]
+    reader.close()
+
+
+def test_a_connection_to_a_file_that_was_replaced_serves_no_later_stream(pair):
+    replica = pair.database.replicas["nrt"]
+    connection = replica.take()
+    connection.raw.execute("SELECT count(*) FROM t").fetchall()
+    replica.copied = False
+    pair.service.placement.replicator.schedule(pair.database.followers, replica)
+    pair.follow()
+    replica.give_back(connection)
+    pair.run("DELETE FROM t")
+    pair.follow()
+    assert pair.at("nrt").run("SELECT count(*) FROM t").rows() == [["0"]]
+
+
+def test_a_crash_in_a_replica_that_was_given_up_is_mended_by_a_copy(pair):
+    path = pair.files / "replicas" / "nrt.sqlite"
+    pair.service.close()
+    with path.open("r+b") as file:
+        file.write(bytes(100))
+    pair.open()
+    pair.check("nrt")
+
+
 class Story(RuleBasedStateMachine):
     """Random changes, pauses, restarts and crashes; after each look the replicas are what the primary is."""
 
