@@ -65,6 +65,7 @@ def _create(options: argparse.Namespace) -> None:
                 )  # fmt: skip
         except ServerError as error:
             explain_group(error, options.group)
+            transfers.explain_seed(error, options)
             raise
         if options.wait:
             wait(api, options.name)

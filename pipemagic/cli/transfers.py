@@ -127,12 +127,7 @@ def send(api: Management, name: str, group: str, file: Path, size_limit: str | N
     from pipemagic.client import transfer
     from pipemagic.client.database import Database
 
-    try:
-        info = api.create_database(name, group, awaits_upload=True, size_limit=size_limit)
-    except ServerError as error:
-        if "seed" in error.message:
-            error.hint = f"create it empty and load SQL text: pipemagic db shell {name} < FILE.sql"
-        raise
+    info = api.create_database(name, group, awaits_upload=True, size_limit=size_limit)
     try:
         url = info.url or api.database(name).url
         with Database(url, api.create_token(name, expiration="1d")) as database:
@@ -140,6 +135,23 @@ def send(api: Management, name: str, group: str, file: Path, size_limit: str | N
     except BaseException:
         _undo(api, name)
         raise
+
+
+def explain_seed(error: ServerError, options: argparse.Namespace) -> None:
+    """Say how to fill the new database, if it was the service that takes no files."""
+    if '"seed"' not in error.message:
+        return
+    if options.from_db is not None:
+        text = f"pipemagic db dump {options.from_db} COPY.sql, then "
+    elif options.from_file is not None:
+        text = f"sqlite3 {options.from_file} .dump > COPY.sql, then "
+    else:
+        text = ""
+    file = options.from_dump if options.from_dump not in (None, "-") else "COPY.sql"
+    error.hint = (
+        f"{text}pipemagic db create {options.name} --group {options.group}, then "
+        f"pipemagic db shell {options.name} < {file}"
+    )
 
 
 def _undo(api: Management, name: str) -> None:

@@ -267,7 +267,7 @@ def refusal(status: int, message: str, code: str = "", what: str = "the request"
             return ServerError(
                 "this address is that of a replica: it takes no writes, and answers reads once it has caught up",
                 status=status, code="REPLICA",
-                hint="write at the address of the primary; if this was a read, the replica needs a moment",
+                hint="write at the primary's address (`pipemagic db show NAME --http-url`); a read may need a moment",
             )  # fmt: skip
     hint = "parts of what was sent may have been applied" if status >= 500 else ""
     return ServerError(f"the server refused {what} (HTTP {status}): {message}", status=status, hint=hint, code=code)

@@ -39,9 +39,11 @@ class SqldDatabase:
 
 
 class Sqld:
-    """A running sqld with many databases, one host name each."""
+    """A running sqld with many databases, one host name each; ``checked``: whether it wants tokens."""
 
-    def __init__(self, binary: Path, folder: Path, *options: str, key: Ed25519PrivateKey | None = None) -> None:
+    def __init__(
+        self, binary: Path, folder: Path, *options: str, key: Ed25519PrivateKey | None = None, checked: bool = True
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.key = key or Ed25519PrivateKey.generate()
         public = self.key.public_key().public_bytes(
@@ -49,12 +51,13 @@ class Sqld:
         )
         (folder / "key.pem").write_bytes(public)
         self.log = folder / "sqld.log"
-        self.port, self._admin = free_port(), free_port()
+        self.port, self.admin_port = free_port(), free_port()
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [
                     binary, "--db-path", folder / "data", "--http-listen-addr", f"127.0.0.1:{self.port}",
-                    "--admin-listen-addr", f"127.0.0.1:{self._admin}", "--auth-jwt-key-file", folder / "key.pem",
+                    "--admin-listen-addr", f"127.0.0.1:{self.admin_port}",
+                    *(("--auth-jwt-key-file", folder / "key.pem") if checked else ()),
                     "--enable-namespaces", "--no-welcome",
                     # Beyond this number (100 by default) it answers 404 for some that it is about to load again.
                     "--max-active-namespaces", "100000", *options,
@@ -63,7 +66,7 @@ class Sqld:
             )  # fmt: skip
         try:
             wait_for(self.port, self.process)
-            wait_for(self._admin, self.process, "/")
+            wait_for(self.admin_port, self.process, "/")
         except TimeoutError as error:
             self.close()
             raise RuntimeError(f"{error}\n{self.log.read_text('utf-8', 'replace')}") from None
@@ -85,7 +88,7 @@ class Sqld:
 
     def _ask(self, method: str, path: str) -> None:
         request = urllib.request.Request(
-            f"http://127.0.0.1:{self._admin}{path}",
+            f"http://127.0.0.1:{self.admin_port}{path}",
             data=b"{}",
             headers={"content-type": "application/json"},
             method=method,

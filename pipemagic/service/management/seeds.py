@@ -22,7 +22,10 @@ def prepared(call: Call, body: Body) -> Iterator[Prepare]:
         return
     seed, transfers = body.members("seed"), call.platform.transfers
     if transfers is None:
-        raise Refused(400, '"seed" is not supported by this service')
+        raise Refused(
+            400, '"seed" is not supported by this service: its libSQL servers take no files, so create the database '
+            "empty and send its contents as SQL text", "NO_SEED",
+        )  # fmt: skip
     match seed.get("type"):
         case "database_upload":
             yield transfers.databases.await_upload

@@ -1,8 +1,8 @@
 """The admin API of one libSQL server: a few calls about namespaces.
 
 sqld's own checks are thin: it takes any name (also one that leads out of its folder), has no list, and what a
-change of a namespace's settings leaves out goes back to its default. So names are checked here, and settings
-are always sent whole.
+change of a namespace's settings leaves out goes back to its default (its size limit stays). So names are checked
+here, and settings are always sent whole.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ TIMEOUT = 5.0
 """Seconds for one call; a namespace of a replica may have to be fetched first."""
 LONG_TIMEOUT = 20.0
 CHECK_TIMEOUT = 2.0
+UNLIMITED = "1000.0 PB"
+"""How sqld tells that a namespace has no limit of size; left out, a limit would stay."""
 
 
 class NodeDown(Exception):
@@ -42,30 +44,40 @@ class NamespaceExists(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """What a namespace is to be like. ``jwt_key`` is one or more public keys in PEM; ``max_db_size`` in bytes."""
+    """What a namespace is to be like.
+
+    ``jwt_key`` is one or more public keys in PEM; ``block_reason`` follows sqld's "Operation was blocked";
+    ``max_db_size`` is in bytes.
+    """
 
     jwt_key: str
     block_reads: bool = False
     block_writes: bool = False
+    block_reason: str | None = None
     max_db_size: int | None = None
 
     def wire(self) -> dict[str, Any]:
         """Give all settings as sqld reads them: what is acknowledged is on disk, nothing is attached."""
-        settings: dict[str, Any] = {
-            "block_reads": self.block_reads, "block_writes": self.block_writes, "jwt_key": self.jwt_key,
-            "allow_attach": False, "durability_mode": "strong",
+        return {
+            "block_reads": self.block_reads, "block_writes": self.block_writes,
+            "block_reason": self.block_reason, "jwt_key": self.jwt_key, "allow_attach": False,
+            "durability_mode": "strong",
+            "max_db_size": UNLIMITED if self.max_db_size is None else f"{self.max_db_size}B",
         }  # fmt: skip
-        if self.max_db_size is not None:
-            settings["max_db_size"] = f"{self.max_db_size}B"
-        return settings
 
 
 @dataclass(frozen=True)
 class Stats:
-    """What a node tells of a namespace: its replication index (None while it is empty) and its size in bytes."""
+    """What a node tells of a namespace.
+
+    ``index`` is its replication index, None while it is empty; ``size`` in bytes; the rows are those that its
+    statements there have read and written since it was made.
+    """
 
     index: int | None
     size: int
+    rows_read: int = 0
+    rows_written: int = 0
 
 
 class Admin:
@@ -105,8 +117,7 @@ class Admin:
         """
         wanted = settings.wire()
         found = self._namespace("GET", label, "/config", timeout=LONG_TIMEOUT)
-        same = {name: found.get(name) for name in wanted if name != "max_db_size"}
-        if settings.max_db_size is None and same == wanted and not found.get("block_reason"):
+        if {name: found.get(name) for name in wanted} == wanted:  # never with a limit: sizes are told rounded
             return False
         self._namespace("POST", label, "/config", wanted)
         return True
@@ -121,8 +132,12 @@ class Admin:
     def stats(self, label: str) -> Stats:
         """Give the numbers of a namespace; `NoNamespace` if there is none."""
         found = self._namespace("GET", label, "/stats")
-        index, size = found.get("replication_index"), found.get("storage_bytes_used")
-        return Stats(index if isinstance(index, int) else None, size if isinstance(size, int) else 0)
+        index = found.get("replication_index")
+        size, read, written = (
+            value if isinstance(value := found.get(name), int) else 0
+            for name in ("storage_bytes_used", "rows_read_count", "rows_written_count")
+        )
+        return Stats(index if isinstance(index, int) else None, size, read, written)
 
     def _namespace(
         self, method: str, label: str, path: str, body: dict[str, Any] | None = None, timeout: float = TIMEOUT,
@@ -145,7 +160,7 @@ class Admin:
         headers = {"content-type": "application/json"}
         if self.node.admin_key:
             headers["authorization"] = f"basic {self.node.admin_key}"
-        connection = _connect(self.node.admin, timeout)
+        connection = connect(self.node.admin, timeout)
         try:
             connection.connect()
         except OSError as error:
@@ -163,7 +178,8 @@ class Admin:
         return answer.status, _parsed(content)
 
 
-def _connect(address: str, timeout: float) -> HTTPConnection:
+def connect(address: str, timeout: float) -> HTTPConnection:
+    """Give a connection, not yet opened, to a node's address."""
     parts = urlsplit(address)
     assert parts.hostname is not None, "addresses are checked when they are read"
     if parts.scheme == "https":

@@ -110,7 +110,7 @@ def _command(binary: Path, folder: Path, node: Node, primary: Node, files: Certi
         *where, f"--{side}-tls", *(part for name, file in tls for part in (f"--{side}-{name}", str(file))),
     )  # fmt: skip
     return Command(
-        node.code, arguments, folder / node.code, {"LIBSQL_ADMIN_AUTH_KEY": node.admin_key, "RUSTlog": "warn"}
+        node.code, arguments, folder / node.code, {"LIBSQL_ADMIN_AUTH_KEY": node.admin_key, "RUST_LOG": "warn"}
     )
 
 

@@ -259,7 +259,9 @@ class SqldEngine(Engine):
     def settings(self, record: DatabaseRecord) -> Settings:
         """Give all that sqld has to know of a database."""
         wanted = record.configuration
-        return Settings(self._keys.public(record), wanted.block_reads, wanted.block_writes, wanted.size_limit)
+        return Settings(
+            self._keys.public(record), wanted.block_reads, wanted.block_writes, max_db_size=wanted.size_limit
+        )
 
     def stats(self, record: DatabaseRecord, code: str) -> Stats:
         """Give what the node of a location tells of a database; `NodeDown`, `NoNamespace`."""

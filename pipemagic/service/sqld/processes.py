@@ -13,7 +13,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,7 +49,7 @@ class Command:
     name: str
     arguments: tuple[str, ...]
     folder: Path
-    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+    environment: dict[str, str] = field(default_factory=dict, repr=False)
 
 
 class NodeProcess:
@@ -161,7 +161,7 @@ class NodeProcess:
                 self._keeper = subprocess.Popen(
                     ["/bin/sh", "-c", _KEEPER, "keeper", *self.command.arguments],
                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, pass_fds=(lock.fileno(),),
-                    env={**os.environ, **self.command.environment}, start_new_session=True,
+                    env=_inherited() | self.command.environment, start_new_session=True,
                 )  # fmt: skip
             assert self._keeper.stdout is not None
             self._pid = int(self._keeper.stdout.readline() or 0)
@@ -212,6 +212,11 @@ class _Lock:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+
+
+def _inherited() -> dict[str, str]:
+    """Give this process's environment without sqld's own variables, which would add to the arguments."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("SQLD_", "LIBSQL_"))}
 
 
 def _lock(folder: Path) -> _Lock:

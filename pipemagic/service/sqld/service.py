@@ -24,7 +24,7 @@ from pipemagic.service.management.routing import Platform
 from pipemagic.service.quotas import Meter
 from pipemagic.service.records import DatabaseRecord, GroupRecord
 from pipemagic.service.sqld.binary import find
-from pipemagic.service.sqld.checks import lets_anybody_in
+from pipemagic.service.sqld.checks import refuse_open, warnings
 from pipemagic.service.sqld.cluster import Cluster
 from pipemagic.service.sqld.engine import SqldEngine
 from pipemagic.service.sqld.keys import DatabaseKeys
@@ -97,11 +97,14 @@ class SqldService:
     # Life.
 
     def start(self) -> None:
-        """Finish what a crash left undone, and watch the nodes from now on."""
+        """Finish what a crash left undone, and watch the nodes from now on.
+
+        `ServiceError` if one of them runs SQL for anybody.
+        """
         for node in self.engine.nodes.by_code.values():
-            if node.grpc and lets_anybody_in(node.grpc):
-                log.warning("the gRPC port of the node %s gives every database to whoever connects: start it with "
-                            "--grpc-tls (docs/sqld.md)", node.code)  # fmt: skip
+            refuse_open(node)
+            for warning in warnings(node):
+                log.warning("%s", warning)
         self.engine.start()
 
     def close(self) -> None:

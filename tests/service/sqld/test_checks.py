@@ -1,15 +1,20 @@
-"""The look at a gRPC port, beside real ones."""
+"""The looks at a node's ports, beside real ones."""
 
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
+import pytest
 from sqld_engine import SqldEngineProcess, until
 from sqld_server import Sqld
 
+from pipemagic.errors import ServiceError
 from pipemagic.service.sqld.binary import free_port
-from pipemagic.service.sqld.checks import lets_anybody_in
+from pipemagic.service.sqld.checks import lets_anybody_in, refuse_open, warnings
+from pipemagic.service.sqld.nodes import Node, Nodes
+from pipemagic.service.sqld.service import SqldService
 
 
 def test_a_port_without_tls_is_found(sqld_binary: Path, tmp_path: Path):
@@ -25,3 +30,26 @@ def test_a_port_without_tls_is_found(sqld_binary: Path, tmp_path: Path):
 def test_the_port_of_local_nodes_is_closed(sqld_engine: SqldEngineProcess):
     ports = json.loads((sqld_engine.folder / "nodes" / "ports.json").read_text())
     assert not lets_anybody_in(f"https://127.0.0.1:{ports['ams'][2]}")
+
+
+def test_open_ports_of_a_node_are_found(sqld_binary: Path, tmp_path: Path):
+    """A server with a key for tokens and none for its admin API, then one without either."""
+    with closing(Sqld(sqld_binary, tmp_path / "half")) as server:
+        half = Node("ams", server.address, f"http://127.0.0.1:{server.admin_port}")
+        refuse_open(half)
+        assert [warning for warning in warnings(half) if "admin port" in warning]
+        assert not [warning for warning in warnings(half) if "gRPC" in warning]
+    with closing(Sqld(sqld_binary, tmp_path / "open", checked=False)) as server:
+        node = Node("ams", server.address, f"http://127.0.0.1:{server.admin_port}")
+        service = SqldService(tmp_path / "data", Nodes("ams", {"ams": node}))
+        with closing(service), pytest.raises(ServiceError, match="without a token") as raised:
+            service.start()
+        assert "--auth-jwt-key-file" in raised.value.hint
+
+
+def test_the_ports_of_local_nodes_are_closed(sqld_engine: SqldEngineProcess):
+    ports = json.loads((sqld_engine.folder / "nodes" / "ports.json").read_text())
+    for code, (http, admin, grpc) in ports.items():
+        node = Node(code, *(f"http://127.0.0.1:{port}" for port in (http, admin, grpc)))
+        refuse_open(node)
+        assert warnings(node) == []

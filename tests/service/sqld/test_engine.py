@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from http.client import HTTPConnection
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
 import pytest
 from sqld_engine import SqldEngineProcess, until
 
+from pipemagic import cli
 from pipemagic.errors import AuthError, NotFound, ServerError
 
 
@@ -111,6 +117,36 @@ def test_a_read_only_token_reads_only(sqld_engine: SqldEngineProcess):
         assert list(db.execute("SELECT 1").rows) == [(1,)]
         with pytest.raises((AuthError, ServerError)):
             db.execute("CREATE TABLE t (x)")
+
+
+@pytest.mark.parametrize("source", ["--from-file", "--from-dump", "--from-db"])
+def test_where_no_files_are_taken_the_error_says_how_else(
+    sqld_engine: SqldEngineProcess, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):  # fmt: skip
+    """The commands of the hint are run, but for `sqlite3 FILE .dump`."""
+    monkeypatch.setenv("PIPEMAGIC_API_URL", sqld_engine.url)
+    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", sqld_engine.token)
+    monkeypatch.chdir(tmp_path)
+    text = "CREATE TABLE t (x);\nINSERT INTO t VALUES (7);\n"
+    with closing(sqlite3.connect("old.sqlite")) as old:
+        old.executescript(text)
+    Path("old.sql").write_text(text)
+    original = sqld_engine.create()
+    with sqld_engine.open(original) as db:
+        db.batch(["CREATE TABLE t (x)", "INSERT INTO t VALUES (7)"])
+    name = f"from{source.replace('-', '')}"
+    given = {"--from-file": str(tmp_path / "old.sqlite"), "--from-dump": str(tmp_path / "old.sql")}.get(
+        source, original
+    )
+    assert cli.main(["db", "create", name, "--group", "default", source, given]) == 1
+    hint = capsys.readouterr().err.splitlines()[-1].removeprefix("Hint: ").replace("old.sqlite .dump", "old.sql")
+    assert sqld_engine.ask("GET", f"/databases/{name}").status_code == 404
+    for command in hint.split(", then "):
+        line = command.replace("sqlite3 ", "cat ").replace("pipemagic ", f"{sys.executable} -m pipemagic ")
+        subprocess.run(["/bin/sh", "-c", line], check=True, stdin=subprocess.DEVNULL)
+    with sqld_engine.open(name) as db:
+        assert list(db.execute("SELECT x FROM t").rows) == [(7,)]
 
 
 class _Admin:

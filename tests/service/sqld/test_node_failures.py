@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Self
 
 import pytest
 from sqld_engine import SqldEngineProcess, nodes_of, until
@@ -25,31 +29,35 @@ def engine(sqld_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     assert nodes_of(made.folder) == []
 
 
-class Writer:
-    """Writes rows with ascending ids through a session, one statement each, and remembers which were acknowledged."""
+class Cells(ABC):
+    """Runs one statement after the other through a session, as `%%sql` does, in a thread of its own."""
 
     def __init__(self, url: str, token: str) -> None:
-        self.acknowledged: list[int] = []
         self.errors: list[PipemagicError] = []
         self._url, self._token = url, token
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._write)
+        self._thread = threading.Thread(target=self._run)
 
-    def _write(self) -> None:
+    @abstractmethod
+    def run(self, session: Session) -> None:
+        """Run one statement."""
+
+    @abstractmethod
+    def count(self) -> int:
+        """How many statements have succeeded."""
+
+    def _run(self) -> None:
         session = Session()
         session.connect(self._url, token=self._token, timeout=5)
-        number = 0
         while not self._stop.is_set():
-            number += 1
             try:
-                session.run(f"INSERT INTO t (id) VALUES ({number})")
-                self.acknowledged.append(number)
+                self.run(session)
             except PipemagicError as error:
                 self.errors.append(error)
                 self._stop.wait(0.02)  # what a person takes to run a cell again
         session.close()
 
-    def __enter__(self) -> Writer:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -58,9 +66,51 @@ class Writer:
         self._thread.join()
 
     def goes_on(self) -> None:
-        """Wait until it has written more."""
-        seen = len(self.acknowledged)
-        until(lambda: len(self.acknowledged) > seen + 20, f"it stopped: {self.errors[-1:]}")
+        """Wait until more statements have succeeded."""
+        seen = self.count()
+        until(lambda: self.count() > seen + 20, f"it stopped: {self.errors[-1:]}")
+
+
+class Writer(Cells):
+    """Writes rows with ascending ids and remembers which were acknowledged."""
+
+    def __init__(self, url: str, token: str) -> None:
+        super().__init__(url, token)
+        self.acknowledged: list[int] = []
+        self._ids = itertools.count(1)
+
+    def run(self, session: Session) -> None:
+        number = next(self._ids)
+        session.run(f"INSERT INTO t (id) VALUES ({number})")
+        self.acknowledged.append(number)
+
+    def count(self) -> int:
+        return len(self.acknowledged)
+
+
+class Reader(Cells):
+    """Counts rows, and notes each time that there are fewer than there must be: those that ``least`` gives before.
+
+    Without it: fewer than it has seen already.
+    """
+
+    def __init__(self, url: str, token: str, least: Callable[[], int] | None = None) -> None:
+        super().__init__(url, token)
+        self.seen: list[int] = []
+        self.lost: list[str] = []
+        self._least = least or (lambda: max(self.seen, default=0))
+
+    def run(self, session: Session) -> None:
+        least = self._least()
+        frame = session.run("SELECT count(*) AS n FROM t")
+        assert frame is not None
+        found = int(frame["n"].iloc[0])
+        if found < least:
+            self.lost.append(f"{found} rows after {least}")
+        self.seen.append(found)
+
+    def count(self) -> int:
+        return len(self.seen)
 
 
 def ids(engine: SqldEngineProcess, name: str, code: str) -> set[int]:
@@ -73,19 +123,32 @@ def ids(engine: SqldEngineProcess, name: str, code: str) -> set[int]:
 
 
 def test_no_acknowledged_write_is_lost_when_nodes_die(engine: SqldEngineProcess):
+    """One session writes and one reads at each location all along, while a replica and the primary are killed."""
     name = engine.create()
     with engine.open(name) as db:
         db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)")
-    with Writer(engine.address(name), engine.mint(name)) as writer:
-        writer.goes_on()
-        engine.kill_node("nrt")
-        writer.goes_on()
-        assert writer.errors == [], "a replica's end is nothing to the primary"
-        engine.kill_node("ams")
-        writer.goes_on()
-        until(lambda: ids(engine, name, "nrt"), "the replica does not answer any more")
-        engine.kill_node("ams")
-        writer.goes_on()
+    for code in ("nrt", "ord"):
+        engine.manage("GET", f"/groups/default/locations/{code}/wait")
+    token = engine.mint(name)
+    writer = Writer(engine.address(name), token)
+    at_primary = Reader(engine.address(name), token, least=writer.count)
+    killed, spared = (Reader(engine.address(name, code), token) for code in ("nrt", "ord"))
+    sessions: list[Cells] = [writer, at_primary, killed, spared]
+    with ExitStack() as stack:
+        for session in sessions:
+            stack.enter_context(session)
+        for code in ("nrt", "ams", "ams", "nrt"):
+            for session in sessions:
+                session.goes_on()
+            seen, failed = spared.count(), len(writer.errors) + len(at_primary.errors)
+            engine.kill_node(code)
+            if code == "nrt":
+                assert len(writer.errors) + len(at_primary.errors) == failed, "what is a replica to the primary?"
+            assert spared.count() > seen, "nothing could be read at the other replica meanwhile"
+        for session in sessions:
+            session.goes_on()
+    assert [at_primary.lost, killed.lost, spared.lost] == [[], [], []]
+    assert spared.errors == [], "the primary's end is nothing to who reads at a replica"
     acknowledged = set(writer.acknowledged)
     there = ids(engine, name, "ams")
     assert acknowledged <= there
@@ -93,8 +156,8 @@ def test_no_acknowledged_write_is_lost_when_nodes_die(engine: SqldEngineProcess)
     assert len(there - acknowledged) <= len(writer.errors)
     for code in ("nrt", "ord"):
         until(lambda code=code: ids(engine, name, code) == there, f"{code} does not catch up")
-    for error in writer.errors:
-        assert error.code in {"CONNECT", "UNKNOWN_OUTCOME", "SERVER"}, error
+    for error in (error for session in sessions for error in session.errors):
+        assert error.code in {"CONNECT", "UNKNOWN_OUTCOME", "SERVER", "REPLICA"}, error
         assert "\n" not in error.message
     until(lambda: set(engine.states().values()) == {"ok"})
 
@@ -117,6 +180,22 @@ def test_nothing_is_left_running_after_kill_9_and_all_is_there_again(engine: Sql
     assert engine.address(name) == address
     with pipemagic.connect(address, token) as db:
         assert list(db.execute("SELECT id FROM t").rows) == [(1,)]
+
+
+def test_the_environment_neither_makes_nodes_talkative_nor_others_than_they_are(engine: SqldEngineProcess):
+    """With SQLD_PRIMARY_GRPC_URL the primary would be a replica; with RUST_LOG it would log statements."""
+    engine.kill()
+    until(lambda: nodes_of(engine.folder) == [])
+    before = len(engine.log)
+    engine.start(SQLD_PRIMARY_GRPC_URL="http://127.0.0.1:9", RUST_LOG="trace")
+    with engine.open(engine.create()) as db:
+        db.execute("CREATE TABLE quiet (id)")
+    said = engine.log[before - len(engine.log) :]
+    assert " TRACE " not in said
+    assert "quiet" not in said
+    engine.kill()
+    until(lambda: nodes_of(engine.folder) == [])
+    engine.start()
 
 
 def test_what_a_crash_cut_short_is_finished(engine: SqldEngineProcess):

@@ -138,6 +138,33 @@ def test_settings_of_a_database_reach_its_namespace(sqld_engine: SqldEngineProce
         db.execute("INSERT INTO t VALUES (1)")
 
 
+def test_reads_can_be_blocked(sqld_engine: SqldEngineProcess, doors: Doors):
+    name, code = name_of(doors), doors.label.removesuffix("-local").removeprefix("doors-")
+    with sqld_engine.open(name, code) as db:
+        assert until(lambda: doors.sql(sqld_engine.mint(name)) == 200)
+        sqld_engine.manage("PATCH", f"/databases/{name}/configuration", {"block_reads": True})
+        with pytest.raises(PipemagicError) as raised:
+            db.execute("SELECT 1")
+        assert raised.value.code == "BLOCKED"
+        sqld_engine.manage("PATCH", f"/databases/{name}/configuration", {"block_reads": False})
+        assert list(db.execute("SELECT 1").rows) == [(1,)]
+
+
+def test_a_database_grows_to_its_size_limit(sqld_engine: SqldEngineProcess, group: str):
+    sqld_engine.manage("POST", "/databases", {"name": "small", "group": group, "size_limit": "100kb"})
+    with sqld_engine.open("small") as db:
+        db.execute("CREATE TABLE t (x)")
+        with pytest.raises(PipemagicError, match="full"):
+            db.execute("INSERT INTO t VALUES (zeroblob(200000))")
+        sqld_engine.manage("PATCH", "/databases/small/configuration", {"size_limit": "1mb"})
+    with sqld_engine.open("small") as db:
+        db.execute("INSERT INTO t VALUES (zeroblob(200000))")
+    sqld_engine.manage("PATCH", "/databases/small/configuration", {"size_limit": "0"})
+    with sqld_engine.open("small") as db:
+        db.execute("INSERT INTO t VALUES (zeroblob(2000000))")
+    sqld_engine.manage("DELETE", "/databases/small")
+
+
 def test_groups_have_no_tokens(sqld_engine: SqldEngineProcess, group: str):
     refused = sqld_engine.ask("POST", f"/groups/{group}/auth/tokens")
     assert refused.status_code == 400
@@ -175,3 +202,4 @@ def test_secrets_stay_out_of_logs_and_command_lines(sqld_engine: SqldEngineProce
     private = [*sqld_engine.folder.rglob("*.key"), *sqld_engine.folder.glob("*.pem")]
     assert private
     assert all(path.stat().st_mode & 0o077 == 0 for path in private)
+    assert " INFO libsql_server" not in said, "nodes are to say what is wrong, nothing else"
