@@ -144,6 +144,11 @@ INSERT OR IGNORE INTO hosts (label, database, location)
   SELECT l.code || '-' || h.label, d.id, l.code
   FROM hosts AS h JOIN databases AS d ON d.id = h.database JOIN group_locations AS l ON l.group_id = d.group_id
   WHERE length(l.code) + 1 + length(h.label) <= 63;
+-- What has that name already, or would have too long a one, is called by its id.
+INSERT OR IGNORE INTO hosts (label, database, location)
+  SELECT l.code || '-' || substr(replace(d.id, '-', ''), 1, 12), d.id, l.code
+  FROM databases AS d JOIN group_locations AS l ON l.group_id = d.group_id
+  WHERE NOT EXISTS (SELECT 1 FROM hosts AS h WHERE h.database = d.id AND h.location = l.code);
 """
 
 MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _NAMESPACES, _INSTANCES)

@@ -91,9 +91,9 @@ class Statements:
     def _attempt(self, plan: Plan, bindings: Sequence[SqlValue], started: float, sink: Sink) -> Steps[WireResult]:
         stream = self._stream
         connection = stream.connection
-        if not stream.enter(interruptible=not plan.commits, now=self._clock()):
-            raise HungUp
         index = stream.place.index
+        if not stream.enter(interruptible=not plan.commits, now=self._clock()):
+            raise HungUp  # also if its connection is to a file of before that index: its streams were ended
         try:
             try:
                 source = connection.run(plan, bindings, may_write=self._may_write)

@@ -19,8 +19,9 @@ INSERT INTO organizations VALUES
   ('navy', 'navy', 'team', 'a-2', 0, 200.0);
 INSERT INTO "groups" VALUES ('g-1', 'local', 'edge', 100.0);
 INSERT INTO group_locations VALUES ('g-1', 0, 'ams'), ('g-1', 1, 'nrt');
-INSERT INTO databases VALUES ('d-1', 'local', 'g-1', 'flights', 100.0, 4000);
-INSERT INTO hosts VALUES ('flights-local', 'd-1');
+INSERT INTO databases VALUES ('d-1', 'local', 'g-1', 'flights', 100.0, 4000),
+  ('d-2', 'local', 'g-1', 'nrt-flights', 100.0, 0);
+INSERT INTO hosts VALUES ('flights-local', 'd-1'), ('nrt-flights-local', 'd-2');
 INSERT INTO deleted_databases VALUES ('d-0', 50.0);
 """
 
@@ -52,6 +53,14 @@ def test_everything_of_version_1_is_there(catalog):
     assert (database.id, database.hostname, database.locations) == ("d-1", "flights-local.localhost", ("ams", "nrt"))
     assert (database.group_id, database.rotated, database.configuration) == ("g-1", 0, Configuration())
     assert catalog.reserved_index("d-1") == 4000
+
+
+def test_instances_get_names_that_nothing_else_has(catalog):
+    assert catalog.database("local", "flights").instances == {
+        "ams": "ams-flights-local.localhost", "nrt": "nrt-d1.localhost"}  # fmt: skip
+    assert catalog.database("local", "nrt-flights").instances == {
+        "ams": "ams-nrt-flights-local.localhost", "nrt": "nrt-nrt-flights-local.localhost"}  # fmt: skip
+    assert catalog.database_by_host("nrt-flights-local.localhost").name == "nrt-flights"
 
 
 def test_the_oldest_account_is_the_operators_and_owners_stay_owners(catalog):

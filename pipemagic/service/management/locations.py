@@ -42,16 +42,21 @@ def resume_location(call: Call) -> Any:
 
 
 def wait_for_location(call: Call) -> Later:
-    """Answer when the replicas of a location have what their primaries have now; 503 if that takes too long."""
+    """Answer when the replicas of a location have what their primaries have now.
+
+    503 if that takes too long, or at once if the location is paused.
+    """
     group, code = call.catalog.group(call["org"], call["group"]), call["location"]
     if code not in group.locations:
         raise Refused(400, f"Invalid location code: the group {group.name} is not at {code}")
+    if code in group.paused:
+        raise Refused(503, f"the location {code} is paused, so its replicas do not follow", "LOCATION_PAUSED")
     turns = call.platform.engine.waiting(group, code, WAIT)
 
     def finish() -> Any:
         if all(turn.granted for turn in turns):
             return json({})
-        return Refused(503, f"the replicas at {code} did not catch up within {WAIT:g} s").response()
+        return Refused(503, f"the replicas at {code} did not catch up within {WAIT:g} s, or were paused").response()
 
     return Later(turns, finish)
 

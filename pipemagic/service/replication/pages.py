@@ -8,7 +8,9 @@ Source of the offsets: https://www.sqlite.org/fileformat2.html#the_database_head
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -98,12 +100,16 @@ def full_index(counter: int, near: int) -> int:
 def copy(source: apsw.Connection, target: Path, index: int, stopped: Callable[[], bool]) -> Path:
     """Make a file for a replica from the snapshot that ``source`` is reading, which is that of ``index``.
 
-    It is durable, and beside ``target``, whose name it is to get. Raises `Stopped` as soon as ``stopped`` says so.
+    It is durable, and beside ``target``, whose name it is to get. Raises `Stopped` as soon as ``stopped`` says so,
+    OSError if there is no room for it: to find that out by filling the disk would take the primary's room.
     """
     draft = target.with_name(target.name + ".new")
     target.parent.mkdir(parents=True, exist_ok=True)
     for leftover in (draft, draft.with_name(draft.name + "-journal")):
         leftover.unlink(missing_ok=True)
+    size = source.pragma("page_count") * source.pragma("page_size")
+    if shutil.disk_usage(target.parent).free < size:
+        raise OSError(errno.ENOSPC, f"no room for a copy of {size:,} bytes", str(draft))
     try:
         _fill(draft, source, index, stopped)
     except BaseException:

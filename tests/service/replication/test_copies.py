@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import math
+import shutil
 
 import apsw
 import pytest
@@ -102,6 +103,16 @@ def test_a_copy_that_fails_leaves_no_file(one, tmp_path):
     source.execute("CREATE TABLE t(a)")
     with pytest.raises(pages.Stopped):
         pages.copy(source, tmp_path / "folder" / "target", 1, lambda: True)
+    assert list((tmp_path / "folder").iterdir()) == []
+    source.close()
+
+
+def test_a_copy_that_has_no_room_is_not_begun(tmp_path, monkeypatch):
+    source, usage = apsw.Connection(str(tmp_path / "source")), shutil.disk_usage(tmp_path)
+    source.execute("CREATE TABLE t(a); INSERT INTO t VALUES (zeroblob(100000))")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=100_000))
+    with pytest.raises(OSError, match=r"no room for a copy of 1[0-9]{2},[0-9]{3} bytes"):
+        pages.copy(source, tmp_path / "folder" / "target", 1, lambda: False)
     assert list((tmp_path / "folder").iterdir()) == []
     source.close()
 

@@ -401,6 +401,9 @@ def test_a_database_that_is_deleted_takes_its_replicas_along(pair):
 def test_waiting_for_a_location(pair):
     assert pair.manage("GET", "/groups/g/locations/nrt/wait") == (200, {})
     assert pair.manage("GET", "/groups/g/locations/syd/wait")[0] == 400
+    pair.location("nrt", "/pause")
+    status, answer = pair.manage("GET", "/groups/g/locations/nrt/wait")  # at once: the clock stands still
+    assert (status, answer["code"]) == (503, "LOCATION_PAUSED")
 
 
 # -- simulated distance
