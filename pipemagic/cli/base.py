@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from pipemagic.cli.rows import visible
 from pipemagic.errors import SessionError
 
 ATTEMPTS = 3  # at an answer to a question
@@ -60,8 +61,10 @@ def folder(text: str) -> Path:
 
 
 def say(line: str, to: TextIO | None = None) -> None:
-    """Print a line at once, so that whoever reads a pipe has it."""
+    """Print a line at once, so that whoever reads a pipe has it; in a terminal, nothing in it steers that one."""
     out = to or sys.stdout
+    if out.isatty():
+        line = visible(line, keep="\n\t")  # names and messages may be other people's
     encoding = out.encoding or "utf-8"
     # A name that the terminal cannot show must not end the command.
     print(line.encode(encoding, "replace").decode(encoding), file=out, flush=True)

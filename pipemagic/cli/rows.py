@@ -21,7 +21,7 @@ Rows = Sequence[Sequence[Any]]
 def table(columns: Columns, rows: Rows) -> Iterator[str]:
     """Give the lines of an aligned table; numbers to the right, NULL as NULL."""
     cells = [list(map(shown, row)) for row in rows]
-    titles = list(map(_visible, columns))
+    titles = list(map(visible, columns))
     widths = [max(map(display_width, column)) for column in zip(titles, *cells, strict=True)]
     to_right = [_is_numeric(column) for column in zip(*rows, strict=True)] or [False] * len(titles)
     yield _line(titles, widths, to_right)
@@ -60,12 +60,15 @@ def shown(value: Any) -> str:
         case "NULL":
             return "'NULL'"  # the text
         case str():
-            return _visible(value)
+            return visible(value)
     return str(value)
 
 
-def _visible(text: str) -> str:
-    return _CONTROL.sub(lambda match: _NAMED.get(match[0]) or f"\\u{ord(match[0]):04x}", text)
+def visible(text: str, *, keep: str = "") -> str:
+    """Show what would steer a terminal, or turn the direction of writing, by its number; not what is to be kept."""
+    return _CONTROL.sub(
+        lambda match: match[0] if match[0] in keep else _NAMED.get(match[0]) or f"\\u{ord(match[0]):04x}", text
+    )
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], to_right: Sequence[bool]) -> str:

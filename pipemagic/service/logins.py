@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pipemagic.service.accounts import Account
 from pipemagic.service.catalog import Catalog
 from pipemagic.service.http import Refused
+from pipemagic.service.names import SLUG_LIMIT
 from pipemagic.service.passwords import Passwords, Throttle
 from pipemagic.service.tokens import Tokens
 
@@ -65,7 +66,7 @@ class Logins:
         self._catalog.accounts.set_password(account, self._passwords.hash(password))
 
     def _check(self, username: str, password: str) -> None:
-        self._attempts.take(username)
+        self._attempts.take(username[: SLUG_LIMIT + 1])  # it is remembered, and nobody has a longer name
         account = self._catalog.accounts.find(username)
         stored = None if account is None else self._catalog.accounts.password_hash(account)
         if not self._passwords.matches(password, stored):

@@ -157,6 +157,16 @@ def test_json():
 # -- in a terminal
 
 
+def test_names_of_others_do_not_steer_the_terminal(script, terminal):
+    script('CREATE TABLE "a\x1b[2Jb\tc" (x);')
+    child = terminal()
+    for command, shown in [(".tables", "a\\u001b[2Jb"), (".schema", 'TABLE "a\\u001b[2Jb')]:
+        child.sendline(command)
+        child.expect_exact(shown)
+        child.expect_exact("flights> ")
+        assert "\x1b[2J" not in child.before
+
+
 def test_statements_over_several_lines(terminal):
     child = terminal()
     child.sendline("CREATE TABLE t (")

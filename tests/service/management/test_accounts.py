@@ -106,6 +106,11 @@ def test_attempts_are_throttled_for_each_name(service, clock):
     assert [log_in(service, password="wrong horse")[0] for _ in range(6)] == [401] * 5 + [429]  # success forgave them
 
 
+def test_names_that_nobody_has_are_not_remembered_at_length(service):
+    statuses = [log_in(service, username="x" * 33 + str(number) * 1000)[0] for number in range(6)]
+    assert statuses == [401] * 5 + [429]
+
+
 @pytest.mark.parametrize("password", ["seven77", "x" * 1025])
 def test_unfit_passwords(service, password):
     assert sign_up(service, password=password) == (
