@@ -49,7 +49,7 @@ class Catalog:
 
     def check(self) -> None:
         """Read from it; apsw.Error if that cannot be."""
-        self._store.rows("SELECT count(*) FROM databases")
+        self._store.check("SELECT count(*) FROM databases")
 
     def close(self) -> None:
         """Close the file; the catalog is of no use afterwards. Twice is fine."""

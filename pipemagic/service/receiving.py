@@ -18,6 +18,7 @@ Receive = Callable[[], Awaitable[Message]]
 
 BODY_LIMIT = 128 * 1024 * 1024
 BODY_TIMEOUT = 30.0
+SLOWEST = 64 * 1024  # bytes a second: a large body has a second more for each of them that came
 
 _SPOOLED_AT_ONCE = 1024 * 1024  # bytes that are written to a file together
 
@@ -41,7 +42,7 @@ Intake = Callable[[Request], Spool | None]
 
 
 class Receiver:
-    """Reads requests whole: bodies of up to ``limit`` bytes that arrive within ``timeout`` seconds.
+    """Reads requests whole: bodies of up to ``limit`` bytes that arrive within ``timeout`` seconds, or steadily.
 
     ``intake`` is asked about requests to the ``file_paths`` before their bodies are read: it may refuse them, or
     give a `Spool` for a body that is not to be in memory.
@@ -107,17 +108,17 @@ class Receiver:
         declared = headers.get(b"content-length", b"0")
         if b"expect" in headers and declared.isdigit() and int(declared) > self._limit:
             raise self._too_large()  # the client waits to hear this before it sends anything
-        async with self._time_limit():
-            return await self._gather(receive)
+        async with self._time_limit() as time:
+            return await self._gather(receive, time)
 
     @asynccontextmanager
-    async def _time_limit(self) -> AsyncIterator[None]:
+    async def _time_limit(self) -> AsyncIterator[asyncio.Timeout]:
         """Refuse (408) a client that takes too long to send, (503) every one when the service stops."""
         try:
             async with asyncio.timeout(self._timeout) as limit:
                 self._reading.add(limit)
                 try:
-                    yield
+                    yield limit
                 finally:
                     self._reading.discard(limit)
         except TimeoutError:
@@ -126,9 +127,9 @@ class Receiver:
             line = f"the request body did not arrive within {self._timeout:g} s"
             raise Refused(408, line, "REQUEST_TIMEOUT") from None
 
-    async def _gather(self, receive: Receive) -> bytes:
+    async def _gather(self, receive: Receive, time: asyncio.Timeout) -> bytes:
         chunks: list[bytes] = []
-        size, more = 0, True
+        size, more, ends = 0, True, time.when()
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
@@ -137,8 +138,10 @@ class Receiver:
             size += len(chunk)
             if size > self._limit:
                 chunks.clear()  # the rest is read, else the client would see a broken pipe and no answer
-            else:
-                chunks.append(chunk)
+                continue
+            chunks.append(chunk)
+            if ends is not None and not self._stopping:
+                time.reschedule(ends + size / SLOWEST)
         if size > self._limit:
             raise self._too_large()
         return b"".join(chunks)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+
+import apsw
 
 from pipemagic.service.schema import open_catalog
 
@@ -22,11 +24,20 @@ class Store:
         self.on_change: list[Callable[[], object]] = []
         """Called after each change, under the lock: what was remembered of the catalog is to be forgotten."""
         self._connection = open_catalog(path)
+        self._path, self._identity = path, _identity(path)
 
     def close(self) -> None:
         """Close the file. Twice is fine."""
         with self.lock:
             self._connection.close()
+
+    def check(self, sql: str) -> None:
+        """Read from the file; apsw.Error if that cannot be. The own connection would answer from its memory."""
+        self.rows(sql)
+        if _identity(self._path) != self._identity:
+            raise apsw.CantOpenError("the file was removed or replaced while the service runs")
+        with closing(apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READONLY)) as fresh:
+            fresh.execute(sql).fetchall()
 
     def rows(self, sql: str, arguments: Sequence[Any] = ()) -> list[Any]:
         """Run one statement, give its rows."""
@@ -49,3 +60,12 @@ class Store:
         """Write figures down that nobody remembers: as `change`, but nothing is to be forgotten."""
         with self.lock, self._connection:
             yield self.rows
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Tell one file from another of the same name; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

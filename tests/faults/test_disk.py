@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -144,6 +145,26 @@ def test_the_management_interface_says_that_the_disk_is_full(service, disk):
     filler.unlink()
     assert manage(service, "POST", "/databases", {"name": "late", "group": "default"})[0] == 200
     assert not any(path.name == f"db{number}" for path in (disk / "data" / "databases").glob("*"))
+
+
+def test_health_says_that_a_disk_is_full_or_read_only_until_it_is_not(disk):
+    times = itertools.count(0.0, 10.0)  # each look is a new one
+    service = Service(disk / "data", clock=lambda: next(times))
+
+    def health():
+        return service.call(Request("GET", "/health", {}, {"host": "localhost"})).status
+
+    try:
+        assert health() == 200
+        filler = fill(disk)
+        assert health() == 503
+        filler.unlink()
+        assert health() == 200
+        with read_only(service.folder):
+            assert health() == 503
+        assert health() == 200
+    finally:
+        service.close()
 
 
 def test_a_database_that_cannot_be_made_for_want_of_room_can_be_made_later(service, disk):

@@ -13,7 +13,7 @@ import httpx
 import pytest
 import uvicorn
 
-from pipemagic.service import http
+from pipemagic.service import http, receiving
 from pipemagic.service.app import Shell
 from pipemagic.service.http import Generated, Refused, Response
 from pipemagic.service.transfer.uploads import Spool
@@ -191,6 +191,16 @@ def test_a_body_that_does_not_arrive():
         answer = read_all(connection)  # ends: the connection is closed
         assert answer.startswith(b"HTTP/1.1 408 ")
         assert b"the request body did not arrive within 0.3 s" in answer
+
+
+def test_a_slow_but_steady_body_has_the_time_it_needs(monkeypatch):
+    monkeypatch.setattr(receiving, "SLOWEST", 100)  # bytes a second
+    with serving(Tells(), body_timeout=0.3) as (_, url), raw(url) as connection:
+        connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 400\r\nConnection: close\r\n\r\n")
+        for _ in range(8):
+            connection.sendall(b"x" * 50)
+            time.sleep(0.1)  # the pace of the client
+        assert read_all(connection).startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_client_that_leaves_before_its_body_is_there():

@@ -195,6 +195,26 @@ def test_a_catalog_that_cannot_be_read_is_unhealthy(db, service, clock, caplog):
     assert "the catalog cannot be read" in caplog.text
 
 
+def test_a_catalog_that_was_removed_or_damaged_under_the_service_is_unhealthy(db, service, clock, caplog):
+    path, aside = service.folder / "catalog.sqlite", service.folder / "aside"
+    assert health(db) == 200
+    path.rename(aside)
+    clock.advance(1)
+    assert health(db) == 503
+    path.write_bytes(aside.read_bytes())  # the same, but it is not the one that is written to
+    clock.advance(1)
+    assert health(db) == 503
+    assert "removed or replaced" in caplog.text
+    aside.rename(path)
+    clock.advance(1)
+    assert health(db) == 200
+    for one in (path, service.folder / "catalog.sqlite-wal"):
+        with one.open("r+b") as file:
+            file.write(bytes(one.stat().st_size))
+    clock.advance(1)
+    assert health(db) == 503
+
+
 def test_a_disk_that_hangs_is_unhealthy_and_holds_one_caller_only(db, clock, service, monkeypatch):
     begun, go_on = threading.Event(), threading.Event()
 
