@@ -267,6 +267,17 @@ def test_a_service_that_dies_at_its_start_leaves_its_words_in_the_log(folder, mo
     assert "no-such-file.py" in (folder / "service.log").read_text()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+def test_a_folder_that_all_share_is_not_shut(tmp_path):
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    with pytest.raises(ServiceError, match="is one that all share"):
+        local.ensure(folder)
+    assert folder.stat().st_mode & 0o7777 == 0o1777
+    assert list(folder.iterdir()) == []
+
+
 def test_a_folder_that_is_none(tmp_path):
     (tmp_path / "file").write_text("x")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,8 @@ def make_private_folder(
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if os.name == "posix":
+            if folder.stat().st_mode & stat.S_ISVTX:  # /tmp and its like: shutting it would stop everybody else
+                raise ServiceError(f"{what} {folder} is one that all share", hint=hint, code="DATA_FOLDER")
             folder.chmod(0o700)  # also one that existed: what lies in it is nobody else's
     except OSError as error:
         raise ServiceError(
