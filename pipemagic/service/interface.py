@@ -77,7 +77,6 @@ class DatabaseInterface:
         body = _decoded(messages.decode_request, request.body)
         pipelines.check(body.requests, version)
         stream = yield from self._stream(request, body.baton, grant)
-        self._recheck(grant, stream)
         pipeline = Pipeline(stream, grant, self._meter, clock=self._clock, limits=self._limits)
         with self._in_use(stream, cancel):
             entries = yield from _without_bytes(pipeline.run(body.requests))
@@ -90,11 +89,8 @@ class DatabaseInterface:
         body = _decoded(cursors.decode_request, request.body)
         pipelines.check([messages.RunBatch(body.batch)], version=3)
         stream = yield from self._stream(request, body.baton, grant)
-        self._recheck(grant, stream)
-        head = (
-            messages.encode(cursors.Head(self._streams.promise(stream), self._placement.base_url(request, stream)))
-            + b"\n"
-        )
+        baton, base_url = self._streams.promise(stream), self._placement.base_url(request, stream)
+        head = messages.encode(cursors.Head(baton, base_url)) + b"\n"
         entries = self._entries(stream, body.batch, grant, cancel)
         try:
             while isinstance(piece := next(entries), Turn):
@@ -113,7 +109,6 @@ class DatabaseInterface:
         asked = _decoded(decode, request.body)
         pipelines.check([asked], version=1)
         stream = yield from self._stream(request, None, grant)
-        self._recheck(grant, stream)
         pipeline = Pipeline(stream, grant, self._meter, clock=self._clock, limits=self._limits)
         with self._in_use(stream, cancel):
             response = yield from _without_bytes(pipeline.alone(asked))
@@ -175,11 +170,14 @@ class DatabaseInterface:
         if baton is None:
             wanted = self._placement.code_of(grant.database, request.host)
             database, place = self._placement.choose(grant.database, wanted)
-            return self._streams.open(database, owner, place)
-        under_way = self._streams.under_way(baton, owner)
-        if under_way is not None:
-            yield under_way
-        return self._streams.resume(baton, owner)
+            stream = self._streams.open(database, owner, place)
+        else:
+            under_way = self._streams.under_way(baton, owner)
+            if under_way is not None:
+                yield under_way
+            stream = self._streams.resume(baton, owner)
+        self._recheck(grant, stream)
+        return stream
 
 
 POSTED: dict[str, Callable[..., Steps]] = {
