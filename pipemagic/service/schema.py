@@ -151,7 +151,18 @@ INSERT OR IGNORE INTO hosts (label, database, location)
   WHERE NOT EXISTS (SELECT 1 FROM hosts AS h WHERE h.database = d.id AND h.location = l.code);
 """
 
-MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _NAMESPACES, _INSTANCES)
+_NAMESPACE_COUNTS = """
+CREATE TABLE namespace_counts (
+  database TEXT NOT NULL REFERENCES namespaces ON DELETE CASCADE,
+  code TEXT NOT NULL,
+  count TEXT NOT NULL,  -- the id that the node gives the counts: after another one they began from nothing
+  rows_read INTEGER NOT NULL,
+  rows_written INTEGER NOT NULL,
+  PRIMARY KEY (database, code)
+) STRICT;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_VERSION_1, _VERSION_2, _NAMESPACES, _INSTANCES, _NAMESPACE_COUNTS)
 """Script n takes a catalog of schema version n to n + 1. Published scripts never change; new ones are added."""
 
 

@@ -71,11 +71,12 @@ class Stats:
     """What a node tells of a namespace.
 
     ``index`` is its replication index, None while it is empty; ``size`` in bytes; the rows are those that its
-    statements there have read and written since it was made.
+    statements there have read and written since the count with the id ``count`` began.
     """
 
     index: int | None
     size: int
+    count: str = ""
     rows_read: int = 0
     rows_written: int = 0
 
@@ -137,7 +138,7 @@ class Admin:
             value if isinstance(value := found.get(name), int) else 0
             for name in ("storage_bytes_used", "rows_read_count", "rows_written_count")
         )
-        return Stats(index if isinstance(index, int) else None, size, read, written)
+        return Stats(index if isinstance(index, int) else None, size, str(found.get("id", "")), read, written)
 
     def _namespace(
         self, method: str, label: str, path: str, body: dict[str, Any] | None = None, timeout: float = TIMEOUT,

@@ -14,6 +14,7 @@ from pipemagic.service.engine import Engine, InstanceStatus
 from pipemagic.service.http import Refused
 from pipemagic.service.locations import Location
 from pipemagic.service.names import is_label
+from pipemagic.service.quotas import Block
 from pipemagic.service.records import DatabaseRecord, GroupRecord
 from pipemagic.service.sqld.admin import Admin, NamespaceExists, NodeDown, NoNamespace, Settings, Stats
 from pipemagic.service.sqld.keys import DatabaseKeys, label, nobodys_key
@@ -63,8 +64,9 @@ class SqldEngine(Engine):
         self._nobodys_key = nobodys_key()
         self._admins = {code: Admin(node) for code, node in nodes.by_code.items()}
         self._lock = threading.RLock()  # one change of the nodes at a time
-        self._down: dict[str, str] = {}
+        self._down = dict.fromkeys(nodes.by_code, "not looked at yet")
         self._missing: set[str] = set()
+        self._blocks: dict[str, Block] = {}
         self._paused: set[str] = set()
         self._hung: dict[str, int] = {}
         self._stopping = threading.Event()
@@ -74,7 +76,6 @@ class SqldEngine(Engine):
 
     def start(self) -> None:
         """Finish what a crash left undone, then watch the nodes."""
-        self._down = dict.fromkeys(self.nodes.locations, "not looked at yet")
         self._apply_pauses()
         self.look()
         self._watcher.start()
@@ -259,9 +260,22 @@ class SqldEngine(Engine):
     def settings(self, record: DatabaseRecord) -> Settings:
         """Give all that sqld has to know of a database."""
         wanted = record.configuration
+        block = self._blocks.get(record.organization, Block())
+        # Which statements free space is not for sqld to tell: a full organization's write nothing at all.
+        writes = block.writes or block.growth
         return Settings(
-            self._keys.public(record), wanted.block_reads, wanted.block_writes, max_db_size=wanted.size_limit
-        )
+            self._keys.public(record), wanted.block_reads or bool(block.reads),
+            wanted.block_writes or bool(block.reads or writes), block.reads or writes or None, wanted.size_limit,
+        )  # fmt: skip
+
+    def block(self, organization: str, block: Block | None) -> bool:
+        """Note what is refused of all databases of an organization; tells whether that has changed."""
+        before = self._blocks.get(organization)
+        if block is None:
+            self._blocks.pop(organization, None)
+        else:
+            self._blocks[organization] = block
+        return _effect(before) != _effect(block)
 
     def stats(self, record: DatabaseRecord, code: str) -> Stats:
         """Give what the node of a location tells of a database; `NodeDown`, `NoNamespace`."""
@@ -270,8 +284,10 @@ class SqldEngine(Engine):
     def size(self, database: str) -> int:
         """Give the size of a database at the primary node in bytes, by its id; 0 where that cannot be told."""
         record = self._catalog.database_by_id(database)
+        if record is None or not self.is_up(self.nodes.primary_code):
+            return 0
         try:
-            return self.stats(record, self.nodes.primary_code).size if record else 0
+            return self.stats(record, self.nodes.primary_code).size
         except (NodeDown, NoNamespace):
             return 0
 
@@ -298,10 +314,9 @@ class SqldEngine(Engine):
     def _make(self, record: DatabaseRecord) -> None:
         primary = self._admins[self.nodes.primary_code]
         self._namespaces.begin(record.id, label(record), [self.nodes.primary_code])
-        try:
+        with suppress(NamespaceExists):  # made just before a crash
             primary.create(label(record), self.settings(record))
-        except NamespaceExists:  # made just before a crash
-            primary.configure(label(record), self.settings(record))
+        primary.configure(label(record), self.settings(record))  # a new namespace does not take all of them
         self._namespaces.made(record.id)
 
     def _follow(self, record: DatabaseRecord) -> None:
@@ -383,6 +398,11 @@ class SqldEngine(Engine):
         if self._down.get(code) != str(down):
             log.warning("%s", down)
         self._down[code] = str(down)
+
+
+def _effect(block: Block | None) -> tuple[bool, bool, bool]:
+    """Tell what a block does, without its words: they hold figures that change all the time."""
+    return (False,) * 3 if block is None else (bool(block.reads), bool(block.writes), bool(block.growth))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipemagic.service.store import Store
+from pipemagic.service.usage import Counts
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,20 @@ class Namespaces:
         return {row[0] for row in self._store.rows(
             "SELECT code FROM namespace_nodes WHERE database = ?", (database,)
         )}  # fmt: skip
+
+    def count(self, database: str, code: str, count: str, rows: Counts) -> Counts:
+        """Note how far a node's count has come; gives what is new since the last time.
+
+        A node that was killed goes on with a count from some moments before: nothing is counted twice.
+        """
+        with self._store.note() as run:
+            noted = run("SELECT rows_read, rows_written FROM namespace_counts"
+                        " WHERE database = ? AND code = ? AND count = ?", (database, code, count))  # fmt: skip
+            if not run("INSERT OR REPLACE INTO namespace_counts SELECT database, ?2, ?3, ?4, ?5 FROM namespaces"
+                       " WHERE database = ?1 RETURNING 1", (database, code, count, *rows)):  # fmt: skip
+                return Counts()  # it was deleted meanwhile
+        before = Counts(*noted[0]) if noted else Counts()
+        return Counts(max(0, rows.rows_read - before.rows_read), max(0, rows.rows_written - before.rows_written))
 
     def removals(self, label: str | None = None) -> list[Removal]:
         """List what nodes still have to remove (of one name), in the order in which it was asked for."""

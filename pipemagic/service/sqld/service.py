@@ -28,6 +28,7 @@ from pipemagic.service.sqld.checks import refuse_open, warnings
 from pipemagic.service.sqld.cluster import Cluster
 from pipemagic.service.sqld.engine import SqldEngine
 from pipemagic.service.sqld.keys import DatabaseKeys
+from pipemagic.service.sqld.metering import Metering
 from pipemagic.service.sqld.nodes import Nodes, load
 from pipemagic.service.tokens import Tokens
 from pipemagic.service.turns import Turn
@@ -87,6 +88,7 @@ class SqldService:
         self.tokens = NamespaceTokens(folder, self.catalog, now, random)
         self.engine = SqldEngine(nodes, self.catalog, self.tokens.keys, cluster)
         self.meter = Meter(self.catalog, now=now, size=self.engine.size)
+        self._metering = Metering(self.engine, self.catalog, self.meter, clock)
         self.logins = Logins(self.catalog, self.tokens, clock=clock, random=random, signup=signup)
         self.management = Management(Platform(
             self.catalog, self.tokens, self.logins, self.meter, on_delete=self.engine.remove,
@@ -105,10 +107,12 @@ class SqldService:
             refuse_open(node)
             for warning in warnings(node):
                 log.warning("%s", warning)
+        self._metering.start()
         self.engine.start()
 
     def close(self) -> None:
         """Stop watching; end the nodes of this machine."""
+        self._metering.close()
         self.engine.close()
         if self._cluster is not None:
             self._cluster.close()

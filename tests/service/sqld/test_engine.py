@@ -16,7 +16,7 @@ import pytest
 from sqld_engine import SqldEngineProcess, until
 
 from pipemagic import cli
-from pipemagic.errors import AuthError, NotFound, ServerError
+from pipemagic.errors import AuthError, NotFound, ServerError, StatementError
 
 
 def test_a_database_is_at_the_address_that_the_api_gives(sqld_engine: SqldEngineProcess):
@@ -117,6 +117,38 @@ def test_a_read_only_token_reads_only(sqld_engine: SqldEngineProcess):
         assert list(db.execute("SELECT 1").rows) == [(1,)]
         with pytest.raises((AuthError, ServerError)):
             db.execute("CREATE TABLE t (x)")
+
+
+def test_a_quota_that_is_used_up_blocks_until_overages_are_on(sqld_engine: SqldEngineProcess):
+    def blocked(sql: str) -> str:
+        try:
+            db.execute(sql)
+        except StatementError as error:
+            return f"{error.code}: {error.message}"
+        return ""
+
+    name = sqld_engine.create()
+    try:
+        sqld_engine.manage("PATCH", "/v1/quotas", {"rows_written": 1})
+        with sqld_engine.open(name) as db:
+            db.execute("CREATE TABLE t (x)")
+            said = until(lambda: blocked("INSERT INTO t VALUES (1)"))
+            assert said.startswith("BLOCKED: ")
+            assert "quota" in said
+            assert "overages" in said
+            assert db.execute("SELECT count(*) FROM t").rows[0][0] > 0
+            usage = sqld_engine.manage("GET", f"/databases/{name}/usage")["database"]["usage"]
+            assert usage["rows_written"] > 0
+            late = sqld_engine.create()
+            with sqld_engine.open(late) as other, pytest.raises(StatementError, match="quota"):
+                other.execute("CREATE TABLE t (x)")
+            sqld_engine.manage("PATCH", "", {"overages": True})
+            until(lambda: not blocked("INSERT INTO t VALUES (1)"))
+    finally:
+        sqld_engine.manage("PATCH", "", {"overages": False})
+        sqld_engine.manage("PATCH", "/v1/quotas", {"rows_written": 0})
+        with sqld_engine.open(name) as db:
+            until(lambda: not blocked("INSERT INTO t VALUES (1)"))
 
 
 @pytest.mark.parametrize("source", ["--from-file", "--from-dump", "--from-db"])

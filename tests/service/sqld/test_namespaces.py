@@ -1,0 +1,48 @@
+"""What the catalog notes of namespaces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipemagic.service.catalog import Catalog
+from pipemagic.service.sqld.namespaces import Namespaces
+from pipemagic.service.usage import Counts
+
+
+@pytest.fixture
+def namespaces(tmp_path: Path):
+    catalog = Catalog(tmp_path / "catalog.sqlite", domain="localhost", now=lambda: 0.0)
+    catalog.create_group("local", "g", "ams")
+    made = Namespaces(catalog.store)
+    made.begin(catalog.create_database("local", "d", "g").id, "d-local", ["ams"])
+    yield catalog.database("local", "d").id, made, catalog
+    catalog.close()
+
+
+def test_only_what_is_new_is_counted(namespaces):
+    database, noted, _ = namespaces
+    assert noted.count(database, "ams", "a", Counts(10, 4)) == Counts(10, 4)
+    assert noted.count(database, "ams", "a", Counts(15, 4)) == Counts(5, 0)
+    assert noted.count(database, "nrt", "b", Counts(7, 0)) == Counts(7, 0)
+
+
+def test_a_count_that_was_set_back_by_a_crash_is_not_counted_twice(namespaces):
+    database, noted, _ = namespaces
+    noted.count(database, "ams", "a", Counts(100, 50))
+    assert noted.count(database, "ams", "a", Counts(90, 50)) == Counts(0, 0)
+    assert noted.count(database, "ams", "a", Counts(95, 51)) == Counts(5, 1)
+
+
+def test_a_count_with_another_id_began_from_nothing(namespaces):
+    database, noted, _ = namespaces
+    noted.count(database, "ams", "a", Counts(100, 50))
+    assert noted.count(database, "ams", "other", Counts(3, 2)) == Counts(3, 2)
+
+
+def test_a_deleted_database_counts_no_more(namespaces):
+    database, noted, catalog = namespaces
+    noted.count(database, "ams", "a", Counts(100, 50))
+    catalog.delete_database("local", "d")
+    assert noted.count(database, "ams", "a", Counts(101, 50)) == Counts(0, 0)
