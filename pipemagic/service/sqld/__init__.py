@@ -5,6 +5,7 @@ calls a database) through each node's admin API, gives every database a signing 
 ``--local``, starts the nodes and keeps them going.
 
 `nodes` says which nodes there are, `admin` speaks to one of them, `keys` makes keys and tokens, `namespaces` notes
-what the nodes should hold, `engine` brings the nodes to it, `cluster` and `processes` run nodes on this machine,
-`service` ties it together.
+what the nodes should hold, `engine` brings the nodes to it, with `removals` for what is to go, `metering` counts rows
+and blocks by quotas, `checks` looks for open ports, `cluster` and `processes` run nodes on this machine, `service`
+ties it together.
 """

@@ -17,9 +17,10 @@ from pipemagic.service.names import is_label
 from pipemagic.service.quotas import Block
 from pipemagic.service.records import DatabaseRecord, GroupRecord
 from pipemagic.service.sqld.admin import Admin, NamespaceExists, NodeDown, NoNamespace, Settings, Stats
-from pipemagic.service.sqld.keys import DatabaseKeys, label, nobodys_key
-from pipemagic.service.sqld.namespaces import Namespaces, Removal
+from pipemagic.service.sqld.keys import DatabaseKeys, label
+from pipemagic.service.sqld.namespaces import Namespaces
 from pipemagic.service.sqld.nodes import Nodes
+from pipemagic.service.sqld.removals import Removals
 from pipemagic.service.turns import Turn
 
 log = logging.getLogger(__name__)
@@ -30,8 +31,6 @@ HUNG_LOOKS = 2
 """Looks without an answer after which a node that runs counts as hung."""
 POLL_EVERY = 0.02
 """Seconds between two looks at a replica that somebody waits for."""
-REMOVE_TRIES = 3
-"""A request that comes while a replica removes a namespace makes it again, and the removal fails."""
 
 
 class Local(Protocol):
@@ -61,8 +60,8 @@ class SqldEngine(Engine):
         self._local = local
         self._starts = dict.fromkeys(nodes.by_code, 0)
         self._namespaces = Namespaces(catalog.store)
-        self._nobodys_key = nobodys_key()
         self._admins = {code: Admin(node) for code, node in nodes.by_code.items()}
+        self._removals = Removals(self._namespaces, self._admins, nodes.primary_code, self._lost)
         self._lock = threading.RLock()  # one change of the nodes at a time
         self._down = dict.fromkeys(nodes.by_code, "not looked at yet")
         self._missing: set[str] = set()
@@ -99,7 +98,7 @@ class SqldEngine(Engine):
                     self._lost(code, down)
                     self._revive(code, down)
         with self._lock:
-            self._finish_removals()
+            self._removals.finish()
 
     def _look_at(self, code: str) -> None:
         starts = self._local.starts(code) if self._local else 0
@@ -151,8 +150,8 @@ class SqldEngine(Engine):
         if not is_label(label):
             return  # the catalog says what is wrong with the name
         with self._lock, _refusing():
-            self._finish_removals(label)
-            if any(removal.code == self.nodes.primary_code for removal in self._namespaces.removals(label)):
+            self._removals.finish(label)
+            if self._removals.primary_has(label):
                 raise Refused(503, f"the nodes still remove an earlier {label}; try again in a moment", "NODE_DOWN")
             if self._admins[self.nodes.primary_code].exists(label) and not self._is_ours(label):
                 raise Refused(
@@ -189,11 +188,8 @@ class SqldEngine(Engine):
         Its tokens are void at once; the data goes now where the nodes can be reached, else when they can.
         """
         with self._lock:
-            removals = sorted(self._namespaces.removals(label(record)), key=lambda one: not self._is_primary(one))
-            for removal in removals:
-                with suppress(NodeDown, NoNamespace):
-                    self._admins[removal.code].configure(removal.label, Settings(self._nobodys_key, block_reads=True))
-            self._finish_removals(label(record))
+            self._removals.lock_out(label(record))
+            self._removals.finish(label(record))
 
     def place(self, group: GroupRecord) -> None:
         """Carry out what has changed about a group's locations, or about which of them are paused."""
@@ -363,36 +359,6 @@ class SqldEngine(Engine):
             self._admins[code].configure(label(record), self.settings(record))
         except NoNamespace:
             log.warning("the node %s does not find the namespace %s at its primary", code, label(record))
-
-    def _finish_removals(self, name: str | None = None) -> None:
-        """Let the nodes remove what they still have to (of one name), replicas first.
-
-        A replica that follows a namespace when its primary loses it goes on answering from its copy, and asks for
-        more without a pause. One that is gone follows nothing.
-        """
-        followed: set[str] = set()
-        for removal in sorted(self._namespaces.removals(name), key=self._is_primary):
-            if removal.database in followed or removal.code not in self._admins:
-                continue
-            try:
-                self._remove_one(removal)
-            except NodeDown as down:
-                self._lost(removal.code, down)
-                if not down.gone:
-                    followed.add(removal.database)
-
-    def _remove_one(self, removal: Removal) -> None:
-        for last in (False,) * (REMOVE_TRIES - 1) + (True,):
-            try:
-                self._admins[removal.code].delete(removal.label)
-                break
-            except NodeDown as down:
-                if last or down.gone:
-                    raise
-        self._namespaces.removed(removal)
-
-    def _is_primary(self, removal: Removal) -> bool:
-        return removal.code == self.nodes.primary_code
 
     def _lost(self, code: str, down: NodeDown) -> None:
         if self._down.get(code) != str(down):

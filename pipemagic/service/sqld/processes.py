@@ -89,8 +89,8 @@ class NodeProcess:
         while not self._answers():
             if time.monotonic() > end or self.starts > 3:
                 raise ServiceError(
-                    f"the node {self.command.name} does not start: {self._last_words()}", hint=f"see {self.log}; if its port is taken, end the program that has it",
-                    code="NODE_DOWN",
+                    f"the node {self.command.name} does not start: {self._last_words()}",
+                    hint=f"see {self.log}; if its port is taken, end the program that has it", code="NODE_DOWN",
                 )  # fmt: skip
             time.sleep(0.02)
 

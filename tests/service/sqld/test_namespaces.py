@@ -8,6 +8,7 @@ import pytest
 
 from pipemagic.service.catalog import Catalog
 from pipemagic.service.sqld.namespaces import Namespaces
+from pipemagic.service.sqld.removals import Removals
 from pipemagic.service.usage import Counts
 
 
@@ -46,3 +47,13 @@ def test_a_deleted_database_counts_no_more(namespaces):
     noted.count(database, "ams", "a", Counts(100, 50))
     catalog.delete_database("local", "d")
     assert noted.count(database, "ams", "a", Counts(101, 50)) == Counts(0, 0)
+
+
+def test_what_a_node_should_remove_waits_while_it_is_not_in_the_nodes_file(namespaces):
+    _, noted, catalog = namespaces
+    catalog.delete_database("local", "d")
+    removals = Removals(noted, {}, "ams", on_down=lambda code, down: pytest.fail(f"{code}: {down}"))
+    removals.lock_out("d-local")
+    removals.finish()
+    assert removals.primary_has("d-local")
+    assert [removal.code for removal in noted.removals()] == ["ams"]
