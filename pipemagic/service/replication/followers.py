@@ -253,7 +253,7 @@ class Followers:
             return SOON
         except pages.Stopped:
             return None
-        except (apsw.Error, OSError, LogError, ValueError) as error:
+        except (apsw.Error, OSError, LogError, WalError, ValueError) as error:  # ValueError: the log was closed
             log.warning("the replica at %s of %s is copied anew: %s", replica.code, self._primary.path, error)
             replica.copied = False
             return LATER
