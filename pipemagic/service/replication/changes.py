@@ -34,7 +34,7 @@ class LogError(Exception):
 
 
 class Stamp(NamedTuple):
-    """Size (bytes) and time of change (ns) of a database file that was closed in good order."""
+    """Size (bytes) and time of change (ns) of a database file that has all commits: its WAL is empty."""
 
     size: int
     changed: int
@@ -227,7 +227,7 @@ class ChangeLog:
     # The end.
 
     def note_closed(self, stamp: Stamp) -> None:
-        """Note, durably, that the database was closed in good order and how its file looks since then."""
+        """Note, durably, that the database has no WAL, as when it was closed, and how its file looks since then."""
         with self._lock:
             begin = self.size + _RECORD.size
             self._file.seek(begin)

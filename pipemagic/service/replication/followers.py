@@ -16,7 +16,7 @@ from pipemagic.service.limits import Limits
 from pipemagic.service.replication import pages
 from pipemagic.service.replication.changes import ChangeLog, LogError, Stamp
 from pipemagic.service.replication.replica import Replica
-from pipemagic.service.replication.wal import Wal, WalError
+from pipemagic.service.replication.wal import START, Position, Wal, WalError
 from pipemagic.service.turns import WriterQueue
 
 log = logging.getLogger(__name__)
@@ -190,7 +190,13 @@ class Followers:
         changes.flush()
         last, position = changes.last, changes.position
         changes.close()
-        self._log = ChangeLog.create(self._path, last, position)
+        self._log = self._begin_log(last, position)
+
+    def _begin_log(self, index: int, position: Position) -> ChangeLog:
+        changes = ChangeLog.create(self._path, index, position)
+        if position == START:  # until the next commit the file alone tells, after a crash, whether the log fits
+            changes.note_closed(Stamp.of(self._primary.path))
+        return changes
 
     # Which replicas there are.
 
@@ -297,7 +303,7 @@ class Followers:
             index = self._primary.index
             with self._lock:
                 if self._log is None:
-                    self._log = ChangeLog.create(self._path, index, self._wal.position(self._frames()))
+                    self._log = self._begin_log(index, self._wal.position(self._frames()))
             self._anchor.execute("BEGIN")
             try:
                 self._attach()

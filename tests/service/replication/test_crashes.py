@@ -113,6 +113,38 @@ def test_a_crash_costs_no_copy(pair, tmp_path, caplog):
     assert not [record for record in caplog.records if "copying" in record.message]
 
 
+def test_a_crash_costs_no_copy_of_a_database_that_nobody_used(pair, tmp_path, caplog):
+    pair.restart()
+    pair.location("syd")
+    pair.follow()  # a copy, without a WAL
+    pair.crash(tmp_path / "image")
+    caplog.clear()
+    pair.check("nrt", "syd")
+    pair.location("nrt", method="DELETE")
+    pair.location("syd", method="DELETE")
+    pair.restart()
+    pair.location("nrt")
+    pair.follow()  # a new log, without a WAL
+    caplog.clear()
+    pair.crash(tmp_path / "later")
+    pair.check("nrt")
+    assert not [record for record in caplog.records if "start over" in record.message]
+
+
+def test_a_change_by_hand_after_a_crash_is_seen(pair, tmp_path):
+    pair.location("nrt", method="DELETE")
+    pair.restart()
+    pair.location("nrt")
+    pair.follow()  # a new log, without a WAL
+    pair.crash(tmp_path / "image")
+    pair.service.close()
+    outside = apsw.Connection(str(pair.files_of_closed))
+    outside.execute("UPDATE t SET a = 'by hand'")
+    outside.close()
+    pair.open()
+    pair.check("nrt")
+
+
 def test_a_lost_log_or_replica_is_made_again(pair, tmp_path):
     pair.service.close()
     (pair.files_of_closed.parent / "changes.log").unlink()
