@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 
 from pipemagic import __version__
+from pipemagic.errors import ServiceError
 from pipemagic.service import http
 from pipemagic.service.catalog import Catalog
 from pipemagic.service.exposition import Page
@@ -101,14 +102,33 @@ class SqldService:
     def start(self) -> None:
         """Finish what a crash left undone, and watch the nodes from now on.
 
-        `ServiceError` if one of them runs SQL for anybody.
+        `ServiceError` if one of them runs SQL for anybody, or if the data folder is for other databases than theirs.
         """
+        self._check_folder()
         for node in self.engine.nodes.by_code.values():
             refuse_open(node)
             for warning in warnings(node):
                 log.warning("%s", warning)
         self._metering.start()
         self.engine.start()
+
+    def _check_folder(self) -> None:
+        """Refuse a folder whose databases are elsewhere: empty ones would take their place."""
+        primary = self.engine.nodes.primary_code
+        for organization in self.catalog.organizations.all():
+            for group in self.catalog.groups(organization.slug):
+                if group.locations[0] != primary:
+                    raise ServiceError(
+                        f"the group {group.name} in {self.folder} has its primary at {group.locations[0]}, the nodes "
+                        f"have theirs at {primary}", hint="it cannot be moved: name another folder with --data",
+                        code="OTHER_FOLDER",
+                    )  # fmt: skip
+            for record in self.catalog.databases(organization.slug):
+                if (self.folder / "databases" / record.id).exists():
+                    raise ServiceError(
+                        f"{self.folder} holds databases of the embedded service, as {record.name}",
+                        hint="name another folder with --data", code="OTHER_FOLDER",
+                    )  # fmt: skip
 
     def close(self) -> None:
         """Stop watching; end the nodes of this machine."""

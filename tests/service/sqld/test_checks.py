@@ -11,6 +11,7 @@ from sqld_engine import SqldEngineProcess, until
 from sqld_server import Sqld
 
 from pipemagic.errors import ServiceError
+from pipemagic.service.catalog import Catalog
 from pipemagic.service.sqld.binary import free_port
 from pipemagic.service.sqld.checks import lets_anybody_in, refuse_open, warnings
 from pipemagic.service.sqld.nodes import Node, Nodes
@@ -53,3 +54,17 @@ def test_the_ports_of_local_nodes_are_closed(sqld_engine: SqldEngineProcess):
         node = Node(code, *(f"http://127.0.0.1:{port}" for port in (http, admin, grpc)))
         refuse_open(node)
         assert warnings(node) == []
+
+
+@pytest.mark.parametrize(("primary", "what"), [("ams", "databases of the embedded service"), ("nrt", "at ams")])
+def test_a_folder_of_other_databases_is_refused(tmp_path: Path, primary: str, what: str):
+    """Else empty namespaces would stand where the data was."""
+    catalog = Catalog(tmp_path / "catalog.sqlite", domain="localhost", now=lambda: 0.0)
+    catalog.create_group("local", "g", "ams")
+    (tmp_path / "databases" / catalog.create_database("local", "d", "g").id).mkdir(parents=True)
+    catalog.close()
+    node = Node(primary, "http://127.0.0.1:9", "http://127.0.0.1:9")
+    service = SqldService(tmp_path, Nodes(primary, {primary: node}))
+    with closing(service), pytest.raises(ServiceError, match=what) as raised:
+        service.start()
+    assert "--data" in raised.value.hint
