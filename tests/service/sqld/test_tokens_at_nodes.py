@@ -26,7 +26,9 @@ class Doors:
 
     def __init__(self, engine: SqldEngineProcess, code: str, name: str) -> None:
         self.label = f"{name}-local"
-        self._http = httpx.Client(base_url=engine.node(code), trust_env=False, timeout=10)
+        # A connection a request: sqld refuses a token before it has read the body, and then may close.
+        fresh = httpx.Limits(max_keepalive_connections=0)
+        self._http = httpx.Client(base_url=engine.node(code), trust_env=False, timeout=10, limits=fresh)
 
     def sql(self, token: str | None, path: str = "/v2/pipeline", **headers: str) -> int:
         body = {"requests": [{"type": "execute", "stmt": {"sql": "SELECT 1"}}, {"type": "close"}]}
