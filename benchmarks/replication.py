@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.measure import Line, seconds
 from pipemagic.service.core import Service
-from pipemagic.service.primaries import OpenDatabase
+from pipemagic.service.embedded.primaries import OpenDatabase
 
 ROW = 1000
 FILL = (

@@ -17,8 +17,8 @@ from pipemagic.errors import ServiceError
 if TYPE_CHECKING:
     from pipemagic.service.core import Service
     from pipemagic.service.limits import Limits
-    from pipemagic.service.runner import Settings
     from pipemagic.service.sqld.service import SqldService
+    from pipemagic.service.web.runner import Settings
 
 
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +109,7 @@ def settings(options: argparse.Namespace) -> Settings:
     """Give how to run, as the options say; ServiceError for what cannot work."""
     from pipemagic import local
     from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK, Hosting
-    from pipemagic.service.runner import HEAP_LIMIT, Settings
+    from pipemagic.service.web.runner import HEAP_LIMIT, Settings
 
     host = LOOPBACK if options.host == "localhost" else (options.host or LOOPBACK).strip("[]")
     hosting = Hosting(
@@ -133,7 +133,7 @@ def _opener(options: argparse.Namespace) -> Callable[[Settings], Service | SqldS
     if options.engine == "embedded":
         if options.nodes is not None or options.local is not None:
             raise ServiceError("--nodes and --local are about libSQL servers", hint="add --engine sqld")
-        from pipemagic.service.runner import open_embedded
+        from pipemagic.service.web.runner import open_embedded
 
         return open_embedded
     if (options.nodes is None) == (options.local is None):
@@ -177,7 +177,7 @@ def run(options: argparse.Namespace) -> None:
 
         sys.stdout.write(unit(options, getpass.getuser()))
         return
-    from pipemagic.service import runner
+    from pipemagic.service.web import runner
 
     runner.stop_on_hang_up()
     runner.run(chosen, _announce)

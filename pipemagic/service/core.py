@@ -17,29 +17,30 @@ from pathlib import Path
 
 import apsw
 
-from pipemagic.service import openapi, storage
-from pipemagic.service.catalog import Catalog
-from pipemagic.service.compression import compressed
-from pipemagic.service.cors import Cors
-from pipemagic.service.databases import Databases
-from pipemagic.service.exposition import Page
+from pipemagic.service import openapi
+from pipemagic.service.embedded import storage
+from pipemagic.service.embedded.databases import Databases
+from pipemagic.service.embedded.interface import POSTED, DatabaseInterface
+from pipemagic.service.embedded.placement import Placement
+from pipemagic.service.embedded.streams import StreamTable
 from pipemagic.service.health import Health
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
 from pipemagic.service.http import Body, Cancel, Later, Refused, Request, Response
-from pipemagic.service.interface import POSTED, DatabaseInterface
 from pipemagic.service.limits import Limits
-from pipemagic.service.logins import Logins
 from pipemagic.service.management import PREFIXES, Management
 from pipemagic.service.management.routing import Platform
-from pipemagic.service.measures import measure_databases, measure_streams
-from pipemagic.service.placement import Placement
-from pipemagic.service.quotas import Meter
-from pipemagic.service.records import DatabaseRecord
-from pipemagic.service.streams import StreamTable
-from pipemagic.service.tokens import Tokens
+from pipemagic.service.registry.catalog import Catalog
+from pipemagic.service.registry.logins import Logins
+from pipemagic.service.registry.quotas import Meter
+from pipemagic.service.registry.records import DatabaseRecord
+from pipemagic.service.registry.tokens import Tokens
 from pipemagic.service.transfer.endpoints import Transfers
 from pipemagic.service.transfer.uploads import Spool
 from pipemagic.service.turns import Turn
+from pipemagic.service.web.compression import compressed
+from pipemagic.service.web.cors import Cors
+from pipemagic.service.web.exposition import Page
+from pipemagic.service.web.measures import measure_databases, measure_streams
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pipemagic.service.locations import LOCATIONS, Location
-from pipemagic.service.records import DatabaseRecord, GroupRecord
+from pipemagic.service.registry.records import DatabaseRecord, GroupRecord
 from pipemagic.service.turns import Turn
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import apsw
 
-from pipemagic.service.catalog import Catalog
+from pipemagic.service.registry.catalog import Catalog
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from service_calls import CLOSE, caller_of, execute
 from small_disks import NoMounts, fill, read_only, small_disk
 
 from pipemagic.service.core import Service
+from pipemagic.service.embedded.primaries import INDEX_BLOCK, OpenDatabase
 from pipemagic.service.http import Request
 from pipemagic.service.limits import Limits
-from pipemagic.service.primaries import INDEX_BLOCK, OpenDatabase
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs tmpfs and resource limits")
 

@@ -11,8 +11,8 @@ import apsw
 from service_calls import CLOSE, Answer, Caller, Clock, execute
 
 from pipemagic.service.core import Service
+from pipemagic.service.embedded.primaries import OpenDatabase
 from pipemagic.service.http import Request
-from pipemagic.service.primaries import OpenDatabase
 
 
 class Replicated:

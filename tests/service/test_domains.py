@@ -9,7 +9,7 @@ from service_calls import Clock, execute
 
 from pipemagic.service.core import Service
 from pipemagic.service.http import Request
-from pipemagic.service.receiving import read_request
+from pipemagic.service.web.receiving import read_request
 
 DOMAIN = "hub.example.test"
 

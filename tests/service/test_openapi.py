@@ -7,8 +7,8 @@ import json
 import pytest
 
 from pipemagic.service import openapi
+from pipemagic.service.embedded.interface import HEALTH, LINES, POSTED
 from pipemagic.service.http import Request
-from pipemagic.service.interface import HEALTH, LINES, POSTED
 from pipemagic.service.management import ROUTES
 
 

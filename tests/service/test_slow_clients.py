@@ -14,10 +14,10 @@ import pytest
 import uvicorn
 from service_calls import caller_of, execute
 
-from pipemagic.service import wire
-from pipemagic.service.app import Shell
 from pipemagic.service.core import Service
 from pipemagic.service.limits import Limits
+from pipemagic.service.web import wire
+from pipemagic.service.web.app import Shell
 
 WAIT = 20.0
 MANY = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 2000000) SELECT n, 'row ' || n FROM c"

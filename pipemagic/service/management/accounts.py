@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipemagic.service.accounts import Account
 from pipemagic.service.http import JSON, Refused
 from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.routing import Call, Route, route
+from pipemagic.service.registry.accounts import Account
 
 
 def sign_up(call: Call) -> Any:

@@ -8,7 +8,7 @@ from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.databases import DATABASE
 from pipemagic.service.management.groups import GROUP
 from pipemagic.service.management.routing import Call, Route, route
-from pipemagic.service.records import DatabaseRecord, GroupRecord
+from pipemagic.service.registry.records import DatabaseRecord, GroupRecord
 
 _SWITCHES = ("block_reads", "block_writes", "delete_protection")
 

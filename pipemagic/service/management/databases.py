@@ -11,7 +11,7 @@ from pipemagic.service.http import Refused
 from pipemagic.service.management import seeds
 from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.routing import ORG, Call, Route, route
-from pipemagic.service.records import DatabaseRecord
+from pipemagic.service.registry.records import DatabaseRecord
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from pipemagic import __version__
 from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.databases import remove
 from pipemagic.service.management.routing import ORG, Call, Route, route
-from pipemagic.service.records import GroupRecord
+from pipemagic.service.registry.records import GroupRecord
 
 log = logging.getLogger(__name__)
 

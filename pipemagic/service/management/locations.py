@@ -8,7 +8,7 @@ from typing import Any
 from pipemagic.service.http import Later, Refused, json
 from pipemagic.service.management.groups import GROUP, shown
 from pipemagic.service.management.routing import Call, Route, route
-from pipemagic.service.records import GroupRecord
+from pipemagic.service.registry.records import GroupRecord
 
 log = logging.getLogger(__name__)
 

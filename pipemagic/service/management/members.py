@@ -8,7 +8,7 @@ from typing import Any
 from pipemagic.service.http import Refused
 from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.routing import ORG, Call, Route, route
-from pipemagic.service.organizations import Member, Role
+from pipemagic.service.registry.organizations import Member, Role
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from typing import Any
 from pipemagic.service.http import Refused
 from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.routing import ORG, Call, Route, route
-from pipemagic.service.names import check_slug, slug_of
-from pipemagic.service.organizations import OrganizationRecord, Role
+from pipemagic.service.registry.names import check_slug, slug_of
+from pipemagic.service.registry.organizations import OrganizationRecord, Role
 
 log = logging.getLogger(__name__)
 

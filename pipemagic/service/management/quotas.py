@@ -9,7 +9,7 @@ from typing import Any
 from pipemagic.service.http import Refused
 from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.routing import Call, Route, route
-from pipemagic.service.usage import DEFAULT, Quotas
+from pipemagic.service.registry.usage import DEFAULT, Quotas
 
 log = logging.getLogger(__name__)
 

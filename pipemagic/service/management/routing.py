@@ -7,16 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pipemagic.service.accounts import Account, Credential
-from pipemagic.service.catalog import Catalog
 from pipemagic.service.engine import Engine
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
 from pipemagic.service.http import Request
-from pipemagic.service.logins import Logins
-from pipemagic.service.organizations import Role
-from pipemagic.service.quotas import Meter
-from pipemagic.service.records import DatabaseRecord, GroupRecord
-from pipemagic.service.tokens import Tokens
+from pipemagic.service.registry.accounts import Account, Credential
+from pipemagic.service.registry.catalog import Catalog
+from pipemagic.service.registry.logins import Logins
+from pipemagic.service.registry.organizations import Role
+from pipemagic.service.registry.quotas import Meter
+from pipemagic.service.registry.records import DatabaseRecord, GroupRecord
+from pipemagic.service.registry.tokens import Tokens
 from pipemagic.service.transfer.endpoints import Transfers
 
 ORG = "/v1/organizations/{org}"

@@ -11,9 +11,9 @@ from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.databases import DATABASE
 from pipemagic.service.management.groups import GROUP
 from pipemagic.service.management.routing import Call, Route, route
-from pipemagic.service.names import check_name
-from pipemagic.service.organizations import Role
-from pipemagic.service.tokens import FIRST_TOKEN, parse_expiration
+from pipemagic.service.registry.names import check_name
+from pipemagic.service.registry.organizations import Role
+from pipemagic.service.registry.tokens import FIRST_TOKEN, parse_expiration
 
 log = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from typing import Any
 from pipemagic.service.http import Refused
 from pipemagic.service.management.databases import DATABASE
 from pipemagic.service.management.routing import ORG, Call, Route, route
-from pipemagic.service.quotas import month_of
-from pipemagic.service.records import DatabaseRecord
-from pipemagic.service.usage import Counts
+from pipemagic.service.registry.quotas import month_of
+from pipemagic.service.registry.records import DatabaseRecord
+from pipemagic.service.registry.usage import Counts
 
 PLAN = "self-hosted"
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from pipemagic.service.names import is_label
+from pipemagic.service.registry.names import is_label
 from pipemagic.service.sqld.nodes import Node
 
 TIMEOUT = 5.0

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Protocol
 
-from pipemagic.service.catalog import Catalog
 from pipemagic.service.engine import Engine, InstanceStatus
 from pipemagic.service.http import Refused
 from pipemagic.service.locations import Location
-from pipemagic.service.names import is_label
-from pipemagic.service.quotas import Block
-from pipemagic.service.records import DatabaseRecord, GroupRecord
+from pipemagic.service.registry.catalog import Catalog
+from pipemagic.service.registry.names import is_label
+from pipemagic.service.registry.quotas import Block
+from pipemagic.service.registry.records import DatabaseRecord, GroupRecord
 from pipemagic.service.sqld.admin import Admin, NamespaceExists, NodeDown, NoNamespace, Settings, Stats
 from pipemagic.service.sqld.keys import DatabaseKeys, label
 from pipemagic.service.sqld.namespaces import Namespaces

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from pipemagic.service.records import DatabaseRecord
+from pipemagic.service.registry.records import DatabaseRecord
 
 _PURPOSE = b"pipemagic sqld database key 1"
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipemagic.service.store import Store
-from pipemagic.service.usage import Counts
+from pipemagic.service.registry.store import Store
+from pipemagic.service.registry.usage import Counts
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,16 @@ import apsw
 from pipemagic import __version__
 from pipemagic.errors import ServiceError
 from pipemagic.service import http
-from pipemagic.service.catalog import Catalog
-from pipemagic.service.exposition import Page
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
 from pipemagic.service.http import Cancel, Later, Refused, Request, Response
 from pipemagic.service.limits import Limits
-from pipemagic.service.logins import Logins
 from pipemagic.service.management import PREFIXES, Management
 from pipemagic.service.management.routing import Platform
-from pipemagic.service.quotas import Meter
-from pipemagic.service.records import DatabaseRecord, GroupRecord
+from pipemagic.service.registry.catalog import Catalog
+from pipemagic.service.registry.logins import Logins
+from pipemagic.service.registry.quotas import Meter
+from pipemagic.service.registry.records import DatabaseRecord, GroupRecord
+from pipemagic.service.registry.tokens import Tokens
 from pipemagic.service.sqld.binary import find
 from pipemagic.service.sqld.checks import refuse_open, warnings
 from pipemagic.service.sqld.cluster import Cluster
@@ -31,11 +31,11 @@ from pipemagic.service.sqld.engine import SqldEngine
 from pipemagic.service.sqld.keys import DatabaseKeys
 from pipemagic.service.sqld.metering import Metering
 from pipemagic.service.sqld.nodes import Nodes, load
-from pipemagic.service.tokens import Tokens
 from pipemagic.service.turns import Turn
+from pipemagic.service.web.exposition import Page
 
 if TYPE_CHECKING:
-    from pipemagic.service.runner import Settings
+    from pipemagic.service.web.runner import Settings
 
 log = logging.getLogger(__name__)
 

@@ -19,12 +19,12 @@ from pathlib import Path
 
 import apsw
 
-from pipemagic.service.databases import UPLOAD_PATH, Databases
+from pipemagic.service.embedded.databases import UPLOAD_PATH, Databases
+from pipemagic.service.embedded.plans import Rejected
 from pipemagic.service.http import Body, Cancel, Generated, Refused, Request, Response, empty, json
-from pipemagic.service.plans import Rejected
-from pipemagic.service.quotas import Meter, blocked
-from pipemagic.service.records import DatabaseRecord
-from pipemagic.service.tokens import Grant, Tokens
+from pipemagic.service.registry.quotas import Meter, blocked
+from pipemagic.service.registry.records import DatabaseRecord
+from pipemagic.service.registry.tokens import Grant, Tokens
 from pipemagic.service.transfer import dumps
 from pipemagic.service.transfer.snapshots import Stopped, snapshot
 from pipemagic.service.transfer.uploads import Spool, adopt, no_room

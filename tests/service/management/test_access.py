@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipemagic.service.management import ROUTES
-from pipemagic.service.organizations import Role
+from pipemagic.service.registry.organizations import Role
 
 PARTS = {
     "group": "edge", "db": "flights", "location": "nrt", "username": "ada", "instance": "ams",

@@ -85,7 +85,7 @@ def test_a_wrong_password_and_an_unknown_name_are_answered_alike(service):
 
 
 def test_an_unknown_name_costs_as_much_work(service, monkeypatch):
-    from pipemagic.service import passwords
+    from pipemagic.service.registry import passwords
 
     work = []
     derive = passwords._derive

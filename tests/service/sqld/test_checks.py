@@ -11,7 +11,7 @@ from sqld_engine import SqldEngineProcess, until
 from sqld_server import Sqld
 
 from pipemagic.errors import ServiceError
-from pipemagic.service.catalog import Catalog
+from pipemagic.service.registry.catalog import Catalog
 from pipemagic.service.sqld.binary import free_port
 from pipemagic.service.sqld.checks import lets_anybody_in, refuse_open, warnings
 from pipemagic.service.sqld.nodes import Node, Nodes

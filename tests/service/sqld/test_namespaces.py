@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipemagic.service.catalog import Catalog
+from pipemagic.service.registry.catalog import Catalog
+from pipemagic.service.registry.usage import Counts
 from pipemagic.service.sqld.namespaces import Namespaces
 from pipemagic.service.sqld.removals import Removals
-from pipemagic.service.usage import Counts
 
 
 @pytest.fixture

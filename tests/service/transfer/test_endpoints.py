@@ -12,9 +12,9 @@ import pytest
 
 from pipemagic.service.http import Cancel, Refused
 from pipemagic.service.limits import Limits
+from pipemagic.service.registry.usage import Quotas
 from pipemagic.service.transfer.snapshots import Stopped, snapshot
 from pipemagic.service.transfer.uploads import Spool
-from pipemagic.service.usage import Quotas
 
 
 def make_file(path, script="CREATE TABLE t (a); INSERT INTO t VALUES (1), ('two')", *before):

@@ -1,0 +1,1 @@
+"""The embedded engine: SQLite files of this process behind the database interface."""

@@ -1,0 +1,211 @@
+"""A batch whose rows leave as they are read: memory stays bounded, and the reader sets the pace.
+
+What is sent is lines of JSON (see `hrana.cursors`), in pieces of some tens of kilobytes or milliseconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import IO
+
+import apsw
+import msgspec
+
+from pipemagic.hrana import faults
+from pipemagic.hrana.batches import StepState
+from pipemagic.hrana.cursors import Failure, Row, StepBegin, StepEnd, StepError
+from pipemagic.hrana.messages import Batch, Col, Error, Step
+from pipemagic.hrana.values import SqlValue
+from pipemagic.service.embedded import plans, results
+from pipemagic.service.embedded.pipelines import Pipeline
+from pipemagic.service.embedded.plans import Plan, Rejected
+from pipemagic.service.embedded.results import Sink
+from pipemagic.service.embedded.statements import HungUp, Steps
+from pipemagic.service.http import Refused
+
+log = logging.getLogger(__name__)
+
+PIECE = 64 * 1024
+"""Bytes after which a piece is sent; a single row may be larger."""
+PATIENCE = 0.05
+"""Seconds after which a smaller piece is sent."""
+SPOOL = 1024 * 1024
+"""Bytes of rows that are kept in memory while their statement holds up other writers; more go to a file."""
+
+_ENCODER = msgspec.json.Encoder()
+
+_ENDED = Error("the stream was ended: the database is going away, or nobody took its rows", faults.STREAM_ENDED)
+_BUG = Error("internal error of the service; see service.log in its data folder", "INTERNAL")
+
+
+class Lines:
+    """The lines that are not sent yet. ``clock`` is for the pace only: it is not the service's."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._since = clock()
+
+    def add(self, *entries: object) -> int:
+        """Add entries; give their size in bytes."""
+        data = _ENCODER.encode_lines(entries)
+        self.append(data)
+        return len(data)
+
+    def append(self, data: bytes) -> None:
+        """Add what is encoded already."""
+        self._parts.append(data)
+        self._size += len(data)
+
+    @property
+    def ripe(self) -> bool:
+        """Whether what is there should be sent without waiting for more."""
+        return self._size >= PIECE or (self._size > 0 and self.clock() >= self._since + PATIENCE)
+
+    def take(self) -> bytes:
+        """Give all that is there."""
+        piece = b"".join(self._parts)
+        self._parts, self._size, self._since = [], 0, self.clock()
+        return piece
+
+
+class StepRows:
+    """Writes a step's columns and rows as lines; those of a statement that could not wait are in ``aside``."""
+
+    cols = rows = results.EMPTY
+
+    def __init__(self, lines: Lines, step: int, *, want_rows: bool) -> None:
+        self._lines, self._step, self._want_rows = lines, step, want_rows
+        self.count = 0
+        self.aside: IO[bytes] | None = None
+
+    def take(self, cols: tuple[Col, ...], rows: Iterator[tuple[SqlValue, ...]], *, at_once: bool) -> Iterator[bytes]:
+        """Write all, giving each piece that is ripe; with ``at_once`` set all goes aside."""
+        if not at_once:
+            yield from self._write(cols, rows, self._lines)
+            return
+        lines = Lines()
+        self.aside = tempfile.SpooledTemporaryFile(SPOOL)  # noqa: SIM115 - `drop` or its reader closes it
+        for piece in self._write(cols, rows, lines):
+            self.aside.write(piece)
+        self.aside.write(lines.take())
+
+    def _write(self, cols: tuple[Col, ...], source: Iterator[tuple[SqlValue, ...]], lines: Lines) -> Iterator[bytes]:
+        lines.add(StepBegin(self._step, list(cols)))
+        if not self._want_rows:
+            self.count = sum(1 for _ in source)
+            return
+        many, started = 1, lines.clock()  # few rows at a time while they are large or slow to come
+        while rows := list(islice(source, many)):
+            self.count += len(rows)
+            size = lines.add(*(Row(results.to_wire(row)) for row in rows))
+            slow = lines.clock() > started + PATIENCE / 4
+            many = max(1, many // 4) if slow else min(4 * many, 1 + PIECE * len(rows) // size)
+            if lines.ripe:
+                yield lines.take()
+            started = lines.clock()
+
+    def drop(self) -> None:
+        """Forget what is aside: its statement failed."""
+        if self.aside is not None:
+            self.aside.close()
+            self.aside = None
+
+
+class Cursor(Pipeline):
+    """One cursor under way. ``failed`` says afterwards that its last entry ends the stream, too."""
+
+    failed = False
+    _rows: StepRows | None
+
+    def stream(self, batch: Batch) -> Steps[bytes]:
+        """Run the batch; give its lines in pieces, the last of which is returned.
+
+        `Refused` and `HungUp` are raised until the first piece; after it they are the last entry.
+        """
+        self._lines, self._number, self._begun = Lines(), 0, False
+        try:
+            if self._read_only:
+                self._refuse_writes(batch)
+            yield from self._run(batch)
+        except (Refused, HungUp) as error:
+            if not self._begun:
+                raise
+            self._fail(_ENDED if isinstance(error, HungUp) else Error(error.message, error.code))
+        except Exception:  # the last line of defence: a bug must not cut the answer without a word
+            if not self._begun:
+                raise
+            log.exception("a cursor failed")
+            self._fail(_BUG)
+        return self._lines.take()
+
+    def _fail(self, error: Error) -> None:
+        self.failed = True
+        self._lines.add(Failure(error))
+
+    def _run(self, batch: Batch) -> Steps[None]:
+        try:
+            yield from self._wait_for(batch.replication_index)
+        except Rejected as rejected:  # nothing ran, so the stream is as it was
+            self._lines.add(Failure(rejected.error))
+            return
+        states: list[StepState] = []
+        for number, step in enumerate(batch.steps):
+            if self._stream.gone:
+                raise HungUp
+            self._number, self._rows = number, None
+            result, error = yield from self._step(step, states)
+            if self._rows is not None and self._rows.aside is not None:
+                yield from self._read_back(self._rows.aside)
+            if error is not None:
+                self._lines.add(StepError(number, error))
+            elif result is not None:
+                self._lines.add(StepEnd(result.affected_row_count, result.last_insert_rowid))
+            yield from self._hand_over_if_ripe()
+        self._settle()
+
+    def _read_back(self, aside: IO[bytes]) -> Steps[None]:
+        with aside:
+            aside.seek(0)
+            while piece := aside.read(PIECE):
+                self._lines.append(piece)
+                yield from self._hand_over_if_ripe()
+
+    def _hand_over_if_ripe(self) -> Steps[None]:
+        if self._lines.ripe:
+            yield from self._hand_over(self._lines.take())
+
+    def _hand_over(self, piece: bytes) -> Steps[None]:
+        self._begun = True
+        yield from super()._hand_over(piece)
+
+    # What differs from a pipeline in running a step.
+
+    def _sink(self, plan: Plan, *, want_rows: bool) -> Sink:  # noqa: ARG002 - the answer has no limit
+        self._rows = StepRows(self._lines, self._number, want_rows=want_rows)
+        return self._rows
+
+    def _afford(self, error: Error) -> Error:
+        return results.short(error)
+
+    # Rights.
+
+    def _refuse_writes(self, batch: Batch) -> None:
+        """Refuse (403) a step that is sure to run and writes, as long as there can be a status."""
+        for step in batch.steps:
+            if step.condition is None and self._writes(step):
+                raise self._forbidden()
+
+    def _writes(self, step: Step) -> bool:
+        try:
+            plan = plans.plan(self._text(step.stmt.sql, step.stmt.sql_id))
+            shape = self._stream.connection.describe(plan)
+        except (Rejected, apsw.Error):
+            return False  # it will be the error of its step
+        writes = not shape.readonly or plan.writes_by_itself or plan.needs_full_access
+        return writes and not shape.explain

@@ -1,0 +1,221 @@
+"""What can be known of a statement from its text alone, before a connection sees it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+from pipemagic import sql as sqltext
+from pipemagic.errors import ProtocolError
+from pipemagic.hrana import faults
+from pipemagic.hrana.messages import Error, NamedArg
+from pipemagic.hrana.values import Float, SqlValue, Value, decode
+from pipemagic.service.embedded.sandbox import CATALOGUE
+
+_VERBS = frozenset({"SELECT", "VALUES", "INSERT", "REPLACE", "UPDATE", "DELETE"})
+_ROW_CHANGES = frozenset({"INSERT", "REPLACE", "UPDATE", "DELETE"})
+_ENDS = frozenset({"COMMIT", "END", "ROLLBACK", "RELEASE"})
+_WRITING_PRAGMA = re.compile(r"PRAGMA\s+(?:\w+\s*\.\s*)?(?:optimize|incremental_vacuum)\b", re.IGNORECASE)
+_PRAGMA = re.compile(r"PRAGMA\s+(?:\w+\s*\.\s*)?(\w+)", re.IGNORECASE)
+
+
+class Rejected(Exception):
+    """A request that fails as a statement does: its error becomes the entry."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.error = Error(message, code)
+
+    @classmethod
+    def of(cls, error: Error) -> Self:
+        """Reject with an error as it stands on the wire."""
+        return cls(error.message, error.code or "SQLITE_ERROR")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One statement's keyword, its verb behind a WITH, and its parameters as SQLite numbers them."""
+
+    text: str
+    skipped: int
+    """UTF-8 bytes before the statement in what was sent: comments, blanks, earlier statements."""
+    keyword: str
+    verb: str
+    parameters: tuple[str | None, ...]
+
+    @property
+    def begins(self) -> bool:
+        """Whether it may open a transaction."""
+        return self.keyword in ("BEGIN", "SAVEPOINT")
+
+    @property
+    def commits(self) -> bool:
+        """Whether it ends a transaction: once begun, it is never interrupted."""
+        return self.keyword in _ENDS
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether ``affected_row_count`` counts its rows."""
+        return self.verb in _ROW_CHANGES
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether a replica can answer it: a query, or what shows the plan of anything."""
+        return self.verb in ("SELECT", "VALUES") or self.explains
+
+    @property
+    def inserts(self) -> bool:
+        """Whether it sets ``last_insert_rowid``."""
+        return self.verb in ("INSERT", "REPLACE")
+
+    @property
+    def changes_schema(self) -> bool:
+        """Whether cached column lists may be stale after it."""
+        return self.keyword in ("CREATE", "ALTER", "DROP", "VACUUM")
+
+    @property
+    def copies(self) -> bool:
+        """Whether it is VACUUM INTO, which writes another file; a nameless one, too."""
+        return self.keyword == "VACUUM" and any(token.text.upper() == "INTO" for token in sqltext.tokens(self.text))
+
+    @property
+    def frees_space(self) -> bool:
+        """Whether it is there to make the database smaller."""
+        return self.verb == "DELETE" or self.keyword in ("DROP", "VACUUM")
+
+    @property
+    def explains(self) -> bool:
+        """Whether it only shows a plan, so that nothing is written and parameters may stay unbound."""
+        return self.keyword == "EXPLAIN"
+
+    @property
+    def writes_by_itself(self) -> bool:
+        """Whether it writes although SQLite calls it read-only when it is prepared."""
+        return self.keyword == "PRAGMA" and _WRITING_PRAGMA.match(self.text) is not None
+
+    @property
+    def needs_full_access(self) -> bool:
+        """Whether a read-only token may not run it although it does not write to the file: settings."""
+        if self.keyword != "PRAGMA":
+            return False
+        name = _PRAGMA.match(self.text)
+        return name is None or name[1].lower() not in CATALOGUE
+
+
+def plan(text: str) -> Plan:
+    """Take a text that must hold exactly one statement; Rejected otherwise."""
+    return _plan_cached(text) if len(text) <= 4096 else _plan(text)
+
+
+def _plan(text: str) -> Plan:
+    statements = sqltext.split(text)
+    if not statements:
+        raise Rejected("SQL string does not contain any statement", faults.SQL_NO_STATEMENT)
+    if len(statements) > 1:
+        raise Rejected("SQL string contains more than one statement", faults.SQL_MANY_STATEMENTS)
+    return first(text, statements[0])
+
+
+_plan_cached = lru_cache(maxsize=2048)(_plan)
+
+
+def first(script: str, statement: sqltext.Statement) -> Plan:
+    """Plan the first statement of a script; Rejected if it cannot be one."""
+    return _of_statement(statement, _size(script[: statement.start]))
+
+
+def of_script(script: str) -> Iterator[Plan]:
+    """Plan the statements of a script, each when its turn comes; Rejected as by `first`."""
+    start = skipped = 0
+    for statement in sqltext.split(script):
+        skipped += _size(script[start : statement.start])
+        start = statement.start
+        yield _of_statement(statement, skipped)
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _of_statement(statement: sqltext.Statement, skipped: int) -> Plan:
+    if "\0" in statement.text:  # where SQLite would stop reading, and silently so
+        raise Rejected("SQL text cannot hold a NUL character; pass it in an argument", faults.SQL_PARSE_ERROR)
+    verb = statement.keyword
+    if verb == "WITH":
+        verb = _verb_behind_with(statement.text)
+    return Plan(statement.text, skipped, statement.keyword, verb, statement.parameters)
+
+
+def _verb_behind_with(text: str) -> str:
+    """Find the first verb outside parentheses."""
+    depth = 0
+    for token in sqltext.tokens(text):
+        if token.text == "(":
+            depth += 1
+        elif token.text == ")":
+            depth -= 1
+        elif depth == 0 and token.kind == "word" and token.text.upper() in _VERBS:
+            return token.text.upper()
+    return "WITH"
+
+
+def bind(made: Plan, args: Sequence[Value] | None, named: Sequence[NamedArg] | None) -> tuple[SqlValue, ...]:
+    """Give one value for each parameter, in SQLite's numbering.
+
+    An exact name (``:a``) wins over a bare one (``a``), which fits every prefix; of a name given twice the last
+    wins; a name is not bound by position nor a number by name. Rejected for missing and surplus arguments.
+    """
+    if args and named:
+        raise Rejected("positional and named arguments cannot be mixed in one statement", faults.ARGS_BOTH)
+    if named:
+        return _bind_named(made, named)
+    given = [_argument(value) for value in args or ()]
+    if made.explains and len(given) < len(made.parameters):
+        given += [None] * (len(made.parameters) - len(given))
+    for name in made.parameters:
+        if name is not None and not name.startswith("?") and not made.explains:
+            raise Rejected(f"value for parameter {name} not found", faults.ARGS_INVALID)
+    if len(given) != len(made.parameters):
+        raise Rejected(
+            f"the statement has {len(made.parameters)} parameters, {len(given)} arguments were given",
+            faults.ARGS_INVALID,
+        )
+    return tuple(given)
+
+
+def _argument(value: Value) -> SqlValue:
+    if isinstance(value, Float) and value.value is None:
+        raise Rejected("a float argument must be a number", faults.ARGS_INVALID)
+    try:
+        return decode(value)
+    except ProtocolError as error:
+        raise Rejected(f"an argument cannot be read: {error.message}", faults.ARGS_INVALID) from None
+
+
+def _bind_named(made: Plan, named: Sequence[NamedArg]) -> tuple[SqlValue, ...]:
+    values = {arg.name: _argument(arg.value) for arg in named}
+    used: set[str] = set()
+    bound: list[SqlValue] = []
+    for name in made.parameters:
+        if name is None or name.startswith("?"):
+            raise Rejected("a parameter without a name cannot be bound by name", faults.ARGS_INVALID)
+        key = name if name in values else name[1:]
+        if key in values:
+            used.add(key)
+            bound.append(values[key])
+        elif made.explains:
+            bound.append(None)
+        else:
+            raise Rejected(f"value for parameter {name} not found", faults.ARGS_INVALID)
+    surplus = [name for name in values if name not in used and not _shadowed(name, used)]
+    if surplus:
+        raise Rejected(f"there is no parameter {surplus[0]} in the statement", faults.ARGS_INVALID)
+    return tuple(bound)
+
+
+def _shadowed(name: str, used: set[str]) -> bool:
+    """Tell whether a bare name lost to an exact one, which is no mistake of the sender."""
+    return any(exact[1:] == name for exact in used if exact[:1] in ":@$")

@@ -1,0 +1,249 @@
+"""Run statements on a stream: who may, where, in whose turn, for how long, and what their errors say.
+
+All work is in generators: they yield a `Turn` whenever they have to wait and go on when that is ready, so
+that a waiting writer holds no thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import TypeVar
+
+import apsw
+
+from pipemagic.hrana import faults
+from pipemagic.hrana.messages import Error
+from pipemagic.hrana.stream import Tx
+from pipemagic.hrana.values import SqlValue
+from pipemagic.service.embedded import results
+from pipemagic.service.embedded.connections import NeedsTurn
+from pipemagic.service.embedded.plans import Plan, Rejected
+from pipemagic.service.embedded.replication.replica import Replica
+from pipemagic.service.embedded.results import Sink, TooLarge, WireResult
+from pipemagic.service.embedded.stream import ServerStream
+from pipemagic.service.http import Refused
+from pipemagic.service.limits import Limits
+from pipemagic.service.registry import quotas
+from pipemagic.service.registry.quotas import Meter
+from pipemagic.service.registry.tokens import Grant
+from pipemagic.service.turns import Turn
+
+T = TypeVar("T")
+Steps = Generator[Turn | bytes, None, T]
+"""Work in parts: a Turn says that it waits, bytes (of a cursor only) are for the reader to take first."""
+
+NESTED = Error("SQLite error: cannot start a transaction within a transaction", "SQLITE_ERROR")
+
+
+class HungUp(Exception):
+    """The client is gone: nothing more is run and the stream is destroyed."""
+
+
+class Statements:
+    """Runs statements on a stream, one after the other: rights, places, turns, windows and errors of each."""
+
+    def __init__(
+        self, stream: ServerStream, grant: Grant, meter: Meter, *, clock: Callable[[], float], limits: Limits
+    ) -> None:
+        self._stream, self._clock, self._limits = stream, clock, limits
+        self._record, self._read_only, self._meter = grant.database, grant.read_only, meter
+        self._unwritable = ""
+        """Why the statement that is run may not write."""
+        self._told = False
+
+    # One statement.
+
+    def _statement(self, plan: Plan, bindings: Sequence[SqlValue], sink: Sink) -> Steps[WireResult]:
+        started = self._clock()
+        self._refuse_if_lost()
+        if self._read_only and plan.needs_full_access:
+            raise self._forbidden()
+        self._look_for_blocks(plan)
+        if not plan.only_reads:
+            self._pin()
+        try:
+            return (yield from self._attempt(plan, bindings, started, sink))
+        except NeedsTurn:
+            if self._read_only:
+                raise self._forbidden() from None
+            if self._unwritable:
+                raise quotas.blocked(self._unwritable) from None
+            self._pin()
+            if plan.keyword == "BEGIN" and self._stream.transaction.state is Tx.OPEN:
+                raise Rejected.of(NESTED) from None
+        yield from self._take_turn(started)
+        try:
+            return (yield from self._attempt(plan, bindings, started, sink))
+        except NeedsTurn:
+            raise AssertionError("the turn was taken and is not held") from None
+
+    def _look_for_blocks(self, plan: Plan) -> None:
+        """Refuse a statement that may not even read; note why it may not write, if so."""
+        block = self._meter.block(self._record)
+        self._unwritable = "" if block is None else block.reason(writes=True, frees=plan.frees_space)
+        if block is not None and block.reads and not plan.commits:
+            raise quotas.blocked(block.reads)
+
+    @property
+    def _may_write(self) -> bool:
+        """Whether a statement may write now; the turn may be held since a request with other rights."""
+        return self._stream.turn is not None and not self._read_only and not self._unwritable
+
+    def _attempt(self, plan: Plan, bindings: Sequence[SqlValue], started: float, sink: Sink) -> Steps[WireResult]:
+        stream = self._stream
+        connection = stream.connection
+        index = stream.place.index
+        if not stream.enter(interruptible=not plan.commits, now=self._clock()):
+            raise HungUp  # also if its connection is to a file of before that index: its streams were ended
+        try:
+            try:
+                source = connection.run(plan, bindings, may_write=self._may_write)
+                at_once = connection.autocommit and connection.writing
+                for piece in sink.take(source.cols, source.rows, at_once=at_once):
+                    yield from self._hand_over(piece)
+                    self._refuse_if_lost()
+            finally:
+                try:
+                    connection.finish()
+                finally:
+                    stream.leave()
+        except (apsw.Error, UnicodeDecodeError, UnicodeEncodeError, TooLarge, OverflowError) as error:
+            sink.drop()
+            raise self._failed(error, plan, started) from None
+        self._finished(plan, started)
+        changed = connection.raw.changes() if plan.changes_rows else 0
+        self._meter.count(self._record, max(1, sink.count + changed), changed)
+        return WireResult(
+            sink.cols,
+            sink.rows,
+            affected_row_count=changed,
+            last_insert_rowid=str(connection.raw.last_insert_rowid()) if plan.inserts else None,
+            # What a replica applies while its rows are read is not in them.
+            replication_index=str(stream.database.index if stream.pinned else index),
+            rows_read=sink.count,
+            rows_written=changed,
+            query_duration_ms=round((self._clock() - started) * 1000, 3),
+        )
+
+    def _hand_over(self, piece: bytes) -> Steps[None]:
+        """Let the reader take a piece. As long as that lasts, no thread is here and the sweeper watches."""
+        self._stream.pause(self._clock())
+        try:
+            yield piece
+        finally:
+            alive = self._stream.go_on(self._clock())
+        if not alive:
+            raise HungUp
+
+    def _finished(self, plan: Plan, started: float) -> None:
+        self._stream.observe(started)
+        if plan.changes_schema:
+            self._stream.database.note_schema_change()
+        self._refuse_if_lost()  # its transaction's window may have ended while it ran
+
+    def _failed(self, error: Exception, plan: Plan, started: float) -> Rejected:
+        stream = self._stream
+        if stream.gone:
+            raise HungUp from None
+        self._refuse_if_lost()  # before observe(): SQLite may have ended an interrupted transaction by itself
+        ended = stream.transaction.state is Tx.OPEN and stream.connection.autocommit
+        if stream.out_of_time and isinstance(error, apsw.InterruptError):
+            return self._too_slow(ended=ended)
+        stream.observe(started)
+        return self._rejected(error, plan)
+
+    def _too_slow(self, *, ended: bool) -> Rejected:
+        """Say that a statement was stopped; with it may have ``ended`` its transaction, which is then lost."""
+        wrote = self._stream.transaction.state is Tx.NONE and self._stream.turn is not None
+        if ended:
+            self._stream.time_out()
+            self._told = True
+        else:
+            self._stream.observe(self._clock())
+        return Rejected.of(results.too_slow(self._limits.statement_time, ended=ended, wrote=wrote))
+
+    def _rejected(self, error: Exception, plan: Plan) -> Rejected:
+        match error:
+            case apsw.Error():
+                refusal = self._stream.connection.sandbox.refusal
+                size_limit = self._stream.connection.size_limit
+                wire = results.sqlite_error(error, skipped=plan.skipped, refusal=refusal, size_limit=size_limit)
+            case UnicodeDecodeError():
+                wire = results.bad_text(error)
+            case TooLarge():
+                wire = results.too_large(self._limits.response, changed=plan.changes_rows)
+            case _:
+                wire = Error(f"an argument or the SQL text cannot be stored: {error}", faults.ARGS_INVALID)
+        return Rejected.of(wire)
+
+    # Replicas.
+
+    def _pin(self) -> None:
+        """Have the stream on the primary from here on."""
+        stream = self._stream
+        if stream.database.paused and not stream.pinned:
+            raise Rejected(
+                f"the primary location {stream.database.code} is paused, so nothing can be written; reads go on. "
+                "It is resumed with: pipemagic group locations resume GROUP " + stream.database.code,
+                "PRIMARY_PAUSED",
+            )
+        stream.pin()
+
+    def _wait_for(self, wanted: str | int | None) -> Steps[None]:
+        """Wait until the replica has the index that the request carries; a primary has every one of its own."""
+        place = self._stream.place
+        if wanted is None or not isinstance(place, Replica) or int(wanted) <= place.index:
+            return
+        turn = place.wait_for(int(wanted), self._clock() + self._limits.replica_wait)
+        if not turn.granted:
+            yield turn
+        if self._stream.gone:
+            raise HungUp
+        if not turn.granted:
+            raise Rejected(
+                f"the replica at {place.code} stands at replication_index {place.index} and did not reach {wanted} "
+                f"within {self._limits.replica_wait:g} s; try again, or ask the primary",
+                "REPLICA_BEHIND",
+            )
+
+    # Waiting for the writer's turn, and what is over.
+
+    def _take_turn(self, started: float) -> Steps[None]:
+        stream = self._stream
+        if stream.snapshot is not None and stream.snapshot != stream.database.index:
+            raise Rejected(
+                "SQLite error: database is locked: it changed since this transaction first read from it; "
+                "ROLLBACK and begin again, with BEGIN IMMEDIATE",
+                "SQLITE_BUSY",
+            )
+        deadline = started + self._limits.writer_wait
+        if stream.window_ends is not None:
+            deadline = min(deadline, stream.window_ends)
+        stream.turn = turn = stream.database.writers.enter(deadline)
+        if not turn.granted:
+            yield turn
+        if stream.gone:
+            raise HungUp
+        self._refuse_if_lost()  # the window may have ended while it waited
+        if turn.granted:
+            stream.connection.limit_size(self._limits.size_of(self._record.configuration.size_limit))
+        else:
+            stream.drop_turn()
+            age = stream.database.writers.holder_age()
+            raise Rejected(
+                f"SQLite error: database is locked: another stream has been writing for {age:.1f} s",
+                "SQLITE_BUSY",
+            )
+
+    def _enforce_window(self) -> None:
+        if self._stream.overdue(self._clock()):
+            self._stream.time_out()
+
+    def _refuse_if_lost(self) -> None:
+        self._enforce_window()
+        if self._stream.transaction.state is Tx.LOST:
+            self._told = True
+            raise Rejected.of(faults.TRANSACTION_TIMED_OUT)
+
+    def _forbidden(self) -> Refused:
+        return Refused(403, "Authorization forbidden: the token is read-only; this statement writes")

@@ -1,0 +1,1 @@
+"""Who and what there is: accounts, organizations, groups, databases, their tokens, and what they used."""

@@ -1,0 +1,1 @@
+"""The service as a process that speaks HTTP: sockets, TLS, limits of the wire, logs, metrics."""

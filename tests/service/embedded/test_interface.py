@@ -1,0 +1,287 @@
+"""What is around the pipelines: stateless requests, compression, other origins, health, the statement time limit."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+import zlib
+
+import pytest
+from service_calls import CLOSE, Caller, caller_of, entries_of, execute
+
+from pipemagic.service.core import Service
+from pipemagic.service.http import Request
+from pipemagic.service.limits import Limits
+from pipemagic.service.web.compression import SMALLEST, accepts_gzip
+
+LONG = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000) SELECT n, 'row ' || n FROM c"
+ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c"
+
+
+def send(db: Caller, method, path, body=None, **headers):
+    """Send anything with the database's token; names of headers with underscores."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    full = {**db.headers, "authorization": f"Bearer {db.token}", **named}
+    return db.service.call(Request(method, path, headers=full, body=json.dumps(body).encode() if body else b""))
+
+
+def read(response):
+    return b"".join(response.chunks)
+
+
+# Stateless requests.
+
+
+def test_a_stateless_statement(db, service):
+    db.run("CREATE TABLE t(a)")
+    answer = send(db, "POST", "/v1/execute", {"stmt": {"sql": "INSERT INTO t VALUES (?) RETURNING a", "args": [
+        {"type": "integer", "value": "7"}]}})  # fmt: skip
+    assert (answer.status, answer.content_type) == (200, "application/json")
+    result = json.loads(read(answer))["result"]
+    assert result["rows"] == [[{"type": "integer", "value": "7"}]]
+    assert (result["affected_row_count"], result["last_insert_rowid"]) == (1, "1")
+    assert len(service.streams) == 0
+
+
+def test_a_stateless_statement_that_fails_is_400_with_its_code(db, service):
+    answer = send(db, "POST", "/v1/execute", {"stmt": {"sql": "SELECT nope"}})
+    body = json.loads(read(answer))
+    assert (answer.status, answer.content_type, body["code"]) == (400, "application/json", "SQL_INPUT_ERROR")
+    assert body["message"] == body["error"] == "SQL input error: no such column: nope (at offset 7)"
+    assert len(service.streams) == 0
+
+
+def test_a_stateless_batch_tells_each_step_and_leaves_no_transaction(db):
+    db.run("CREATE TABLE t(a)")
+    steps = [{"stmt": {"sql": text}} for text in ("BEGIN", "INSERT INTO t VALUES (1)", "SELEC")]
+    result = json.loads(read(send(db, "POST", "/v1/batch", {"batch": {"steps": steps}})))["result"]
+    assert [one is None for one in result["step_results"]] == [False, False, True]
+    assert [one and one["code"] for one in result["step_errors"]] == [None, None, "SQL_PARSE_ERROR"]
+    assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
+
+
+@pytest.mark.parametrize("path", ["/v1/execute", "/v1/batch"])
+def test_stateless_requests_obey_the_rights(db, make_caller, path):
+    stmt = {"sql": "CREATE TABLE t(a)"}
+    body = {"stmt": stmt, "batch": {"steps": [{"stmt": stmt}]}}
+    assert send(make_caller(read_only=True), "POST", path, body).status == 403
+    assert send(db, "POST", path, body, authorization="").status == 401
+    assert send(db, "POST", path, {"other": 1}).status == 400
+    assert send(db, "GET", path).status == 405
+
+
+# Compression.
+
+
+@pytest.mark.parametrize(
+    ("header", "taken"),
+    [
+        ("gzip", True), ("br, GZip;q=0.5", True), ("*", True), ("x-gzip", True), ("gzip;q=1", True),
+        ("", False), ("identity", False), ("gzip;q=0", False), ("gzip; q=0.000, *", False), ("*;q=0", False),
+    ],
+)  # fmt: skip
+def test_who_takes_gzip(header, taken):
+    assert accepts_gzip(header) is taken
+
+
+def test_only_large_answers_are_compressed_and_only_on_request(db):
+    def ask(size, **headers):
+        stmt = {"sql": f"SELECT hex(zeroblob({size}))"}
+        return send(db, "POST", "/v2/pipeline", {"requests": [{"type": "execute", "stmt": stmt}, CLOSE]}, **headers)
+
+    plain, packed = ask(50_000), ask(50_000, accept_encoding="gzip, deflate")
+    varies = ("vary", "accept-encoding")  # also without gzip: else a cache gives one kind to who takes the other
+    assert (plain.headers, packed.headers) == ((varies,), (("content-encoding", "gzip"), varies))
+    assert len(read(packed)) < 1000
+    assert json.loads(gzip.decompress(read(packed)))["results"][0]["type"] == "ok"
+    assert ask(10, accept_encoding="gzip").headers == ()
+    assert SMALLEST == 4096
+
+
+def test_a_cursor_is_compressed_piece_by_piece(db):
+    body = {"batch": {"steps": [{"stmt": {"sql": LONG}}]}}
+    answer = send(db, "POST", "/v3/cursor", body, accept_encoding="gzip")
+    assert ("content-encoding", "gzip") in answer.headers
+    unpack = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    pieces = [unpack.decompress(piece) for piece in answer.chunks]
+    assert unpack.eof
+    assert pieces[0].count(b"\n") > 100  # the first piece can be read before the second is there
+    assert len(entries_of(b"".join(pieces)).rows()) == 20_000
+
+
+def test_a_compressed_cursor_nobody_reads_gives_its_stream_back(db, service):
+    body = {"batch": {"steps": [{"stmt": {"sql": LONG}}]}}
+    chunks = iter(send(db, "POST", "/v3/cursor", body, accept_encoding="gzip").chunks)
+    next(chunks)
+    chunks.close()
+    assert len(service.streams) == 0
+
+
+# Other origins.
+
+PREFLIGHT = {"origin": "https://app.example.org", "access_control_request_method": "POST"}
+
+
+def test_no_origin_is_let_in_unless_asked_for(db):
+    assert send(db, "OPTIONS", "/v2/pipeline", **PREFLIGHT).status == 405
+    answer = send(db, "POST", "/v1/execute", {"stmt": {"sql": "SELECT 1"}}, origin="https://app.example.org")
+    assert answer.headers == ()
+
+
+@pytest.mark.parametrize(
+    ("cors", "allowed"), [(["https://app.example.org"], "https://app.example.org"), (["*"], "*"), (["https://x"], None)]
+)
+def test_the_named_origins_are_let_in(tmp_path, cors, allowed):
+    service = Service(tmp_path / "data", cors=cors)
+    service.catalog.create_group("local", "default", "ams")
+    db = caller_of(service, "flights")
+    asked = send(db, "OPTIONS", "/v3/cursor", **PREFLIGHT, access_control_request_headers="authorization,x-a")
+    answer = send(db, "POST", "/v1/execute", {"stmt": {"sql": "SELECT 1"}}, origin="https://app.example.org")
+    refused = send(db, "POST", "/v2/pipeline", origin="https://app.example.org", authorization="")
+    for one in (asked, answer, refused):
+        assert dict(one.headers).get("access-control-allow-origin") == allowed
+        assert ("vary" in dict(one.headers)) is (cors != ["*"])
+    assert (asked.status, refused.status) == (405 if allowed is None else 200, 401)
+    if allowed is not None:
+        assert dict(asked.headers)["access-control-allow-headers"] == "authorization,x-a"
+        assert "POST" in dict(asked.headers)["access-control-allow-methods"]
+    service.close()
+
+
+def test_a_foreign_host_is_refused_before_its_origin_is_looked_at(tmp_path):
+    service = Service(tmp_path / "data", cors=["*"])
+    service.catalog.create_group("local", "default", "ams")
+    assert send(caller_of(service, "flights"), "OPTIONS", "/v2/pipeline", **PREFLIGHT, host="evil.org").status == 421
+    service.close()
+
+
+# Health.
+
+
+def health(db):
+    answer = send(db, "GET", "/health")
+    assert (read(answer), answer.content_type) == (b"", "")
+    return answer.status
+
+
+def test_health_is_looked_at_at_most_once_a_second(db, clock, service, monkeypatch):
+    looks = []
+    write = service.health._write
+    monkeypatch.setattr(service.health, "_write", lambda: looks.append(write()))
+    assert [health(db) for _ in range(5)] == [200] * 5
+    assert len(looks) == 1
+    clock.advance(1)
+    assert health(db) == 200
+    assert len(looks) == 2
+    assert not list(service.folder.glob("health*"))
+
+
+def test_a_disk_that_cannot_be_written_is_unhealthy_until_it_can(db, clock, service, caplog):
+    folder = service.health._folder
+    service.health._folder = folder / "gone"
+    assert [health(db), health(db)] == [503, 503]
+    clock.advance(1)
+    assert health(db) == 503
+    assert caplog.text.count("not healthy: the data folder cannot be written") == 1
+    service.health._folder = folder
+    clock.advance(1)
+    assert health(db) == 200
+
+
+def test_a_catalog_that_cannot_be_read_is_unhealthy(db, service, clock, caplog):
+    service.catalog.close()
+    assert health(db) == 503
+    assert "the catalog cannot be read" in caplog.text
+
+
+def test_a_catalog_that_was_removed_or_damaged_under_the_service_is_unhealthy(db, service, clock, caplog):
+    path, aside = service.folder / "catalog.sqlite", service.folder / "aside"
+    assert health(db) == 200
+    path.rename(aside)
+    clock.advance(1)
+    assert health(db) == 503
+    path.write_bytes(aside.read_bytes())  # the same, but it is not the one that is written to
+    clock.advance(1)
+    assert health(db) == 503
+    assert "removed or replaced" in caplog.text
+    aside.rename(path)
+    clock.advance(1)
+    assert health(db) == 200
+    for one in (path, service.folder / "catalog.sqlite-wal"):
+        with one.open("r+b") as file:
+            file.write(bytes(one.stat().st_size))
+    clock.advance(1)
+    assert health(db) == 503
+
+
+def test_a_disk_that_hangs_is_unhealthy_and_holds_one_caller_only(db, clock, service, monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hang():
+        begun.set()
+        assert go_on.wait(10)
+
+    monkeypatch.setattr(service.health, "_write", hang)
+    stuck = threading.Thread(target=health, args=(db,))
+    stuck.start()
+    assert begun.wait(10)
+    assert health(db) == 200
+    clock.advance(5)
+    assert health(db) == 503
+    go_on.set()
+    stuck.join(10)
+    assert health(db) == 200
+
+
+# The statement time limit.
+
+
+@pytest.fixture
+def hasty(tmp_path):
+    """A service on a real clock whose statements may run for 0.3 s."""
+    service = Service(tmp_path / "hasty", limits=Limits(statement_time=0.3))
+    service.catalog.create_group("local", "default", "ams")
+    service.start()
+    yield caller_of(service, "flights")
+    service.close()
+
+
+def test_an_endless_statement_is_stopped_and_the_stream_goes_on(hasty):
+    answer = hasty.post(execute(ENDLESS), execute("SELECT 1"))
+    assert answer.codes == ["STATEMENT_TIMEOUT", "ok"]
+    assert "ran for more than 0.3 s" in answer.error()["message"]
+    assert "rolled back" not in answer.error()["message"]
+    assert hasty.post(CLOSE, baton=answer.baton).status == 200
+
+
+def test_an_endless_read_leaves_its_transaction_open_an_endless_write_does_not(hasty):
+    hasty.run("CREATE TABLE t(a)")
+    insert = "INSERT INTO t VALUES ({})".format
+    reading = hasty.post(*map(execute, ["BEGIN", insert(1), ENDLESS, "COMMIT"]), CLOSE)
+    assert reading.codes == ["ok", "ok", "STATEMENT_TIMEOUT", "ok", "ok"]
+    writing = hasty.post(*map(execute, ["BEGIN", insert(2), f"INSERT INTO t {ENDLESS}", insert(3), "COMMIT"]))
+    assert writing.codes == ["ok", "ok", "STATEMENT_TIMEOUT", "TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT"]
+    assert "its transaction was rolled back with it" in writing.error(2)["message"]
+    after = hasty.post(execute("SELECT a FROM t"), CLOSE, baton=writing.baton)
+    assert after.rows() == [["1"]]
+
+
+def test_an_endless_write_outside_of_a_transaction_applies_nothing_and_says_so(hasty):
+    hasty.run("CREATE TABLE t(a)")
+    endless = "INSERT INTO t WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c"
+    answer = hasty.post(execute(endless), execute("INSERT INTO t VALUES (7)"), execute("SELECT a FROM t"), CLOSE)
+    assert answer.codes == ["STATEMENT_TIMEOUT", "ok", "ok", "ok"]
+    assert "nothing of it was applied" in answer.error()["message"]
+    assert answer.rows(2) == [["7"]]
+
+
+def test_an_endless_read_says_nothing_of_what_was_applied(hasty):
+    hasty.run("CREATE TABLE t(a)")
+    answer = hasty.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)"), execute(ENDLESS), CLOSE)
+    assert "applied" not in answer.error(2)["message"]
+    assert "applied" not in hasty.post(execute(ENDLESS), CLOSE).error()["message"]
+
+
+def test_an_endless_step_of_a_cursor_is_stopped(hasty):
+    assert hasty.read(ENDLESS, "SELECT 1").kinds == ["step_error STATEMENT_TIMEOUT", "step_begin", "row", "step_end"]

@@ -1,0 +1,434 @@
+"""The life of streams and transactions on the service, by a clock that the tests move."""
+
+from __future__ import annotations
+
+import apsw
+import pytest
+from service_calls import CLOSE, GET_AUTOCOMMIT, caller_of, execute
+
+from pipemagic.service.core import Service
+from pipemagic.service.embedded import primaries
+from pipemagic.service.http import Cancel, Refused
+from pipemagic.service.limits import Limits
+
+EXPIRED = "The stream has expired due to inactivity"
+USED = "Received a baton that has already been used"
+INVALID = "Received an invalid baton"
+
+
+def test_every_answer_brings_a_new_baton_and_only_the_newest_works(db):
+    first = db.post(execute("SELECT 1"))
+    second = db.post(execute("SELECT 2"), baton=first.baton)
+    assert first.baton
+    assert second.baton not in (None, first.baton)
+    again = db.post(execute("SELECT 3"), baton=first.baton)
+    assert (again.status, again.body, again.content_type) == (400, USED, "text/plain")
+    assert db.post(execute("SELECT 3"), baton=second.baton).rows() == [["3"]]
+
+
+def test_batons_share_no_guessable_part_and_name_their_stream_sealed(db):
+    batons = [db.post().baton for _ in range(20)]
+    assert len(set(batons)) == 20
+    assert len({baton[:16] for baton in batons}) == 20
+    assert all(len(baton) == 64 for baton in batons)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda baton: "",
+        lambda baton: "x",
+        lambda baton: "é" * 64,
+        lambda baton: baton + "=",
+        lambda baton: baton + "\n",
+        lambda baton: baton[:-1] + ("A" if baton[-1] != "A" else "B"),
+        lambda baton: ("A" if baton[0] != "A" else "B") + baton[1:],
+        lambda baton: baton * 2,
+    ],
+)
+def test_a_spoiled_baton_is_invalid_and_the_stream_lives(db, spoil):
+    baton = db.post(execute("SELECT 1")).baton
+    answer = db.post(execute("SELECT 1"), baton=spoil(baton))
+    assert (answer.status, answer.body) == (400, INVALID)
+    assert db.post(execute("SELECT 1"), baton=baton).rows() == [["1"]]
+
+
+def test_a_baton_is_bound_to_its_database_and_the_subject_of_its_token(make_caller):
+    db = make_caller("flights", subject="ada")
+    baton = db.post(execute("SELECT 1")).baton
+    for stranger in (make_caller("flights", subject="bob"), make_caller("other", subject="ada")):
+        assert stranger.post(execute("SELECT 1"), baton=baton).body == INVALID
+    renewed = make_caller("flights", subject="ada")
+    assert renewed.post(execute("SELECT 1"), baton=baton).rows() == [["1"]]
+
+
+def test_rights_are_judged_for_each_request_not_for_the_stream(make_caller):
+    db, reader = make_caller(), make_caller(read_only=True)
+    baton = db.post(execute("CREATE TABLE t(a)")).baton
+    baton = reader.post(execute("SELECT count(*) FROM t"), baton=baton).baton
+    baton = db.post(execute("INSERT INTO t VALUES (1)"), baton=baton).baton
+    refused = reader.post(execute("INSERT INTO t VALUES (2)"), baton=baton)
+    assert refused.status == 403
+    assert "read-only" in refused.body["error"]
+    assert db.post(execute("SELECT 1"), baton=baton).body == INVALID  # a refusal while running ends the stream
+    assert db.run("SELECT count(*) FROM t").rows() == [["1"]]
+
+
+def test_idle_time_is_ten_seconds_and_every_request_renews_it(db, clock):
+    baton = db.post(execute("SELECT 1")).baton
+    for _ in range(3):
+        clock.advance(9.99)
+        baton = db.post(baton=baton).baton
+    clock.advance(10.0)
+    for _ in range(2):
+        answer = db.post(CLOSE, baton=baton)
+        assert answer.status == 400
+        assert (answer.body["message"], answer.body["code"]) == (EXPIRED, "STREAM_EXPIRED")
+
+
+def test_an_expired_stream_frees_its_lock_without_a_request_and_is_forgotten_later(db, clock, service):
+    db.run("CREATE TABLE t(a)")
+    baton = db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)")).baton
+    clock.advance(10.0)
+    service.sweep()
+    assert len(service.streams) == 0
+    assert db.run("INSERT INTO t VALUES (2)", "SELECT a FROM t").rows(1) == [["2"]]
+    assert db.post(baton=baton).body["code"] == "STREAM_EXPIRED"
+    clock.advance(301)
+    service.sweep()
+    assert db.post(baton=baton).body == INVALID
+
+
+def test_a_restart_makes_every_baton_invalid(db, service, tmp_path, clock):
+    baton = db.post(execute("SELECT 1")).baton
+    service.close()
+    restarted = Service(tmp_path / "data", clock=clock)
+    db.service = restarted
+    assert db.post(execute("SELECT 1"), baton=baton).body == INVALID
+    restarted.close()
+
+
+def test_after_a_close_later_requests_of_the_pipeline_get_an_error_each(db):
+    answer = db.post(execute("SELECT 1"), CLOSE, execute("SELECT 2"), GET_AUTOCOMMIT, CLOSE)
+    assert answer.status == 200
+    assert answer.codes == ["ok", "ok", "STREAM_CLOSED", "STREAM_CLOSED", "ok"]
+    assert answer.baton is None
+
+
+def test_a_close_rolls_back(db):
+    db.run("CREATE TABLE t(a)")
+    baton = db.post(execute("BEGIN"), execute("INSERT INTO t VALUES (1)")).baton
+    db.post(CLOSE, baton=baton)
+    assert db.run("SELECT * FROM t").rows() == []
+    assert db.post(baton=baton).body == INVALID
+
+
+@pytest.mark.parametrize("opening", ["BEGIN", "BEGIN IMMEDIATE", "SAVEPOINT one"])
+def test_a_transaction_has_five_seconds_whatever_opened_it(db, clock, opening):
+    db.run("CREATE TABLE t(a)")
+    baton = db.post(execute(opening), execute("INSERT INTO t VALUES (1)")).baton
+    clock.advance(4.99)
+    baton = db.post(execute("INSERT INTO t VALUES (2)"), baton=baton).baton
+    clock.advance(0.01)
+    late = db.post(
+        GET_AUTOCOMMIT,
+        execute("INSERT INTO t VALUES (3)"),
+        execute("BEGIN"),
+        {"type": "sequence", "sql": "INSERT INTO t VALUES (4)"},
+        execute("COMMIT"),
+        execute("ROLLBACK"),
+        {"type": "describe", "sql": "SELECT 1"},
+        {"type": "store_sql", "sql_id": 1, "sql": "SELECT 1"},
+        GET_AUTOCOMMIT,
+        baton=baton,
+    )
+    timeout = "TRANSACTION_TIMEOUT"
+    assert late.codes == ["ok", timeout, timeout, timeout, timeout, timeout, "ok", "ok", "ok"]
+    assert late.error(1)["message"] == "Transaction timed out"
+    assert late.response(8)["is_autocommit"] is True
+    after = db.post(execute("SELECT count(*) FROM t"), execute("INSERT INTO t VALUES (5)"), baton=late.baton)
+    assert after.codes == ["ok", "ok"]
+    assert after.rows() == [["0"]]
+
+
+def test_a_batch_after_the_window_gets_the_timeout_in_every_step(db, clock):
+    db.run("CREATE TABLE t(a)")
+    baton = db.post(execute("BEGIN"), execute("INSERT INTO t VALUES (1)")).baton
+    clock.advance(5)
+    steps = [
+        {"stmt": {"sql": "INSERT INTO t VALUES (2)"}},
+        {"stmt": {"sql": "COMMIT"}, "condition": {"type": "ok", "step": 0}},
+        {"stmt": {"sql": "ROLLBACK"}, "condition": {"type": "not", "cond": {"type": "ok", "step": 1}}},
+    ]
+    answer = db.post({"type": "batch", "batch": {"steps": steps}}, baton=baton)
+    result = answer.response()["result"]
+    assert result["step_results"] == [None, None, None]
+    assert [error["code"] for error in result["step_errors"]] == ["TRANSACTION_TIMEOUT"] * 3
+    assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
+
+
+def test_describe_and_get_autocommit_do_not_use_up_the_news_of_a_timeout(db, clock, service):
+    db.run("CREATE TABLE t(a)")
+    baton = db.post(execute("BEGIN"), execute("INSERT INTO t VALUES (1)")).baton
+    clock.advance(5)
+    service.sweep()  # rolled back although nobody asks
+    assert db.run("INSERT INTO t VALUES (9)").codes == ["ok", "ok"]
+    answer = db.post(GET_AUTOCOMMIT, {"type": "describe", "sql": "SELECT 1"}, baton=baton)
+    assert answer.codes == ["ok", "ok"]
+    answer = db.post(execute("COMMIT"), baton=answer.baton)
+    assert answer.codes == ["TRANSACTION_TIMEOUT"]
+    assert db.post(execute("SELECT 1"), baton=answer.baton).codes == ["ok"]
+
+
+def test_a_nested_savepoint_does_not_renew_the_window_and_a_new_transaction_has_its_own(db, clock):
+    baton = db.post(execute("BEGIN"), execute("CREATE TABLE t(a)")).baton
+    clock.advance(4)
+    baton = db.post(execute("SAVEPOINT inner"), execute("RELEASE inner"), execute("COMMIT"), baton=baton).baton
+    baton = db.post(execute("BEGIN"), baton=baton).baton
+    clock.advance(4)
+    answer = db.post(execute("INSERT INTO t VALUES (1)"), execute("COMMIT"), baton=baton)
+    assert answer.codes == ["ok", "ok"]
+
+
+def test_a_stale_snapshot_is_told_at_once_and_only_rollback_helps(db):
+    db.run("CREATE TABLE t(a)")
+    stale = db.post(execute("BEGIN"), execute("SELECT count(*) FROM t"))
+    db.run("INSERT INTO t VALUES (1)")
+    answer = db.post(execute("INSERT INTO t VALUES (2)"), GET_AUTOCOMMIT, baton=stale.baton)
+    assert answer.codes == ["SQLITE_BUSY", "ok"]
+    assert "database is locked" in answer.error()["message"]
+    assert answer.response(1)["is_autocommit"] is False
+    answer = db.post(execute("ROLLBACK"), execute("INSERT INTO t VALUES (2)"), baton=answer.baton)
+    assert answer.codes == ["ok", "ok"]
+
+
+def test_a_new_stream_sees_no_trace_of_an_earlier_one(db):
+    db.post(
+        execute("CREATE TABLE t(a)"),
+        execute("INSERT INTO t VALUES (1)"),
+        execute("CREATE TEMP TABLE secret(a)"),
+        execute("PRAGMA foreign_keys = OFF"),
+        execute("PRAGMA case_sensitive_like = ON"),
+        {"type": "store_sql", "sql_id": 1, "sql": "SELECT 1"},
+        CLOSE,
+    )
+    answer = db.post(
+        execute("SELECT last_insert_rowid(), changes(), total_changes()"),
+        execute("PRAGMA foreign_keys"),
+        execute("SELECT 'a' LIKE 'A'"),
+        execute("SELECT * FROM secret"),
+        {"type": "execute", "stmt": {"sql_id": 1}},
+        CLOSE,
+    )
+    assert answer.rows(0) == [["0", "0", "0"]]
+    assert answer.rows(1) == [["1"]]
+    assert answer.rows(2) == [["1"]]
+    assert answer.error(3)["message"].endswith("no such table: secret")
+    assert answer.codes[4] == "SQL_STORE_NOT_FOUND"
+
+
+def test_an_unwritten_stream_hands_its_connection_on(db, service):
+    db.run("CREATE TABLE t(a)")
+    database = service.databases.open(service.catalog.database("local", "flights"))
+    first = database.take()
+    database.give_back(first)
+    assert database.take() is first
+    database.give_back(first)
+
+
+def test_columns_of_an_empty_result_follow_a_change_of_the_schema_on_another_stream(db):
+    db.run("CREATE TABLE t(a)")
+    baton = db.post(execute("SELECT * FROM t")).baton
+    db.run("ALTER TABLE t ADD COLUMN b TEXT")
+    answer = db.post(execute("SELECT * FROM t"), baton=baton)
+    cols = answer.response()["result"]["cols"]
+    assert cols == [{"name": "a", "decltype": None}, {"name": "b", "decltype": "TEXT"}]
+
+
+def test_the_replication_index_counts_commits_and_never_goes_backwards(db, service, tmp_path, clock):
+    def index() -> int:
+        value = db.run("SELECT 1").response()["result"]["replication_index"]
+        assert isinstance(value, str)
+        return int(value)
+
+    start = index()
+    db.run("CREATE TABLE t(a)", "INSERT INTO t VALUES (1)", "SELECT * FROM t")
+    assert index() == start + 2
+    inside = db.post(execute("BEGIN"), execute("INSERT INTO t VALUES (2)"))
+    assert inside.response(1)["result"]["replication_index"] == str(start + 2)
+    db.post(execute("COMMIT"), CLOSE, baton=inside.baton)
+    assert index() == start + 3
+
+    service.close()
+    db.service = Service(tmp_path / "data", clock=clock)
+    assert index() == start + 3  # a clean stop keeps it
+    db.run("INSERT INTO t VALUES (3)")
+    seen, left_alone = index(), db.service
+    db.service = Service(tmp_path / "data", clock=clock)  # as after a crash: nothing was written down at the end
+    assert index() >= seen
+    db.run("INSERT INTO t VALUES (4)")
+    assert index() > seen
+    db.service.close()
+    left_alone.close()
+
+
+def test_a_deleted_database_ends_its_streams_and_its_files(db, service):
+    baton = db.post(execute("BEGIN"), execute("CREATE TABLE t(a)")).baton
+    record = service.catalog.database("local", "flights")
+    folder = service._files / record.id
+    assert folder.exists()
+    service.catalog.delete_database("local", "flights")
+    service._deleted(record)
+    assert not folder.exists()
+    assert len(service.streams) == 0
+    assert db.post(execute("SELECT 1"), baton=baton).status in (401, 404)
+
+
+def test_a_deleted_database_is_not_made_again_by_a_request_under_way(service):
+    record = service.catalog.create_database("local", "passing", "default")
+    service.catalog.delete_database("local", "passing")
+    service._deleted(record)
+    with pytest.raises(Refused) as caught:
+        service.databases.open(record)  # its token was checked just before the deletion
+    assert caught.value.status == 404
+    assert not (service._files / record.id).exists()
+
+
+def test_too_many_open_streams_are_refused_with_429(tmp_path, clock):
+    service = Service(tmp_path / "data", clock=clock, limits=Limits(streams=2))
+    service.catalog.create_group("local", "default", "ams")
+    db = caller_of(service, "flights")
+    open_ones = [db.post(execute("SELECT 1")) for _ in range(2)]
+    refused = db.post(execute("SELECT 1"))
+    assert refused.status == 429
+    assert "Too many open streams" in refused.body["error"]
+    db.post(CLOSE, baton=open_ones[0].baton)
+    assert db.run("SELECT 1").status == 200
+    service.close()
+
+
+@pytest.mark.parametrize("mode", ["IMMEDIATE", "EXCLUSIVE"])
+def test_a_begin_inside_a_transaction_takes_no_lock(db, mode):
+    baton = db.post(execute("BEGIN"), execute(f"BEGIN {mode}")).baton
+    assert db.run("CREATE TABLE t(a)").codes == ["ok", "ok"]
+    answer = db.post(
+        execute(f"BEGIN {mode}"), execute("INSERT INTO t VALUES (1)"), execute(f"BEGIN {mode}"), baton=baton
+    )
+    assert answer.codes == ["SQLITE_ERROR", "ok", "SQLITE_ERROR"]
+    assert answer.error()["message"] == "SQLite error: cannot start a transaction within a transaction"
+
+
+def test_get_autocommit_tells_of_the_window_at_once(db, clock):
+    baton = db.post(execute("BEGIN")).baton
+    clock.advance(5)
+    answer = db.post(GET_AUTOCOMMIT, execute("COMMIT"), baton=baton)
+    assert answer.response()["is_autocommit"] is True
+    assert answer.codes == ["ok", "TRANSACTION_TIMEOUT"]
+
+
+def test_an_error_after_the_window_is_a_timeout_even_if_sqlite_rolled_back(db, clock, service):
+    db.run("CREATE TABLE t(a UNIQUE)", "INSERT INTO t VALUES (1)")
+    baton = db.post(execute("BEGIN IMMEDIATE")).baton
+    stream = next(iter(service.streams._streams.values()))
+    stream.connection.raw.create_scalar_function("late", lambda: clock.advance(5))
+    answer = db.post(
+        execute("INSERT OR ROLLBACK INTO t SELECT coalesce(late(), 1)"),
+        execute("INSERT INTO t VALUES (2)"),
+        baton=baton,
+    )
+    assert answer.codes == ["TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT"]
+    assert db.run("SELECT count(*) FROM t").rows() == [["1"]]
+
+
+def test_an_interrupt_for_a_window_hits_no_statement_after_it(db, clock, service):
+    baton = db.post(execute("BEGIN")).baton
+    stream = next(iter(service.streams._streams.values()))
+    db.post(execute("COMMIT"), baton=baton)
+    assert stream.enter(interruptible=True, now=clock())
+    stream.enforce(clock() + 50, service.limits)
+    assert not stream.connection.stopped
+    stream.leave()
+
+
+def test_a_stream_that_cannot_be_rolled_back_does_not_keep_others_from_their_windows(db, clock, service, monkeypatch):
+    db.run("CREATE TABLE t(a)")
+    db.post(execute("BEGIN"))
+    other = db.post(execute("BEGIN IMMEDIATE"))
+    broken, sound = service.streams._streams.values()
+
+    def fail() -> None:
+        raise apsw.IOError("disk I/O error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(broken.connection, "rollback", fail)
+        clock.advance(5)
+        service.sweep()
+    assert len(service.streams) == 1
+    assert sound.turn is None
+    assert db.run("INSERT INTO t VALUES (1)").codes == ["ok", "ok"]
+    assert db.post(execute("COMMIT"), baton=other.baton).codes == ["TRANSACTION_TIMEOUT"]
+
+
+def test_without_file_handles_for_a_connection_the_answer_is_429(db, service, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise apsw.CantOpenError("unable to open database file")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(primaries, "Connection", fail)
+        assert db.run("SELECT 1").status == 429
+    assert db.run("SELECT 1").status == 200
+    assert len(service.streams) == 0
+
+
+def test_a_commit_is_acknowledged_though_the_work_after_it_fails(db, service, monkeypatch):
+    def fail(_identifier: str, _index: int) -> None:
+        raise apsw.FullError("database or disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service.catalog, "reserve_index", fail)
+        assert db.run("CREATE TABLE t(a)").codes == ["ok", "ok"]
+    assert db.run("INSERT INTO t VALUES (1)", "SELECT a FROM t").rows(1) == [["1"]]
+
+
+@pytest.mark.parametrize(("begin", "end"), [("BEGIN", "COMMIT"), ("BEGIN", "END"), ("SAVEPOINT s", "RELEASE s")])
+@pytest.mark.parametrize("event", ["window", "hang-up"])
+def test_a_commit_that_has_begun_is_never_interrupted(db, clock, service, begin, end, event):
+    db.run("CREATE TABLE t(a)")
+    baton = db.post(execute(begin), execute("INSERT INTO t VALUES (1)")).baton
+    (stream,) = service.streams._streams.values()
+    cancel, hooked = Cancel(), []
+
+    def in_the_middle() -> bool:
+        hooked.append(True)
+        if event == "window":
+            clock.advance(6)
+            service.sweep()
+        else:
+            cancel.set()
+        return False  # go on with the commit
+
+    stream.connection.raw.set_commit_hook(in_the_middle)
+    answer = db.post(execute(end), baton=baton, cancel=cancel)
+    assert hooked
+    if event == "window":
+        assert answer.codes == ["ok"]
+    assert db.run("SELECT a FROM t").rows() == [["1"]]
+
+
+@pytest.mark.parametrize(("sql", "stopped"), [("COMMIT", False), ("SELECT * FROM t", True), ("DELETE FROM t", True)])
+def test_a_sweep_stops_what_runs_past_the_window_but_no_commit(db, clock, service, sql, stopped, monkeypatch):
+    db.run("CREATE TABLE t(a)")
+    baton = db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)")).baton
+    (stream,) = service.streams._streams.values()
+    run, seen = stream.connection.run, []
+
+    def run_late(*arguments, **options):
+        clock.advance(6)
+        service.sweep()
+        seen.append(stream.connection.stopped)
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(stream.connection, "run", run_late)
+    answer = db.post(execute(sql), baton=baton)
+    assert seen == [stopped]
+    assert answer.codes == ["TRANSACTION_TIMEOUT" if stopped else "ok"]
