@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
 from pipemagic.service.http import Refused, Request
 from pipemagic.service.web.sending import HungUp, Message, Scope
 from pipemagic.service.web.workers import Workers
 
-Receive = Callable[[], Awaitable[Message]]
+Receive = Callable[[], Coroutine[Any, Any, Message]]
 
 BODY_LIMIT = 128 * 1024 * 1024
 BODY_TIMEOUT = 30.0
@@ -108,8 +108,11 @@ class Receiver:
         declared = headers.get(b"content-length", b"0")
         if b"expect" in headers and declared.isdigit() and int(declared) > self._limit:
             raise self._too_large()  # the client waits to hear this before it sends anything
+        first = _Begun(receive())
+        if first.over and not first.message.get("more_body", False):  # most bodies come with their head
+            return self._gathered([], 0, first.message)
         async with self._time_limit() as time:
-            return await self._gather(receive, time)
+            return await self._gather(await first, receive, time)
 
     @asynccontextmanager
     async def _time_limit(self) -> AsyncIterator[asyncio.Timeout]:
@@ -127,27 +130,61 @@ class Receiver:
             line = f"the request body did not arrive within {self._timeout:g} s"
             raise Refused(408, line, "REQUEST_TIMEOUT") from None
 
-    async def _gather(self, receive: Receive, time: asyncio.Timeout) -> bytes:
+    async def _gather(self, message: Message, receive: Receive, time: asyncio.Timeout) -> bytes:
         chunks: list[bytes] = []
-        size, more, ends = 0, True, time.when()
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise HungUp
-            chunk, more = message.get("body", b""), message.get("more_body", False)
+        size, ends = 0, time.when()
+        while message["type"] == "http.request" and message.get("more_body", False):
+            chunk = message.get("body", b"")
             size += len(chunk)
             if size > self._limit:
                 chunks.clear()  # the rest is read, else the client would see a broken pipe and no answer
-                continue
-            chunks.append(chunk)
-            if ends is not None and not self._stopping:
-                time.reschedule(ends + size / SLOWEST)
-        if size > self._limit:
+            else:
+                chunks.append(chunk)
+                if ends is not None and not self._stopping:
+                    time.reschedule(ends + size / SLOWEST)
+            message = await receive()
+        return self._gathered(chunks, size, message)
+
+    def _gathered(self, chunks: list[bytes], size: int, last: Message) -> bytes:
+        """Put a body together of its pieces and what came last."""
+        if last["type"] == "http.disconnect":
+            raise HungUp
+        chunk = last.get("body", b"")
+        if size + len(chunk) > self._limit:
             raise self._too_large()
-        return b"".join(chunks)
+        return b"".join([*chunks, chunk])
 
     def _too_large(self) -> Refused:
         return Refused(413, f"the request body is larger than {self._limit:,} bytes")
+
+
+class _Begun:
+    """A wait for a message that was begun: what is there already costs no clock and no turn of the loop."""
+
+    def __init__(self, waiting: Coroutine[Any, Any, Message]) -> None:
+        self._waiting, self.over = waiting, False
+        self.message: Message = {}
+        try:
+            self._first = waiting.send(None)
+        except StopIteration as arrived:
+            self.over, self.message = True, arrived.value
+
+    def __await__(self) -> Generator[Any, Any, Message]:
+        """Wait for the message, if it is not there."""
+        if self.over:
+            return self.message
+        asked = self._first
+        try:
+            while True:
+                try:
+                    given = yield asked
+                except BaseException as error:  # noqa: BLE001 - handed on to who waits inside, as await does
+                    asked = self._waiting.throw(error)
+                else:
+                    asked = self._waiting.send(given)
+        except StopIteration as arrived:
+            message: Message = arrived.value
+            return message
 
 
 def read_request(scope: Scope, body: bytes = b"") -> Request:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -99,6 +100,9 @@ def run(settings: Settings, announce: Callable[[dict[str, Any]], None]) -> None:
     os.umask(0o077)
     # SQLite gives up the interpreter lock for every row: with the default of 5 ms it gets it back too late.
     sys.setswitchinterval(5e-5)
+    # A request makes some hundred objects and no cycles: looking for those every 700 objects costs 5 % of the time.
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
     apsw.hard_heap_limit(settings.memory)
     _allow_many_files()
     make_private_folder(settings.folder)

@@ -75,7 +75,10 @@ class Workers:
 
     def run(self, call: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
         """Have a thread make the call; to be used in an event loop, which gets the outcome."""
-        job = Job(call, arguments)
+        return self.put(Job(call, arguments))
+
+    def put(self, job: Job[T]) -> asyncio.Future[T]:
+        """Have a thread make a job's call; to be used in the event loop that the job was made in."""
         self._jobs.put(job)
         if self._watched is not (loop := job.future.get_loop()):
             self._watched = loop
