@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from service_calls import Clock
 from sqld_engine import SqldEngineProcess
 from sqld_server import Sqld, SqldDatabase
 
+from pipemagic.service.core import Service
 from pipemagic.service.sqld.binary import NoSqld, find
 
 # Runs are alike and never fail for a slow machine; `--hypothesis-profile=search` looks for new cases.
@@ -64,3 +66,17 @@ def sqld_engine(sqld_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     engine = SqldEngineProcess(sqld_binary, tmp_path_factory.mktemp("sqld-engine"))
     yield engine
     engine.close()
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def service(tmp_path, clock):
+    """A service by calls over a temporary folder; nothing sweeps unless the test does."""
+    service = Service(tmp_path / "data", clock=clock)
+    service.catalog.create_group("local", "default", "ams")
+    yield service
+    service.close()

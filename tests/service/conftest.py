@@ -3,22 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from service_calls import Clock, caller_of
-
-from pipemagic.service.core import Service
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def service(tmp_path, clock):
-    service = Service(tmp_path / "data", clock=clock)
-    service.catalog.create_group("local", "default", "ams")
-    yield service
-    service.close()
+from service_calls import caller_of
 
 
 @pytest.fixture

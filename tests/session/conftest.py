@@ -5,25 +5,11 @@ from __future__ import annotations
 import httpx
 import pytest
 from seed_server import SeedServer
-from service_calls import Clock, caller_of
+from service_calls import caller_of
 from service_http import ServiceTransport
 
 from pipemagic.client.database import Database
-from pipemagic.service.core import Service
 from pipemagic.session import Connection, Session
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def service(tmp_path, clock):
-    service = Service(tmp_path / "data", clock=clock)
-    service.catalog.create_group("local", "default", "ams")
-    yield service
-    service.close()
 
 
 @pytest.fixture
