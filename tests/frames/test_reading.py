@@ -122,6 +122,13 @@ def test_names_are_kept_as_they_are() -> None:
     assert frame.iloc[0].tolist() == [0, 1, 2, 3, 4]
 
 
+def test_two_frames_share_no_name_of_their_columns() -> None:
+    first, second = to_frame(result([1])), to_frame(result([2]))
+    first.columns.name = "mine"
+    assert second.columns.name is None
+    assert to_frame(result([3])).columns.name is None
+
+
 def test_empty_results() -> None:
     assert to_frame(StmtResult()).shape == (0, 0)
     assert to_frame(StmtResult(cols=[Col("a"), Col("b", "INTEGER")])).shape == (0, 2)
