@@ -48,9 +48,10 @@ class Stream:
 
     def move(self, event: str) -> None:
         """Follow MOVES; StreamError for an event that the phase does not have."""
-        if (self.phase, event) not in MOVES:
+        following = MOVES.get((self.phase, event))
+        if following is None:
             raise StreamError(f"cannot {event} a stream that is {self.phase.value}")
-        self.phase = MOVES[self.phase, event]
+        self.phase = following
 
 
 class Tx(Enum):
@@ -78,9 +79,10 @@ class Transaction:
 
     def move(self, event: str) -> None:
         """Follow TX_MOVES; StreamError for an event that the state does not have."""
-        if (self.state, event) not in TX_MOVES:
+        following = TX_MOVES.get((self.state, event))
+        if following is None:
             raise StreamError(f"cannot {event} a transaction that is {self.state.value}")
-        self.state = TX_MOVES[self.state, event]
+        self.state = following
 
     def observe(self, *, autocommit: bool) -> None:
         """Take over what the database engine says after a statement."""

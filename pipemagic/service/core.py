@@ -12,15 +12,15 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import apsw
+from msgspec.structs import replace
 
 from pipemagic.service import openapi
 from pipemagic.service.embedded import storage
 from pipemagic.service.embedded.databases import Databases
-from pipemagic.service.embedded.interface import POSTED, DatabaseInterface
+from pipemagic.service.embedded.interface import POSTED, DatabaseInterface, looks_brief
 from pipemagic.service.embedded.placement import Placement
 from pipemagic.service.embedded.streams import StreamTable
 from pipemagic.service.health import Health
@@ -188,6 +188,10 @@ class Service:
         if headers := self._cors.headers(request):
             response = replace(response, headers=response.headers + headers)
         return response
+
+    def looks_brief(self, path: str, size: int) -> bool:
+        """Tell by path and size of its body whether a request may be begun in haste."""
+        return looks_brief(path, size) and not self.catalog.busy
 
     def _answer(self, request: Request, cancel: Cancel) -> Generator[Turn, None, Response]:
         try:

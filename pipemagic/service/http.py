@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from pipemagic.service.haste import Haste
 from pipemagic.service.turns import Turn
 
 JSON = "application/json"
@@ -19,8 +21,7 @@ TEXT = "text/plain"
 _ENCODER = msgspec.json.Encoder()
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, dict=True):
     """One HTTP request, wholly read. Header names are in lower case; ``path`` is percent-decoded.
 
     ``file`` holds the body of a request whose body is too large for memory; it is removed when it is answered.
@@ -28,8 +29,8 @@ class Request:
 
     method: str
     path: str
-    query: Mapping[str, str] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = msgspec.field(default_factory=dict)
+    headers: Mapping[str, str] = msgspec.field(default_factory=dict)
     body: bytes = b""
     file: Path | None = None
     scheme: str = "http"
@@ -40,7 +41,7 @@ class Request:
         host = self.headers.get("host", "")
         return host[host.rindex(":") :] if ":" in host and not host.endswith("]") else ""
 
-    @property
+    @cached_property
     def host(self) -> str:
         """The Host header without its port and the dot of an absolute name, in lower case."""
         host = self.headers.get("host", "").lower()
@@ -49,8 +50,7 @@ class Request:
         return host.removesuffix(".")
 
 
-@dataclass(frozen=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """Status, content type and the body in chunks: a list, or a `Body` that is made while it is sent.
 
     ``delay`` is in seconds, before the first byte is sent. ``sent`` is called when the last one is, or when the
@@ -159,9 +159,13 @@ _CODES = {
 
 
 class Cancel:
-    """Tells a running call that its client has hung up; safe to use from any thread."""
+    """Tells a running call that its client has hung up; safe to use from any thread.
 
-    def __init__(self) -> None:
+    ``haste`` is for a call that others wait for while it runs.
+    """
+
+    def __init__(self, haste: Haste | None = None) -> None:
+        self.haste = haste or Haste()
         self._lock = threading.Lock()
         self._set = False
         self._callbacks: list[Callable[[], None]] = []

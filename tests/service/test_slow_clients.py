@@ -15,6 +15,7 @@ import uvicorn
 from service_calls import caller_of, execute
 
 from pipemagic.service.core import Service
+from pipemagic.service.embedded.interface import looks_brief
 from pipemagic.service.limits import Limits
 from pipemagic.service.web import wire
 from pipemagic.service.web.app import Shell
@@ -66,7 +67,7 @@ class Running:
 def running(folder, *, threads=2, limits=None, **options):
     service = Service(folder, limits=limits)
     service.catalog.create_group("local", "default", "ams")
-    shell = Shell(service, threads=threads, **options)
+    shell = Shell(service, threads=threads, brief=looks_brief, **options)
     server = uvicorn.Server(uvicorn.Config(
         shell, http=wire.Connection, ws="none", lifespan="off", log_config=None, access_log=False,
         timeout_graceful_shutdown=1,

@@ -1,4 +1,4 @@
-"""SQLite connections: one for each stream, kept for the next stream when nothing on them was changed.
+"""SQLite connections: one for each stream, kept for the next one (`pools`) when nothing on them was changed.
 
 A database file is only ever opened by SQLite itself: closing a file that was opened some other way would drop
 the locks of the whole process.
@@ -7,10 +7,8 @@ the locks of the whole process.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -21,7 +19,7 @@ from pipemagic.hrana.values import SqlValue
 from pipemagic.service.embedded.counters import Counters
 from pipemagic.service.embedded.plans import Plan
 from pipemagic.service.embedded.sandbox import Sandbox
-from pipemagic.service.http import Refused
+from pipemagic.service.haste import AT_LEISURE, Haste
 from pipemagic.service.limits import Limits
 
 log = logging.getLogger(__name__)
@@ -29,6 +27,10 @@ log = logging.getLogger(__name__)
 BUSY_TIMEOUT = 1000  # milliseconds, against a program that opened the file beside the service
 WRITABLE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
 PROGRESS = 100_000  # SQLite's virtual machine instructions between two looks at `stopped`: about a millisecond
+PROGRESS_IN_HASTE = 200
+SIZE_IN_HASTE = 32 * 1024  # bytes of a value: each instruction of the virtual machine has to be short
+PATTERN_IN_HASTE = 2  # bytes of a pattern of LIKE: a longer one may keep an instruction busy for ever
+TOO_COMPLEX = "LIKE or GLOB pattern too complex"
 NO_TABLE = "SELECT 1 FROM main.sqlite_there_is_no_such_table"
 """A name that SQLite reserves: before it says that there is no such table it reads the schema again if that changed."""
 MOST_PAGES = 2**32 - 2  # that an SQLite file can have
@@ -38,8 +40,7 @@ class NeedsTurn(Exception):
     """The statement would write and the caller did not say that it may: nothing ran."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """What preparing a statement tells."""
 
     cols: tuple[Col, ...]
@@ -52,6 +53,13 @@ class Source(NamedTuple):
 
     cols: tuple[Col, ...]
     rows: Iterator[tuple[SqlValue, ...]]
+
+
+class Home(Protocol):
+    """What keeps connections for the next stream."""
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep a connection, or close it."""
 
 
 class DatabaseFile(Protocol):
@@ -85,15 +93,23 @@ class Connection:
         self.sandbox.install(self.raw, database.limits)
         self._counters = Counters(self.raw)
         self.raw.set_wal_hook(self._committed)
-        self.raw.set_progress_handler(lambda: self.stopped, PROGRESS)
+        self._ample = {limit: self.raw.limit(limit) for limit in _IN_HASTE}
+        self._busy_timeout = busy_timeout
+        self._settings = (False, False)
+        self._writes = False
+        self.raw.set_progress_handler(self._must_end, PROGRESS)
         self.stopped = False
         """Set to stop the running statement: SQLite's own interrupt is lost just before the first step."""
+        self._haste = AT_LEISURE
+        """Of the call whose statement runs."""
+        self._outlasted = False
+        """Whether the last statement was stopped since it took longer than its call's haste lets it."""
         self._cursor: apsw.Cursor | None = None
         self._schema = database.schema_changes
         self.size_limit: int | None = None
         """Bytes that the file may grow to; None: as many as SQLite can."""
         self.idle_since = 0.0
-        self.home: Pool | None = None
+        self.home: Home | None = None
         """The pool that it was taken from, and goes back to."""
 
     def _committed(self, _connection: apsw.Connection, name: str, pages: int) -> int:
@@ -103,6 +119,49 @@ class Connection:
         except apsw.Error:  # the commit is done and must not be answered with an error
             log.exception("the work after a commit met an error")
         return int(apsw.SQLITE_OK)
+
+    def _must_end(self) -> bool:
+        # SQLite asks once more when a statement is done: one that has committed by then must not count as stopped.
+        if self._writes and self.raw.txn_state() != apsw.SQLITE_TXN_WRITE:
+            return False
+        if self.stopped:
+            return True
+        self._outlasted = self._haste.over
+        return self._outlasted
+
+    def hurry(self, haste: Haste, *, reads: bool = True) -> None:
+        """Run what follows in haste, or let it take its time.
+
+        Only what ``reads`` gets small values: full-text search does not look whether a large one could be stored.
+        """
+        self._haste, self._outlasted = haste, False
+        settings = (haste.on, haste.on and reads)
+        if settings == self._settings:
+            return
+        self._settings = settings
+        for limit, (size, also_writes) in _IN_HASTE.items():
+            ample, lowered = self._ample[limit], haste.on and (reads or also_writes)
+            self.raw.limit(limit, min(size, ample) if lowered else ample)
+        self.raw.set_busy_timeout(0 if haste.on else self._busy_timeout)
+        self.raw.set_progress_handler(self._must_end, PROGRESS_IN_HASTE if haste.on else PROGRESS)
+
+    def calm_down(self) -> None:
+        """End the haste of a call: whatever is done with the connection until the next `hurry` is not stopped by it."""
+        self._haste = AT_LEISURE
+
+    def outlasted(self, error: Exception) -> bool:
+        """Tell whether a statement failed since it was run in haste, or may have; nothing of it is applied then."""
+        hurried, reads = self._settings
+        match error:
+            case apsw.InterruptError():
+                return self._outlasted
+            case apsw.Error() if reads:
+                return True  # whatever the small limits did: at leisure it will tell
+            case apsw.BusyError():
+                return hurried
+            case apsw.SQLError():
+                return hurried and TOO_COMPLEX in str(error)
+        return False
 
     def stop(self) -> None:
         """Stop the running statement; call from any thread, and `go` before the next one."""
@@ -149,8 +208,8 @@ class Connection:
 
     @property
     def reusable(self) -> bool:
-        """Whether a next stream would see no trace of this one, once its counters are reset."""
-        return self.autocommit and not self.sandbox.touched
+        """Whether a next stream would see no trace of this one, once it is rolled back and its counters are reset."""
+        return not self.sandbox.touched
 
     def reset(self) -> None:
         """Let the next stream find the connection as a new one."""
@@ -158,6 +217,7 @@ class Connection:
 
     def describe(self, plan: Plan) -> Shape:
         """Prepare a statement without running it."""
+        self.hurry(AT_LEISURE)
         shape: list[Shape] = []
 
         def look(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
@@ -166,7 +226,7 @@ class Connection:
 
         try:
             self.sandbox.only_shown = True
-            self._execute(plan, (None,) * len(plan.parameters), look, can_cache=False)
+            self._execute(plan, (None,) * len(plan.parameters), look, shape, can_cache=False)
         except apsw.ExecTraceAbort:
             return shape[0]
         finally:
@@ -182,13 +242,14 @@ class Connection:
         prepared: list[Shape] = []
 
         def look(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
-            writes = not cursor.is_readonly or plan.writes_by_itself
-            prepared.append(Shape(_cols(cursor), not writes, bool(cursor.is_explain)))
-            return may_write or not writes or bool(cursor.is_explain)
+            writes, explains = not cursor.is_readonly or plan.writes_by_itself, bool(cursor.is_explain)
+            self._writes = writes
+            prepared.append(Shape(_cols(cursor), not writes, explains))
+            return may_write or not writes or explains
 
         try:
             # Why a kept statement cannot be prepared anew, SQLite tells without the place.
-            cursor = self._cursor = self._execute(plan, bindings, look, can_cache=not plan.changes_schema)
+            cursor = self._cursor = self._execute(plan, bindings, look, prepared, can_cache=not plan.changes_schema)
         except apsw.ExecTraceAbort:
             raise NeedsTurn from None
         if not prepared[0].cols:
@@ -201,7 +262,7 @@ class Connection:
 
     def finish(self) -> None:
         """End the last statement even if rows are left: what it changed is committed, or refused, only then."""
-        cursor, self._cursor = self._cursor, None
+        cursor, self._cursor, self._writes = self._cursor, None, False
         if cursor is not None:
             cursor.close()
 
@@ -212,23 +273,19 @@ class Connection:
         return self.describe(plan).cols
 
     def _execute(
-        self, plan: Plan, bindings: Sequence[SqlValue], look: Callable[..., bool], *, can_cache: bool = True
-    ) -> apsw.Cursor:
-        looked: list[bool] = []
-
-        def trace(cursor: apsw.Cursor, text: str, given: Any) -> bool:
-            looked.append(True)
-            return look(cursor, text, given)
-
+        self, plan: Plan, bindings: Sequence[SqlValue], look: Callable[..., bool], looked: Sequence[Shape], *,
+        can_cache: bool,
+    ) -> apsw.Cursor:  # fmt: skip
+        """Prepare and begin; ``look``, which is called in between, adds to ``looked``."""
         try:
-            return self._prepare(plan, bindings, trace, can_cache=can_cache)
+            return self._prepare(plan, bindings, look, can_cache=can_cache)
         except apsw.SQLError:
             if looked:
                 raise
         # It could not be prepared, maybe for a schema that another connection has changed since: SQLite does not
         # look again for all errors, "table t has 1 columns but 2 values were supplied" is one.
         self._renew_schema()
-        return self._prepare(plan, bindings, trace, can_cache=can_cache)
+        return self._prepare(plan, bindings, look, can_cache=can_cache)
 
     def _renew_schema(self) -> None:
         """Have SQLite look whether the schema that it knows is the file's, without beginning to read from it."""
@@ -236,11 +293,11 @@ class Connection:
             self.raw.execute(NO_TABLE)
 
     def _prepare(
-        self, plan: Plan, bindings: Sequence[SqlValue], trace: Callable[..., bool], *, can_cache: bool
+        self, plan: Plan, bindings: Sequence[SqlValue], look: Callable[..., bool], *, can_cache: bool
     ) -> apsw.Cursor:
-        """Prepare a statement and begin to run it if ``trace``, which is called in between, lets it."""
+        """Prepare a statement and begin to run it if ``look``, which is called in between, lets it."""
         cursor = self.raw.cursor()
-        cursor.exec_trace = trace
+        cursor.exec_trace = look
         self.sandbox.refusal = ""
         self.sandbox.keyword = "" if plan.copies else plan.keyword
         try:
@@ -258,68 +315,12 @@ class Connection:
         self.raw.close(True)
 
 
+_IN_HASTE = {
+    apsw.SQLITE_LIMIT_LENGTH: (SIZE_IN_HASTE, False),
+    apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: (PATTERN_IN_HASTE, True),
+}
+"""SQLite's own limits for statements in haste, and whether they are for writes, too."""
+
+
 def _cols(cursor: apsw.Cursor) -> tuple[Col, ...]:
-    return tuple(Col(name, decltype) for name, decltype in cursor.get_description())
-
-
-class Pool:
-    """Clean connections to one file, kept for the next stream."""
-
-    def __init__(self, connect: Callable[[], Connection], limits: Limits, clock: Callable[[], float]) -> None:
-        self._connect, self._limits, self._clock = connect, limits, clock
-        self._lock = threading.Lock()
-        self._idle: list[Connection] = []
-        self._closed = False
-
-    def __len__(self) -> int:
-        """Count the connections that are kept."""
-        return len(self._idle)
-
-    def take(self) -> Connection:
-        """Give a connection without any trace of an earlier stream."""
-        with self._lock:
-            if self._closed:
-                raise Refused(404, "the database was deleted, or the service is stopping")
-            if self._idle:
-                return self._idle.pop()
-        try:
-            connection = self._connect()
-        except apsw.CantOpenError as error:  # no more file handles, in all likelihood
-            log.warning("no connection can be opened: %s", error)
-            raise Refused(429, "Too many open connections; close the streams that are not needed") from None
-        connection.home = self
-        return connection
-
-    def give_back(self, connection: Connection) -> None:
-        """Keep a clean connection for the next stream, close any other."""
-        try:
-            connection.rollback()
-        except apsw.Error as error:
-            log.warning("a connection could not be rolled back and is closed: %s", error)
-            connection.close()
-            return
-        if connection.reusable:
-            connection.reset()
-            connection.idle_since = self._clock()
-            with self._lock:
-                if not self._closed and len(self._idle) < self._limits.idle_connections:
-                    self._idle.append(connection)
-                    return
-        connection.close()
-
-    def trim(self, now: float) -> None:
-        """Close connections that nobody wanted for a while."""
-        oldest = now - self._limits.idle_connection_age
-        with self._lock:
-            late = [one for one in self._idle if one.idle_since < oldest]
-            self._idle = [one for one in self._idle if one.idle_since >= oldest]
-        for connection in late:
-            connection.close()
-
-    def close(self) -> None:
-        """Close the idle connections, and each other one when it is given back."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+    return tuple([Col(name, decltype) for name, decltype in cursor.get_description()])

@@ -87,6 +87,9 @@ class Databases:
 
         Refused (404) if it was deleted meanwhile, (409) if it waits for its file.
         """
+        database = self._open.get(record.id)
+        if database is not None:  # without the lock, which may be held for long, to open another one
+            return database
         with self._lock:
             database = self._open.get(record.id)
             if database is None:
@@ -98,7 +101,7 @@ class Databases:
                         409, f"the database {record.name} waits for its file: POST it to {UPLOAD_PATH}", "AWAITS_UPLOAD"
                     )
                 path = self._folder / record.id / PRIMARY
-                database = self._open[record.id] = OpenDatabase(
+                database = OpenDatabase(
                     path,
                     self._limits,
                     self._clock,
@@ -110,9 +113,9 @@ class Databases:
                 try:
                     self._replicate(database, current)
                 except BaseException:  # without its replicas it would commit what they never hear of
-                    del self._open[record.id]
                     database.close()
                     raise
+                self._open[record.id] = database
             return database
 
     def in_use(self) -> list[OpenDatabase]:
@@ -121,9 +124,8 @@ class Databases:
             return list(self._open.values())
 
     def get(self, identifier: str) -> OpenDatabase | None:
-        """Give a database if it is in use."""
-        with self._lock:
-            return self._open.get(identifier)
+        """Give a database if it is in use; waits for nobody."""
+        return self._open.get(identifier)
 
     def size(self, identifier: str) -> int:
         """Give the bytes of a database's file; 0 if it was never used. What is still in the WAL is not counted."""

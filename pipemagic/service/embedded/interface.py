@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
 from functools import partial
+from types import TracebackType
 from typing import TypeVar, cast
 
 import apsw
@@ -32,11 +32,21 @@ T = TypeVar("T")
 Steps = Generator[Turn, None, Response]
 
 HEALTH = "/health"
+PIPELINES = frozenset({"/v2/pipeline", "/v3/pipeline"})
+BRIEF_BODY = 16 * 1024
+"""Bytes of a request; reading a larger one takes too long for haste."""
+BRIEF_ANSWER = 64 * 1024
+"""Bytes of an answer; packing a larger one does."""
 LINES = {
     "/v2": "Hello, this is HTTP API v2 (Hrana over HTTP)",
     "/v3": "Hello, this is HTTP API v3 (Hrana over HTTP)",
     "/version": f"pipemagic {__version__} (SQLite {apsw.sqlite_lib_version()})",
 }
+
+
+def looks_brief(path: str, size: int) -> bool:
+    """Tell whether a request may be answered in haste: one of the usual kind whose body is not large."""
+    return path in PIPELINES and size <= BRIEF_BODY
 
 
 class DatabaseInterface:
@@ -77,20 +87,24 @@ class DatabaseInterface:
     def _pipeline(self, request: Request, cancel: Cancel, grant: Grant, *, version: int) -> Steps:
         body = _decoded(messages.decode_request, request.body)
         pipelines.check(body.requests, version)
+        if body.baton is None and not self._placement.at_hand(grant.database):
+            yield from cancel.haste.end()
         stream = yield from self._stream(request, body.baton, grant)
-        pipeline = Pipeline(stream, grant, self._meter, clock=self._clock, limits=self._limits)
+        pipeline = Pipeline(stream, grant, self._meter, clock=self._clock, limits=self._limits, haste=cancel.haste)
         with self._in_use(stream, cancel):
             entries = yield from _without_bytes(pipeline.run(body.requests))
-        base_url, delay = self._placement.base_url(request, stream), self._placement.delay(stream)
+            if sum(map(len, entries)) > BRIEF_ANSWER:
+                yield from cancel.haste.end()
+        base_url, delay = self._placement.base_url(request, stream, grant.database), self._placement.delay(stream)
         baton = self._finish(stream, closed=pipeline.closed)
         head = b'{"baton":%b,"base_url":%b,"results":[' % (messages.encode(baton), messages.encode(base_url))
-        return Response(200, [head, b",".join(entries), b"]}"], delay=delay, sent=self._sent(stream))
+        return Response(200, [head, b",".join(entries), b"]}"], delay=delay, sent=self._sent(stream) if baton else None)
 
     def _cursor(self, request: Request, cancel: Cancel, grant: Grant) -> Steps:
         body = _decoded(cursors.decode_request, request.body)
         pipelines.check([messages.RunBatch(body.batch)], version=3)
         stream = yield from self._stream(request, body.baton, grant)
-        baton, base_url = self._streams.promise(stream), self._placement.base_url(request, stream)
+        baton, base_url = self._streams.promise(stream), self._placement.base_url(request, stream, grant.database)
         head = messages.encode(cursors.Head(baton, base_url)) + b"\n"
         entries = self._entries(stream, body.batch, grant, cancel)
         try:
@@ -126,23 +140,8 @@ class DatabaseInterface:
         self._finish(stream, closed=cursor.failed)
         return last
 
-    @contextmanager
-    def _in_use(self, stream: ServerStream, cancel: Cancel) -> Iterator[None]:
-        """Have the stream listen to its client, and destroy it if the request fails as a whole."""
-        cancel.listen(stream.abandon)
-        try:
-            yield
-        except Rejected as rejected:
-            self._streams.destroy(stream)
-            raise Refused(400, rejected.error.message, rejected.error.code) from None
-        except statements.HungUp:
-            self._streams.destroy(stream)
-            raise Refused(503, "the stream was ended: its client hung up, or the database is going away") from None
-        except BaseException:  # also GeneratorExit: nobody takes the rest of the answer
-            self._streams.destroy(stream)
-            raise
-        finally:
-            cancel.forget(stream.abandon)
+    def _in_use(self, stream: ServerStream, cancel: Cancel) -> _InUse:
+        return _InUse(self._streams, stream, cancel)
 
     def _recheck(self, grant: Grant, stream: ServerStream) -> None:
         """Refuse a token that a rotation made void after it was checked: that rotation did not see this stream."""
@@ -189,6 +188,30 @@ POSTED: dict[str, Callable[..., Steps]] = {
     "/v3/cursor": DatabaseInterface._cursor,
 }
 """What is asked with a token, by its path."""
+
+
+class _InUse:
+    """Has a stream listen to its client, and destroys it if the request fails as a whole."""
+
+    __slots__ = ("_cancel", "_stream", "_streams")
+
+    def __init__(self, streams: StreamTable, stream: ServerStream, cancel: Cancel) -> None:
+        self._streams, self._stream, self._cancel = streams, stream, cancel
+
+    def __enter__(self) -> None:
+        self._cancel.listen(self._stream.abandon)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._cancel.forget(self._stream.abandon)
+        if error is None:
+            return
+        self._streams.destroy(self._stream)  # also for GeneratorExit: nobody takes the rest of the answer
+        if isinstance(error, Rejected):
+            raise Refused(400, error.error.message, error.error.code) from None
+        if isinstance(error, statements.HungUp):
+            raise Refused(503, "the stream was ended: its client hung up, or the database is going away") from None
 
 
 def _without_bytes(steps: statements.Steps[T]) -> Generator[Turn, None, T]:

@@ -18,6 +18,7 @@ from pipemagic.service.embedded.plans import Plan, Rejected
 from pipemagic.service.embedded.results import Budget, Kept, Sink, TooLarge, WireResult
 from pipemagic.service.embedded.statements import HungUp, Statements, Steps
 from pipemagic.service.embedded.stream import ServerStream
+from pipemagic.service.haste import AT_LEISURE, LONGEST, Haste
 from pipemagic.service.http import Refused
 from pipemagic.service.limits import Limits
 from pipemagic.service.registry.quotas import Meter
@@ -56,7 +57,9 @@ def _check_text(holder: Stmt | messages.Sequence | messages.Describe) -> None:
 
 
 def _check_index(index: str | int | None) -> None:
-    text = "0" if index is None else str(index)
+    if index is None:
+        return
+    text = str(index)
     if not (text.isascii() and text.isdigit() and len(text) < 20):
         raise Refused(400, f"replication_index is not a number of a commit: {text[:50]!r}", plain=True)
 
@@ -69,9 +72,10 @@ class Pipeline(Statements):
     """One pipeline under way. `closed` says afterwards whether the stream was closed in it."""
 
     def __init__(
-        self, stream: ServerStream, grant: Grant, meter: Meter, *, clock: Callable[[], float], limits: Limits
-    ) -> None:
-        super().__init__(stream, grant, meter, clock=clock, limits=limits)
+        self, stream: ServerStream, grant: Grant, meter: Meter, *,
+        clock: Callable[[], float], limits: Limits, haste: Haste = AT_LEISURE,
+    ) -> None:  # fmt: skip
+        super().__init__(stream, grant, meter, clock=clock, limits=limits, haste=haste)
         self._budget = Budget(limits.response)
         self.closed = False
 
@@ -81,6 +85,8 @@ class Pipeline(Statements):
         for request in requests:
             if self._stream.gone:
                 raise HungUp
+            if self._haste.over:
+                yield from self._haste.end()
             self._enforce_window()
             entries.append((yield from self._entry(request)))
         self._settle()
@@ -110,16 +116,21 @@ class Pipeline(Statements):
             case messages.Execute(stmt):
                 self._refuse_if_lost()
                 return {"type": "execute", "result": (yield from self._stmt(stmt))}
+            case messages.Close():
+                self.closed = True
+                return {"type": "close"}
             case messages.RunBatch(batch):
                 yield from self._wait_for(batch.replication_index)
                 return {"type": "batch", "result": (yield from self._batch(batch))}
             case messages.Sequence():
                 self._refuse_if_lost()
                 yield from self._wait_for(request.replication_index)
+                yield from self._haste.end()
                 yield from self._sequence(self._text(request.sql, request.sql_id))
                 return {"type": "sequence"}
             case messages.Describe():
                 yield from self._wait_for(request.replication_index)
+                yield from self._haste.end()
                 return {"type": "describe", "result": self._describe(self._text(request.sql, request.sql_id))}
             case messages.StoreSql(sql_id, sql):
                 self._store(sql_id, sql)
@@ -130,15 +141,16 @@ class Pipeline(Statements):
             case messages.GetAutocommit():
                 autocommit = self._stream.transaction.state is not Tx.OPEN
                 return {"type": "get_autocommit", "is_autocommit": autocommit}
-            case messages.Close():
-                self.closed = True
-                return {"type": "close"}
 
     # The kinds of requests.
 
     def _stmt(self, stmt: Stmt) -> Steps[WireResult]:
-        yield from self._wait_for(stmt.replication_index)
-        plan = plans.plan(self._text(stmt.sql, stmt.sql_id))
+        if stmt.replication_index is not None:
+            yield from self._wait_for(stmt.replication_index)
+        text = self._text(stmt.sql, stmt.sql_id)
+        if len(text) > LONGEST:
+            yield from self._haste.end()
+        plan = plans.plan(text)
         bindings = plans.bind(plan, stmt.args, stmt.named_args)
         sink = self._sink(plan, want_rows=stmt.want_rows is not False)
         return (yield from self._statement(plan, bindings, sink))

@@ -157,6 +157,11 @@ class Placement(Engine):
                 return database, places[code]
         raise Refused(503, "every location of the database is paused or not ready", "LOCATION_PAUSED")
 
+    def at_hand(self, record: DatabaseRecord) -> bool:
+        """Tell whether a stream can be opened at the primary at once, on a connection that is kept."""
+        database = self._databases().get(record.id)
+        return database is not None and len(database.pool) > 0
+
     def _places(self, database: OpenDatabase) -> dict[str, Place]:
         return {database.code: database, **database.replicas}
 
@@ -174,17 +179,21 @@ class Placement(Engine):
 
     def code_of(self, record: DatabaseRecord, host: str) -> str | None:
         """Give the location of the instance that a host name names; None if it names the database, or the service."""
+        if host == record.hostname:
+            return None
         label, _, domain = host.partition(".")
         if domain not in (self._catalog.domain, LOCAL_DOMAIN):
             return None
-        if label == _label(record.hostname):
+        if label == _label(record.hostname):  # below the other domain
             return None
         return next((code for code, name in record.instances.items() if _label(name) == label), None)
 
-    def base_url(self, request: Request, stream: ServerStream) -> str | None:
+    def base_url(self, request: Request, stream: ServerStream, database: DatabaseRecord) -> str | None:
         """Give the address of the stream's instance if that is another one than the request's."""
-        record = self._catalog.database_by_host(request.host)
-        if record is None or len(record.locations) < 2:
+        if len(database.locations) < 2:
+            return None
+        record = self._catalog.database_by_host(request.host)  # the host names below the domain that it was asked at
+        if record is None:
             return None
         host = record.instances.get(stream.entry, record.hostname)
         if host == request.host or not host.endswith("-" + record.hostname):

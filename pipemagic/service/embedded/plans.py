@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Self
 
 from pipemagic import sql as sqltext
@@ -46,30 +46,30 @@ class Plan:
     verb: str
     parameters: tuple[str | None, ...]
 
-    @property
-    def begins(self) -> bool:
-        """Whether it may open a transaction."""
-        return self.keyword in ("BEGIN", "SAVEPOINT")
+    begins: bool = field(init=False)
+    """Whether it may open a transaction."""
+    commits: bool = field(init=False)
+    """Whether it ends a transaction: once begun, it is never interrupted."""
+    changes_rows: bool = field(init=False)
+    """Whether ``affected_row_count`` counts its rows."""
+    explains: bool = field(init=False)
+    """Whether it only shows a plan, so that nothing is written and parameters may stay unbound."""
+    only_reads: bool = field(init=False)
+    """Whether a replica can answer it: a query, or what shows the plan of anything."""
+    clears: bool = field(init=False)
+    """Whether it empties a table."""
+    inserts: bool = field(init=False)
+    """Whether it sets ``last_insert_rowid``."""
 
-    @property
-    def commits(self) -> bool:
-        """Whether it ends a transaction: once begun, it is never interrupted."""
-        return self.keyword in _ENDS
-
-    @property
-    def changes_rows(self) -> bool:
-        """Whether ``affected_row_count`` counts its rows."""
-        return self.verb in _ROW_CHANGES
-
-    @property
-    def only_reads(self) -> bool:
-        """Whether a replica can answer it: a query, or what shows the plan of anything."""
-        return self.verb in ("SELECT", "VALUES") or self.explains
-
-    @property
-    def inserts(self) -> bool:
-        """Whether it sets ``last_insert_rowid``."""
-        return self.verb in ("INSERT", "REPLACE")
+    def __post_init__(self) -> None:
+        note = partial(object.__setattr__, self)  # each is asked for with every run, a plan is made once
+        note("begins", self.keyword in ("BEGIN", "SAVEPOINT"))
+        note("commits", self.keyword in _ENDS)
+        note("changes_rows", self.verb in _ROW_CHANGES)
+        note("clears", self.verb == "DELETE" and "WHERE" not in self.text.upper())
+        note("explains", self.keyword == "EXPLAIN")
+        note("only_reads", self.explains or self.verb in ("SELECT", "VALUES"))
+        note("inserts", self.verb in ("INSERT", "REPLACE"))
 
     @property
     def changes_schema(self) -> bool:
@@ -85,11 +85,6 @@ class Plan:
     def frees_space(self) -> bool:
         """Whether it is there to make the database smaller."""
         return self.verb == "DELETE" or self.keyword in ("DROP", "VACUUM")
-
-    @property
-    def explains(self) -> bool:
-        """Whether it only shows a plan, so that nothing is written and parameters may stay unbound."""
-        return self.keyword == "EXPLAIN"
 
     @property
     def writes_by_itself(self) -> bool:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import apsw
 
-from pipemagic.service.embedded.connections import Connection, Pool
+from pipemagic.service.embedded.connections import Connection
+from pipemagic.service.embedded.pools import Pool
 from pipemagic.service.embedded.replication.followers import Followers
 from pipemagic.service.embedded.replication.replica import Replica
+from pipemagic.service.haste import Known, Pace
 from pipemagic.service.limits import Limits
 from pipemagic.service.turns import WriterQueue
 
@@ -42,6 +44,8 @@ class OpenDatabase:
         """The location of the primary."""
         self.paused = False
         self.writers = WriterQueue(clock)
+        self.known, self.reads, self.writes = Known(), Pace(), Pace()
+        """What can be run in haste, and how long it took then."""
         self.schema_changes = 0
         self.followers: Followers | None = None
         self._lock = threading.Lock()

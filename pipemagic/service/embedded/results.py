@@ -114,6 +114,8 @@ class Kept:
             self.count += len(rows)
             data = self._afford(_ENCODER.encode([[wire[type(value)](value) for value in row] for row in rows]))
             chunks.append(data[1:-1])
+            if len(rows) < many:
+                break
             many = min(4 * many, MOST_ROWS, 1 + PIECE * len(rows) // len(data))
         self.rows = msgspec.Raw(b"[" + b",".join(chunks) + b"]")
 
@@ -123,7 +125,8 @@ class Kept:
 
     def drop(self) -> None:
         """Give the room back."""
-        self._budget.left = self._left
+        self._budget.left, self.count = self._left, 0
+        self.cols = self.rows = EMPTY
 
 
 def too_large(limit: int, *, changed: bool = False) -> Error:

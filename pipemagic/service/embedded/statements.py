@@ -6,7 +6,7 @@ that a waiting writer holds no thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TypeVar
 
 import apsw
@@ -21,6 +21,7 @@ from pipemagic.service.embedded.plans import Plan, Rejected
 from pipemagic.service.embedded.replication.replica import Replica
 from pipemagic.service.embedded.results import Sink, TooLarge, WireResult
 from pipemagic.service.embedded.stream import ServerStream
+from pipemagic.service.haste import AT_LEISURE, BRIEF, Haste, Outlasted, Stopwatch
 from pipemagic.service.http import Refused
 from pipemagic.service.limits import Limits
 from pipemagic.service.registry import quotas
@@ -31,6 +32,12 @@ from pipemagic.service.turns import Turn
 T = TypeVar("T")
 Steps = Generator[Turn | bytes, None, T]
 """Work in parts: a Turn says that it waits, bytes (of a cursor only) are for the reader to take first."""
+
+ROWS_AT_ONCE = 16
+"""Rows of a query in haste between two looks at the clock."""
+
+UNSTOPPED = 5 * BRIEF
+"""Seconds beyond which a statement in haste was long although nothing stopped it: one instruction was, or the disk."""
 
 NESTED = Error("SQLite error: cannot start a transaction within a transaction", "SQLITE_ERROR")
 
@@ -43,8 +50,10 @@ class Statements:
     """Runs statements on a stream, one after the other: rights, places, turns, windows and errors of each."""
 
     def __init__(
-        self, stream: ServerStream, grant: Grant, meter: Meter, *, clock: Callable[[], float], limits: Limits
-    ) -> None:
+        self, stream: ServerStream, grant: Grant, meter: Meter, *,
+        clock: Callable[[], float], limits: Limits, haste: Haste,
+    ) -> None:  # fmt: skip
+        self._haste = haste
         self._stream, self._clock, self._limits = stream, clock, limits
         self._record, self._read_only, self._meter = grant.database, grant.read_only, meter
         self._unwritable = ""
@@ -59,23 +68,69 @@ class Statements:
         if self._read_only and plan.needs_full_access:
             raise self._forbidden()
         self._look_for_blocks(plan)
+        if not self._looks_brief(plan):
+            yield from self._haste.end()
         if not plan.only_reads:
             self._pin()
-        try:
-            return (yield from self._attempt(plan, bindings, started, sink))
-        except NeedsTurn:
-            if self._read_only:
-                raise self._forbidden() from None
-            if self._unwritable:
-                raise quotas.blocked(self._unwritable) from None
-            self._pin()
-            if plan.keyword == "BEGIN" and self._stream.transaction.state is Tx.OPEN:
-                raise Rejected.of(NESTED) from None
-        yield from self._take_turn(started)
-        try:
-            return (yield from self._attempt(plan, bindings, started, sink))
-        except NeedsTurn:
-            raise AssertionError("the turn was taken and is not held") from None
+        while True:
+            watch = Stopwatch(here=not self._haste.on)
+            try:
+                result = yield from self._attempt(plan, bindings, started, sink)
+            except Outlasted:
+                self._note(plan, watch, short=False)
+                if self._stream.transaction.state is Tx.NONE:
+                    self._stream.drop_turn()  # others must not wait for it while this one waits for a thread
+                yield from self._haste.end()
+            except NeedsTurn:
+                self._want_turn(plan)
+                assert self._stream.turn is None, "the turn was taken and is not held"
+                yield from self._take_turn(started)
+            else:
+                self._note(plan, watch, short=watch.elapsed < UNSTOPPED if self._haste.on else watch.short)
+                return result
+
+    def _want_turn(self, plan: Plan) -> None:
+        """Have the stream where it may write, unless it may not."""
+        if self._read_only:
+            raise self._forbidden() from None
+        if self._unwritable:
+            raise quotas.blocked(self._unwritable) from None
+        self._pin()
+        if plan.keyword == "BEGIN" and self._stream.transaction.state is Tx.OPEN:
+            raise Rejected.of(NESTED) from None
+
+    # What is run in haste.
+
+    def _looks_brief(self, plan: Plan) -> bool:
+        """Tell whether a statement may be run where others wait for it: it was short before, and can be stopped.
+
+        What is stopped has changed nothing, for which a write has to be a transaction of its own. Replicas are
+        written to meanwhile, and writes for replicas have more to do.
+        """
+        stream, database = self._stream, self._stream.database
+        if self._haste.over or plan.text not in database.known or not (stream.pinned and stream.has_connection):
+            return False
+        if plan.clears:  # one instruction, which is longer the more there is to clear
+            return False
+        if plan.only_reads:
+            return database.reads.brief
+        return stream.transaction.state is Tx.NONE and database.followers is None and database.writes.brief
+
+    def _note(self, plan: Plan, watch: Stopwatch, *, short: bool) -> None:
+        """Take note of a statement that ran: whether it was short, and how long it took if others waited."""
+        if self._haste is AT_LEISURE or not (plan.only_reads or plan.changes_rows):
+            return
+        database = self._stream.database
+        database.known.note(plan.text, short=short)
+        if self._haste.on:
+            (database.reads if plan.only_reads else database.writes).note(watch.elapsed)
+
+    def _hurried(self, rows: Iterator[tuple[SqlValue, ...]]) -> Iterator[tuple[SqlValue, ...]]:
+        """Look at the clock between the rows of a query, too."""
+        for number, row in enumerate(rows):
+            if number % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 and self._haste.over:
+                raise Outlasted
+            yield row
 
     def _look_for_blocks(self, plan: Plan) -> None:
         """Refuse a statement that may not even read; note why it may not write, if so."""
@@ -97,18 +152,28 @@ class Statements:
             raise HungUp  # also if its connection is to a file of before that index: its streams were ended
         try:
             try:
+                connection.hurry(self._haste, reads=plan.only_reads)
                 source = connection.run(plan, bindings, may_write=self._may_write)
                 at_once = connection.autocommit and connection.writing
-                for piece in sink.take(source.cols, source.rows, at_once=at_once):
+                # To end a write between its rows would be to commit it.
+                rows = self._hurried(source.rows) if self._haste.on and plan.only_reads else source.rows
+                for piece in sink.take(source.cols, rows, at_once=at_once):
                     yield from self._hand_over(piece)
                     self._refuse_if_lost()
             finally:
                 try:
                     connection.finish()
                 finally:
+                    connection.calm_down()
                     stream.leave()
+        except Outlasted:
+            sink.drop()
+            raise
         except (apsw.Error, UnicodeDecodeError, UnicodeEncodeError, TooLarge, OverflowError) as error:
             sink.drop()
+            in_its_transaction = stream.transaction.state is Tx.NONE or not connection.autocommit
+            if in_its_transaction and connection.outlasted(error):
+                raise Outlasted from None
             raise self._failed(error, plan, started) from None
         self._finished(plan, started)
         changed = connection.raw.changes() if plan.changes_rows else 0
@@ -240,6 +305,8 @@ class Statements:
             self._stream.time_out()
 
     def _refuse_if_lost(self) -> None:
+        if self._stream.transaction.state is Tx.NONE:
+            return
         self._enforce_window()
         if self._stream.transaction.state is Tx.LOST:
             self._told = True

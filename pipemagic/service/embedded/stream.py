@@ -62,6 +62,11 @@ class ServerStream:
         return self._connection
 
     @property
+    def has_connection(self) -> bool:
+        """Whether a statement can be run without opening a file: its own connection, or one that is kept."""
+        return self._connection is not None or len(self.database.pool) > 0
+
+    @property
     def pinned(self) -> bool:
         """Whether its statements run on the primary."""
         return self.place is self.database
@@ -174,16 +179,18 @@ class ServerStream:
 
     def observe(self, started: float) -> None:
         """Take over the transaction's state after a statement that began at ``started``."""
-        autocommit = self.connection.autocommit
+        connection = self.connection
+        autocommit = connection.autocommit
         self.transaction.observe(autocommit=autocommit)
         if autocommit:
             self.window_ends = self.snapshot = None
-        else:
-            if self.window_ends is None:
-                self.window_ends = started + TRANSACTION_LIMIT
-            if self.snapshot is None and self.connection.has_snapshot:
-                self.snapshot = self.database.index
-        if not self.connection.writing:
+            self.drop_turn()
+            return
+        if self.window_ends is None:
+            self.window_ends = started + TRANSACTION_LIMIT
+        if self.snapshot is None and connection.has_snapshot:
+            self.snapshot = self.database.index
+        if not connection.writing:
             self.drop_turn()
 
     def drop_turn(self) -> None:

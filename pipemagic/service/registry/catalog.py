@@ -275,6 +275,11 @@ class Catalog:
                  database.id))  # fmt: skip
         return self.database(organization, name)
 
+    @property
+    def busy(self) -> bool:
+        """Whether it is being read or written in another thread."""
+        return self._store.busy
+
     # -- rotations of tokens
 
     @property

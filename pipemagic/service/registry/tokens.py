@@ -13,7 +13,6 @@ import math
 import re
 import threading
 from base64 import urlsafe_b64encode
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import jwt
+import msgspec
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -51,8 +51,7 @@ _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|us|µs|ns|w|d|h|m|s)")
 _PARTS = re.compile(rf"(?:{_PART.pattern})+")
 
 
-@dataclass(frozen=True)
-class Grant:
+class Grant(msgspec.Struct, frozen=True):
     """What a database token allows. ``subject`` is whom it was made for; streams are bound to it."""
 
     database: DatabaseRecord
@@ -100,7 +99,7 @@ class Tokens:
         self._random = random
         self._key = _load_key(folder / KEY_FILE)
         self._lock = threading.Lock()
-        self._verified: OrderedDict[bytes, _Claims] = OrderedDict()
+        self._verified: dict[bytes, _Claims] = {}
         self._admit_file(folder / PLATFORM_TOKEN_FILE)
 
     # -- platform tokens
@@ -225,15 +224,13 @@ class Tokens:
     def _claims(self, token: str) -> _Claims:
         """Check the signature, once per token; the claims never change, so they are remembered."""
         key = _hash(token)
-        with self._lock:
-            if key in self._verified:
-                self._verified.move_to_end(key)
-                return self._verified[key]
-        claims = self._verify(token)
-        with self._lock:
-            self._verified[key] = claims
-            if len(self._verified) > _REMEMBERED:
-                self._verified.popitem(last=False)
+        claims = self._verified.get(key)
+        if claims is None:
+            claims = self._verify(token)
+            with self._lock:
+                self._verified[key] = claims
+                if len(self._verified) > _REMEMBERED:
+                    del self._verified[next(iter(self._verified))]
         return claims
 
     def _verify(self, token: str) -> _Claims:

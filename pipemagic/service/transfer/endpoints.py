@@ -21,6 +21,7 @@ import apsw
 
 from pipemagic.service.embedded.databases import UPLOAD_PATH, Databases
 from pipemagic.service.embedded.plans import Rejected
+from pipemagic.service.haste import AT_LEISURE
 from pipemagic.service.http import Body, Cancel, Generated, Refused, Request, Response, empty, json
 from pipemagic.service.registry.quotas import Meter, blocked
 from pipemagic.service.registry.records import DatabaseRecord
@@ -157,6 +158,7 @@ class Transfers:
             raise Refused(503, f"the location {opened.code} is paused", "LOCATION_PAUSED")
         path = self._new_path()
         connection = opened.take()
+        connection.hurry(AT_LEISURE)
         try:
             snapshot(connection.raw, path, lambda: cancel.is_set)
         except BaseException as error:

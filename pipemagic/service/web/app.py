@@ -1,7 +1,8 @@
 """The ASGI shell: takes a request, lets the service work on it in a thread, sends the answer.
 
 It knows nothing of SQL. It adds what only a network needs: an eye on clients that hang up, a share of the threads
-for everybody, and requests that wait for the writer's turn without holding one.
+for everybody, and requests that wait for the writer's turn without holding one. Short calls need none of that: they
+are made in the event loop itself (`haste`).
 """
 
 from __future__ import annotations
@@ -10,17 +11,19 @@ import asyncio
 import logging
 from collections.abc import Callable, Generator
 from contextlib import AsyncExitStack
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from pipemagic.service.haste import BRIEF, ELSEWHERE, Haste
 from pipemagic.service.http import Body, Cancel, Refused, Request, Response
 from pipemagic.service.turns import Turn
 from pipemagic.service.web import sending
-from pipemagic.service.web.receiving import BODY_LIMIT, BODY_TIMEOUT, Intake, Receive, Receiver
+from pipemagic.service.web.receiving import BODY_LIMIT, BODY_TIMEOUT, Intake, Receive, Receiver, read_request
 from pipemagic.service.web.sending import HungUp, Scope, Send
 from pipemagic.service.web.shares import Shares
 from pipemagic.service.web.workers import Job, Workers
 
 Steps = Generator[Turn, None, Response]
+Brief = Callable[[str, int], bool]
 
 _LOG = logging.getLogger(__name__)
 
@@ -54,6 +57,7 @@ class Shell:
 
     ``body_limit`` is in bytes; ``body_timeout`` in seconds, for the whole body of a request; ``send_timeout`` in
     seconds, for a client that takes nothing of its answer. ``file_paths`` and ``intake`` are a `Receiver`'s.
+    ``brief`` tells by path and size of the body which requests may be begun in the event loop; none by default.
     """
 
     def __init__(
@@ -61,8 +65,9 @@ class Shell:
         threads: int = THREADS, body_limit: int = BODY_LIMIT, body_timeout: float = BODY_TIMEOUT,
         send_timeout: float = SEND_TIMEOUT,
         file_paths: frozenset[str] = frozenset(), intake: Intake = lambda _: None,
+        brief: Brief = lambda *_: False,
     ) -> None:  # fmt: skip
-        self._service = service
+        self._service, self._brief = service, brief
         self._workers = Workers(threads, "pipemagic")
         self._shares = Shares(self._workers, max(1, int(threads * SHARE)))
         self._receiver = Receiver(
@@ -72,8 +77,33 @@ class Shell:
         self._exchanges: set[_Exchange] = set()
         self._stopping = False
 
+    def at_once(self, scope: Scope, body: bytes) -> Response | None:
+        """Answer a request that is here as a whole, if it is a short one; None if it takes longer.
+
+        Then the call is under way, or not, and `__call__` with the same scope goes on with it.
+        """
+        if self._stopping or not self._brief(scope["path"], len(body)):
+            return None
+        request, cancel = read_request(scope, body), Cancel(Haste(BRIEF))
+        try:
+            steps = self._service.steps(request, cancel)
+            outcome = _advance(steps)
+        except Exception:  # noqa: BLE001 - what uvicorn does with those of `__call__`
+            _LOG.exception("%s %s failed", request.method, request.path)
+            return Refused(500, "internal error of the service").response()
+        if isinstance(outcome, Response) and sending.is_small(outcome):
+            return outcome
+        cancel.haste.on = False  # it goes on in threads
+        scope[_BEGUN] = _Begun(request, cancel, steps, outcome)
+        return None
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
+        begun = scope.get(_BEGUN)
+        if begun is not None:
+            await receive()  # what it was begun with
+            await self._serve(scope, begun, receive, send)
+            return
         async with AsyncExitStack() as stack:
             try:
                 request = await self._receiver.read(scope, receive, stack)
@@ -82,15 +112,18 @@ class Shell:
             except Refused as refused:
                 await sending.send_response(send, refused.response(), _CLOSE)
                 return
-            await self._serve(scope, request, receive, send)
+            cancel = Cancel()
+            begun = _Begun(request, cancel, self._service.steps(request, cancel), ELSEWHERE)
+            await self._serve(scope, begun, receive, send)
 
-    async def _serve(self, scope: Scope, request: Request, receive: Receive, send: Send) -> None:
-        exchange = _Exchange(self._workers, self._shares, request.headers.get("authorization", ""), receive)
+    async def _serve(self, scope: Scope, begun: _Begun, receive: Receive, send: Send) -> None:
+        who = begun.request.headers.get("authorization", "")
+        exchange = _Exchange(self._workers, self._shares, who, begun.cancel, receive)
         self._exchanges.add(exchange)
         try:
             if self._stopping:
                 exchange.hang_up()
-            response = await exchange.answer(self._service.steps(request, exchange.cancel))
+            response = await exchange.answer(begun)
             await exchange.send(sending.watched(send, scope, self._send_timeout), response)
         except HungUp:
             _LOG.debug("%s %s: the client hung up", scope["method"], scope["path"])
@@ -132,11 +165,23 @@ class Parked(Generic[T]):
         return True
 
 
+class _Begun(NamedTuple):
+    """A call that is under way, and what it gave last."""
+
+    request: Request
+    cancel: Cancel
+    steps: Steps
+    outcome: Turn | Response
+
+
+_BEGUN = "pipemagic.begun"  # in the scope of its request
+
+
 class _Exchange:
     """One request of ``who`` while the service works on it."""
 
-    def __init__(self, workers: Workers, shares: Shares, who: str, receive: Receive) -> None:
-        self.cancel = Cancel()
+    def __init__(self, workers: Workers, shares: Shares, who: str, cancel: Cancel, receive: Receive) -> None:
+        self.cancel = cancel
         self._loop = asyncio.get_running_loop()
         self._workers, self._shares, self._who = workers, shares, who
         self._receive = receive
@@ -146,11 +191,14 @@ class _Exchange:
         self._watcher: asyncio.Task[None] | None = None
         self._alarm = self._loop.call_later(_WATCH_AFTER, self._watch)
 
-    async def answer(self, steps: Steps) -> Response:
+    async def answer(self, begun: _Begun) -> Response:
         """Run the call to its end, a thread for each part, none while it waits for a turn."""
-        outcome = await self._shares.run(self._who, _advance, steps)
+        outcome, steps = begun.outcome, begun.steps
         while not isinstance(outcome, Response):
-            outcome = await self._after(outcome, _advance, steps)
+            if outcome is ELSEWHERE:
+                outcome = await self._shares.run(self._who, _advance, steps)
+            else:
+                outcome = await self._after(outcome, _advance, steps)
         return outcome
 
     async def send(self, send: Send, response: Response) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from pipemagic.service.http import Body, Request, Response
 from pipemagic.service.turns import Turn

@@ -17,7 +17,7 @@ from pipemagic.service.layout import LEASE_PATH, METRICS_PATH, STOP_PATH
 from pipemagic.service.web.exposition import CONTENT_TYPE
 from pipemagic.service.web.gauges import Gauges
 from pipemagic.service.web.receiving import Receive, read_request
-from pipemagic.service.web.sending import Scope, Send, send_response
+from pipemagic.service.web.sending import App, Scope, Send, send_response
 
 if TYPE_CHECKING:
     from pipemagic.service.core import Service
@@ -75,7 +75,7 @@ class Control:
     """
 
     def __init__(
-        self, shell: Callable[[Scope, Receive, Send], Awaitable[None]], service: Service | SqldService, leases: Leases,
+        self, shell: App, service: Service | SqldService, leases: Leases,
         on_stop: Callable[[], None], about: dict[str, Any], gauges: Gauges,
     ) -> None:  # fmt: skip
         self._shell = shell
@@ -84,6 +84,10 @@ class Control:
         self._on_stop = on_stop
         self._about = about
         self._gauges = gauges
+
+    def at_once(self, scope: Scope, body: bytes) -> Response | None:
+        """Leave short requests to the shell: none of them is for an address of this module."""
+        return self._shell.at_once(scope, body)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""

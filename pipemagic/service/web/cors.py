@@ -25,9 +25,10 @@ class Cors:
 
     def preflight(self, request: Request) -> Response | None:
         """Answer a browser that asks whether it may send a request; None if this is no such question."""
+        if request.method != "OPTIONS":
+            return None
         headers = request.headers
-        asked = headers.get("access-control-request-method")
-        if request.method != "OPTIONS" or asked is None or self._allowed(request) is None:
+        if "access-control-request-method" not in headers or self._allowed(request) is None:
             return None
         wanted = headers.get("access-control-request-headers", "authorization, content-type")
         answer = [
@@ -40,10 +41,11 @@ class Cors:
 
     def headers(self, request: Request) -> tuple[tuple[str, str], ...]:
         """Give the headers that let the page of this request read the answer."""
+        if not self._origins:
+            return ()
         allowed = self._allowed(request)
         found = () if allowed is None else (("access-control-allow-origin", allowed),)
-        depends = bool(self._origins) and ANY not in self._origins
-        return (*found, ("vary", "origin")) if depends else found
+        return found if ANY in self._origins else (*found, ("vary", "origin"))
 
     def _allowed(self, request: Request) -> str | None:
         origin = request.headers.get("origin")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
+
+from msgspec.structs import replace
 
 from pipemagic.service.http import Refused, Request
 from pipemagic.service.web.sending import HungUp, Message, Scope

@@ -176,6 +176,7 @@ class _Process:
         self._shell = Shell(
             service, body_limit=service.limits.body, body_timeout=settings.body_timeout,
             file_paths=frozenset({UPLOAD_PATH}), intake=service.intake,
+            brief=service.looks_brief,
         )  # fmt: skip
         self._leases = Leases(settings.linger, self._idle)
         traffic = Traffic()

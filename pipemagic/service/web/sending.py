@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, MutableMapping, Sequence
+from typing import Any, Protocol
 
 from pipemagic.service.http import Body, Response
-from pipemagic.service.web.wire import ABORT
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Send = Callable[[Message], Awaitable[None]]
+
+ABORT = "pipemagic.abort"
+"""Name of an ASGI extension: a function that drops the connection without waiting for its client."""
+
+
+class App(Protocol):
+    """An ASGI application that can also answer a short request at once."""
+
+    async def __call__(self, scope: Scope, receive: Callable[[], Coroutine[Any, Any, Message]], send: Send) -> None:
+        """Serve one request."""
+
+    def at_once(self, scope: Scope, body: bytes) -> Response | None:
+        """Answer a request that is here as a whole; None if that is for `__call__`, which follows."""
+
 
 ONE_PIECE = 64 * 1024
 """Bytes of a body that is sent whole."""
@@ -21,6 +34,32 @@ PIECE = 256 * 1024
 
 class HungUp(Exception):
     """The client is gone; there is nobody to answer."""
+
+
+def is_small(response: Response) -> bool:
+    """Tell whether an answer is here as a whole and can be sent in one piece, now."""
+    return not (response.delay or isinstance(response.chunks, Body)) and size_of(response) <= ONE_PIECE
+
+
+def size_of(response: Response) -> int:
+    """Give the bytes of a body that is here as a whole."""
+    return sum(map(len, _chunks(response)))
+
+
+def body_of(response: Response) -> bytes:
+    """Give a body that is here as a whole."""
+    return b"".join(_chunks(response))
+
+
+def _chunks(response: Response) -> Sequence[bytes]:
+    chunks = response.chunks
+    assert isinstance(chunks, list | tuple), "an answer made on the way is for send_stream"
+    return chunks
+
+
+def headers_of(response: Response, size: int) -> list[tuple[bytes, bytes]]:
+    """Give the headers of an answer whose body has ``size`` bytes."""
+    return _headers(response, ("content-length", str(size)))
 
 
 def watched(send: Send, scope: Scope, timeout: float) -> Send:
@@ -42,14 +81,12 @@ def watched(send: Send, scope: Scope, timeout: float) -> Send:
 
 async def send_response(send: Send, response: Response, *more_headers: tuple[str, str]) -> None:
     """Send an answer that was made beforehand, with its length."""
-    chunks = response.chunks
-    assert isinstance(chunks, list | tuple), "an answer made on the way is for send_stream"
-    size = sum(map(len, chunks))
+    size = size_of(response)
     await _start(send, response, *more_headers, ("content-length", str(size)))
     if size > ONE_PIECE:
-        for piece in _pieces(chunks):
+        for piece in _pieces(_chunks(response)):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({"type": "http.response.body", "body": b"" if size > ONE_PIECE else b"".join(chunks)})
+    await send({"type": "http.response.body", "body": b"" if size > ONE_PIECE else body_of(response)})
 
 
 async def send_stream(send: Send, response: Response, pull: Callable[[Body], Awaitable[bytes | None]]) -> None:
@@ -63,10 +100,15 @@ async def send_stream(send: Send, response: Response, pull: Callable[[Body], Awa
 
 
 async def _start(send: Send, response: Response, *more_headers: tuple[str, str]) -> None:
-    headers = [(name.encode(), value.encode("latin-1")) for name, value in (*response.headers, *more_headers)]
+    headers = _headers(response, *more_headers)
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+
+
+def _headers(response: Response, *more: tuple[str, str]) -> list[tuple[bytes, bytes]]:
+    headers = [(name.encode(), value.encode("latin-1")) for name, value in (*response.headers, *more)]
     if response.content_type:
         headers.append((b"content-type", response.content_type.encode()))
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    return headers
 
 
 def _pieces(chunks: Sequence[bytes]) -> Iterator[bytes | memoryview]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from pipemagic.service.http import Response
 from pipemagic.service.web.access_log import AccessLog
 from pipemagic.service.web.receiving import Receive
-from pipemagic.service.web.sending import Message, Scope, Send
+from pipemagic.service.web.sending import App, Message, Scope, Send, size_of
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds, in seconds, of the histogram of durations."""
@@ -21,6 +21,7 @@ _ROUTES = frozenset({
     "/v2/pipeline", "/v3/pipeline", "/v3/cursor", "/v1/execute", "/v1/batch", "/v2", "/v3", "/version", "/health",
     "/metrics", "/openapi.json",
 })  # fmt: skip
+_STARTED = "pipemagic.started"  # in the scope of a request that was begun at once
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -78,9 +79,25 @@ class Watched:
     """An ASGI application around another one that takes note of every request."""
 
     def __init__(
-        self, app: Callable[[Scope, Receive, Send], Awaitable[None]], traffic: Traffic, log: AccessLog | None = None,
+        self, app: App, traffic: Traffic, log: AccessLog | None = None,
     ) -> None:  # fmt: skip
         self._app, self._traffic, self._log = app, traffic, log
+
+    def at_once(self, scope: Scope, body: bytes) -> Response | None:
+        """Answer a short request, if the application does."""
+        started = scope[_STARTED] = time.perf_counter()
+        response = self._app.at_once(scope, body)
+        if response is not None:
+            self._traffic.received += len(body)
+            self._note(scope, response.status, size_of(response), time.perf_counter() - started)
+        return response
+
+    def _note(self, scope: Scope, status: int, sent: int, seconds: float) -> None:
+        """Take note of a request that is over."""
+        self._traffic.sent += sent
+        self._traffic.add(scope["method"], scope["path"], status, seconds)
+        if self._log is not None:
+            self._log.write(scope, status, sent, seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -100,13 +117,9 @@ class Watched:
             await send(message)
 
         traffic.in_flight += 1
-        started = time.perf_counter()
+        started = scope.get(_STARTED) or time.perf_counter()
         try:
             await self._app(scope, receive_counted, send_counted)
         finally:
-            seconds = time.perf_counter() - started
             traffic.in_flight -= 1
-            traffic.sent += sent
-            traffic.add(scope["method"], scope["path"], status, seconds)
-            if self._log is not None:
-                self._log.write(scope, status, sent, seconds)
+            self._note(scope, status, sent, time.perf_counter() - started)

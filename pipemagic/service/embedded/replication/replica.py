@@ -9,7 +9,8 @@ from pathlib import Path
 
 import apsw
 
-from pipemagic.service.embedded.connections import Connection, Pool
+from pipemagic.service.embedded.connections import Connection
+from pipemagic.service.embedded.pools import Pool
 from pipemagic.service.embedded.replication.changes import ChangeLog
 from pipemagic.service.embedded.replication.pages import PageFile, full_index
 from pipemagic.service.files import sync_folder
