@@ -9,13 +9,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
 import psutil
 import pytest
 from started_services import end_services
+from waiting import until
 
 from pipemagic import __version__, local
 from pipemagic.errors import ServiceError
@@ -128,10 +128,7 @@ def test_the_token_is_in_no_repr(folder):
 def test_a_lease_notices_that_the_service_was_killed(folder):
     with local.ensure(folder) as lease:
         psutil.Process(pid_of(folder)).kill()
-        deadline = time.monotonic() + WAIT
-        while lease.alive:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        until(lambda: not lease.alive)
         assert local.find(folder) is None
         with local.ensure(folder) as again:
             assert again.alive

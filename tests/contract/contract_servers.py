@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqld_engine import SqldEngineProcess
 from sqld_server import Sqld, stop
+from waiting import until
 
 from pipemagic.service.core import Service
 from pipemagic.service.http import Cancel
@@ -211,23 +212,17 @@ class InProcess(Embedded):
     def until_one_writes(self, database: Database) -> None:
         """Wait until somebody has the writer's turn (the clock goes on a little, or nobody would be seen to)."""
         writers = self._writers(database)
-        self._until(lambda: self.pass_time(0.001) or writers.holder_age() > 0)
+        until(lambda: self.pass_time(0.001) or writers.holder_age() > 0)
 
     def until_one_waits(self, database: Database) -> None:
         """Wait until somebody stands in the writers' queue."""
         writers = self._writers(database)
-        self._until(lambda: writers.next_deadline() is not None)
+        until(lambda: writers.next_deadline() is not None)
 
     def _writers(self, database: Database) -> WriterQueue:
         record = self.service.catalog.database_by_host(database.host)
         assert record is not None
         return self.service.databases.open(record).writers
-
-    def _until(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + 20
-        while not condition():
-            assert time.monotonic() < end
-            time.sleep(0.005)
 
     def hang_up(self, database: Database, body: bytes, running: float) -> None:
         cancel = Cancel()

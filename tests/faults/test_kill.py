@@ -17,6 +17,7 @@ import apsw
 import httpx
 import pytest
 from served import Database, Served, serve
+from waiting import until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="there is no kill -9 elsewhere")
 
@@ -173,10 +174,7 @@ class Play:
         assert [host.partition("-")[0] for host in hosts] == [SECOND_LOCATION]
         for host in hosts:
             with Database(service.url, token, host) as replica:
-                end = time.monotonic() + CONVERGE
-                while (found := replica.rows(everything)) != wanted and time.monotonic() < end:
-                    time.sleep(0.05)
-                assert found == wanted, f"{host} did not converge: {len(found)} rows instead of {len(wanted)}"
+                until(lambda one=replica: one.rows(everything) == wanted, f"{host} did not converge", CONVERGE)
                 assert replica.rows("PRAGMA integrity_check") == [("ok",)]
 
     def check_files(self) -> None:

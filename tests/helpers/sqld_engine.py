@@ -7,29 +7,19 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
+from waiting import until
 
 import pipemagic
 from pipemagic.client.database import Database
 from pipemagic.service.sqld.binary import stop
 
 PATIENCE = 30.0
-
-
-def until(condition: Callable[[], Any], what: str = "") -> Any:
-    """Wait until the condition gives something true, and give that."""
-    end = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < end, what or "it did not happen in time"
-        time.sleep(0.02)
-    return found
 
 
 class SqldEngineProcess:

@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from jupyter_client.manager import KernelManager
+from waiting import until
 
 from pipemagic import local
 from pipemagic.session import Session
@@ -90,10 +91,7 @@ def send_endless(kernel, data):
     service = psutil.Process(json.loads((data / "service.json").read_text())["pid"])
     before = sum(service.cpu_times()[:2])
     message = kernel.send(f"%sql {ENDLESS}")
-    end = time.monotonic() + PATIENCE
-    while sum(service.cpu_times()[:2]) < before + 0.2:
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    until(lambda: sum(service.cpu_times()[:2]) >= before + 0.2)
     return message
 
 

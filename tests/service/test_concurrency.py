@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from service_calls import CLOSE, GET_AUTOCOMMIT, caller_of, execute
+from waiting import until
 
 from pipemagic.service.core import Service
 from pipemagic.service.http import Cancel
@@ -63,8 +64,7 @@ def test_a_client_that_hangs_up_stops_its_statement_and_loses_its_transaction(li
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(live_db.post, execute(ENDLESS), baton=baton, cancel=cancel)
         stream = next(iter(live.streams._streams.values()))
-        while not stream._running:
-            time.sleep(0.001)
+        until(lambda: stream._running)
         began = time.monotonic()
         cancel.set()
         running.result(2)
@@ -79,8 +79,7 @@ def test_a_waiting_client_that_hangs_up_leaves_the_queue(live_db, live):
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(live_db.post, execute("INSERT INTO t VALUES (2)"), CLOSE, cancel=cancel)
         queue = live.databases.open(live.catalog.database("local", "flights")).writers
-        while queue.next_deadline() is None:
-            time.sleep(0.001)
+        until(lambda: queue.next_deadline() is not None)
         cancel.set()
         waiting.result(2)
     assert queue.next_deadline() is None
@@ -95,8 +94,7 @@ def test_writers_wait_for_each_other_without_an_error_in_order_of_arrival(live_d
         waiting = []
         for number in range(1, 6):
             waiting.append(pool.submit(live_db.run, f"INSERT INTO t VALUES ({number})"))
-            while len(queue._waiting) < number:
-                time.sleep(0.001)
+            until(lambda number=number: len(queue._waiting) >= number)
         assert live_db.run("SELECT count(*) FROM t").rows() == [["0"]]  # readers never wait
         live_db.post(execute("COMMIT"), CLOSE, baton=holder.baton)
         assert all(one.result(5).codes == ["ok", "ok"] for one in waiting)
@@ -142,8 +140,7 @@ def test_one_baton_twice_at_once_runs_once(live_db, live):
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(live_db.post, execute(ENDLESS), baton=baton, cancel=cancel)
         stream = next(iter(live.streams._streams.values()))
-        while not stream._running:
-            time.sleep(0.001)
+        until(lambda: stream._running)
         second = live_db.post(execute("SELECT 2"), baton=baton)
         assert second.body == "Received a baton that has already been used"
         cancel.set()
@@ -157,8 +154,7 @@ def test_closing_the_service_interrupts_what_runs(tmp_path):
     db = caller_of(service, "flights")
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(db.run, ENDLESS)
-        while not any(stream._running for stream in service.streams._streams.values()):
-            time.sleep(0.001)
+        until(lambda: any(stream._running for stream in service.streams._streams.values()))
         began = time.monotonic()
         service.streams.end_all()
         assert running.result(2).status == 503

@@ -13,6 +13,7 @@ import httpx
 import pytest
 import uvicorn
 from service_calls import caller_of, execute
+from waiting import until
 
 from pipemagic.service.core import Service
 from pipemagic.service.embedded.interface import looks_brief
@@ -87,13 +88,6 @@ def running(folder, *, threads=2, limits=None, **options):
             service.close()
 
 
-def wait_until(condition):
-    end = time.monotonic() + WAIT
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def read_rest(connection):
     """Read until the connection ends, properly or not."""
     data = b""
@@ -108,7 +102,7 @@ def test_slow_readers_hold_no_thread(tmp_path):
         for _ in range(8):
             stack.enter_context(db.ask("/v3/cursor", {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}))
             stack.enter_context(db.ask("/v2/pipeline", {"requests": [execute(SOME)]}))
-        wait_until(lambda: sum(one._paused_since is not None for one in db.service.streams._streams.values()) == 8)
+        until(lambda: sum(one._paused_since is not None for one in db.service.streams._streams.values()) == 8)
         for _ in range(10):
             assert db.select() == [[{"type": "integer", "value": "1"}]]
 
@@ -116,7 +110,7 @@ def test_slow_readers_hold_no_thread(tmp_path):
 def test_who_takes_nothing_of_a_cursor_is_dropped_and_the_stream_ends(tmp_path):
     request = {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}
     with running(tmp_path / "data", send_timeout=0.3) as db, db.ask("/v3/cursor", request) as connection:
-        wait_until(lambda: len(db.service.streams) == 0)
+        until(lambda: len(db.service.streams) == 0)
         assert b"step_end" not in read_rest(connection)[-100:]
 
 
@@ -124,7 +118,7 @@ def test_who_takes_nothing_of_an_answer_is_dropped_and_the_idle_time_begins(tmp_
     with running(tmp_path / "data", send_timeout=0.3) as db, db.ask("/v2/pipeline", {"requests": [execute(SOME)]}):
         (stream,) = db.service.streams._streams.values()
         assert stream.idle_since == float("inf")
-        wait_until(lambda: stream.idle_since < float("inf"))
+        until(lambda: stream.idle_since < float("inf"))
 
 
 def test_a_slow_but_steady_reader_gets_everything(tmp_path):
@@ -207,7 +201,7 @@ def test_what_is_not_http_is_refused_as_exactly_text(tmp_path, garbage):
 def test_endless_statements_do_not_take_the_threads_for_good(tmp_path):
     with running(tmp_path / "data", threads=4, limits=Limits(statement_time=0.5)) as db, ThreadPoolExecutor(8) as pool:
         endless = [pool.submit(db.post, execute(ENDLESS), {"type": "close"}) for _ in range(8)]
-        wait_until(lambda: len(db.service.streams) > 0)
+        until(lambda: len(db.service.streams) > 0)
         assert db.select() == [[{"type": "integer", "value": "1"}]]
         for one in endless:
             assert one.result(WAIT)["results"][0]["error"]["code"] == "STATEMENT_TIMEOUT"
@@ -218,7 +212,7 @@ def test_endless_statements_of_one_token_keep_nobody_else_waiting(tmp_path):
         other = httpx.Client(base_url=db.url, trust_env=False, timeout=WAIT)
         token = caller_of(db.service, "other").token
         endless = [pool.submit(db.post, execute(ENDLESS), {"type": "close"}) for _ in range(8)]
-        wait_until(lambda: len(db.service.streams) == 3)  # of four threads
+        until(lambda: len(db.service.streams) == 3)  # of four threads
         with other:
             body, headers = {"stmt": {"sql": "SELECT 1"}}, {"authorization": f"Bearer {token}"}
             assert other.post("/v1/execute", json=body, headers=headers).status_code == 200

@@ -9,6 +9,7 @@ import time
 import apsw
 import pytest
 from service_calls import CLOSE, Answer, execute
+from waiting import until
 
 from pipemagic.service.embedded import connections, statements
 from pipemagic.service.embedded.interface import BRIEF_BODY, looks_brief
@@ -410,10 +411,7 @@ def test_a_stream_at_a_replica_is_served_elsewhere(hasty, db):
     service.placement.sync(service.catalog.group("local", "default"))
     service.placement.here = "fra"
     replica = service.databases.in_use()[0].replicas["fra"]
-    end = time.monotonic() + 20
-    while not replica.ready:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    until(lambda: replica.ready)
     assert hasty.run("SELECT count(*) FROM t") is ELSEWHERE
     assert hasty.go_on().rows() == [["3"]]
 

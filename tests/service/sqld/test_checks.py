@@ -7,8 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqld_engine import SqldEngineProcess, until
+from sqld_engine import SqldEngineProcess
 from sqld_server import Sqld
+from waiting import until
 
 from pipemagic.errors import ServiceError
 from pipemagic.service.registry.catalog import Catalog

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
-from sqld_engine import SqldEngineProcess, until
+from sqld_engine import SqldEngineProcess
+from waiting import until
 
 from pipemagic import cli
 from pipemagic.errors import AuthError, NotFound, ServerError, StatementError

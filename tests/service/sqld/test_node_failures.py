@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Self
 
 import pytest
-from sqld_engine import SqldEngineProcess, nodes_of, until
+from sqld_engine import SqldEngineProcess, nodes_of
+from waiting import until
 
 import pipemagic
 from pipemagic.errors import ConnectError, PipemagicError, ServerError

@@ -14,7 +14,8 @@ import httpx
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sqld_engine import SqldEngineProcess, until
+from sqld_engine import SqldEngineProcess
+from waiting import until
 
 from pipemagic.errors import PipemagicError
 

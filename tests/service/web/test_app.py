@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import httpx
 import pytest
 import uvicorn
+from waiting import until
 
 from pipemagic.service import http
 from pipemagic.service.http import Generated, Refused, Response
@@ -408,12 +409,5 @@ def test_a_client_that_leaves_in_the_middle_of_its_file(taking, tmp_path):
     with taking() as url:
         with raw(url) as connection:
             connection.sendall(b"POST /file HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
-            wait_until(lambda: list(tmp_path.iterdir()))
-        wait_until(lambda: not list(tmp_path.iterdir()))
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + WAIT
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+            until(lambda: list(tmp_path.iterdir()))
+        until(lambda: not list(tmp_path.iterdir()))

@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from waiting import until
 
 import pipemagic
 from pipemagic.errors import ServiceError
@@ -134,9 +135,7 @@ def test_the_access_log_is_opened_again_on_a_signal(tmp_path):
         lines(log, 1)
         log.rename(rotated)
         os.kill(served.line["pid"], signal.SIGUSR1)
-        end = time.monotonic() + WAIT
-        while not log.exists():
-            assert time.monotonic() < end
+        until(log.exists)
         served.call("GET", "/version", headers={})
         assert "/version" in lines(log, 1)[0]
         assert len(rotated.read_text().splitlines()) == 1
