@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from enum import Enum
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -26,6 +27,14 @@ USUAL = 1
 
 HELD_UP = 0.002
 """Seconds after which a call counts as held up; looked at as often, and only while calls wait."""
+
+
+class Sign(Enum):
+    """What a thread may find in place of a job."""
+
+    WAKE = "wake"
+    """There is something ahead."""
+    END = "end"
 
 
 class Job(Generic[T]):
@@ -53,8 +62,7 @@ class Workers:
     """``count`` threads that take calls in order of arrival, ``usual`` of them as long as none is held up."""
 
     def __init__(self, count: int, name: str, *, usual: int = USUAL) -> None:
-        self._jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
-        """What is to be done; None only wakes a thread."""
+        self._jobs: SimpleQueue[Job[Any] | Sign] = SimpleQueue()
         self._ahead: deque[Job[Any]] = deque()
         """What is to be done before it."""
         self._needed: SimpleQueue[None] = SimpleQueue()
@@ -88,14 +96,20 @@ class Workers:
     def run_ahead(self, job: Job[Any]) -> None:
         """Have a thread do the job before all that wait; from any thread."""
         self._ahead.append(job)
-        self._jobs.put(None)
+        self._jobs.put(Sign.WAKE)
 
     def close(self) -> None:
         """Wait until all calls are made, then end the threads."""
         self._closed = True
-        for number in range(len(self._threads)):
-            (self._jobs if number < self._usual else self._needed).put(None)
-        for thread in self._threads:
+        usual, others = self._threads[: self._usual], self._threads[self._usual :]
+        # The others first: they take jobs, too, and an END that one of them took would be missing in the end.
+        for _ in others:
+            self._needed.put(None)
+        for thread in others:
+            thread.join()
+        for _ in usual:
+            self._jobs.put(Sign.END)
+        for thread in usual:
             thread.join()
 
     def _watch(self, loop: asyncio.AbstractEventLoop, taken: float) -> None:
@@ -108,8 +122,8 @@ class Workers:
         loop.call_later(HELD_UP, self._watch, loop, self._taken)
 
     def _work(self, number: int) -> None:
-        while not (self._closed and self._jobs.empty()):
-            self._make(number, self._jobs.get())
+        while (job := self._jobs.get()) is not Sign.END:
+            self._make(number, job)
 
     def _step_in(self, number: int) -> None:
         while self._needed.get() is None and not self._closed:
@@ -122,12 +136,12 @@ class Workers:
         since = time.monotonic() - HELD_UP
         return sum(began is not None and began > since for began in self._began) < self._usual
 
-    def _make(self, number: int, job: Job[Any] | None) -> None:
+    def _make(self, number: int, job: Job[Any] | Sign) -> None:
         self._taken = self._began[number] = time.monotonic()
         with suppress(IndexError):
             while True:
                 self._ahead.popleft().make()
-        if job is not None:
+        if isinstance(job, Job):
             job.make()
         self._began[number] = None
 

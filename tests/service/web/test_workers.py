@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import threading
 import weakref
 
@@ -117,6 +118,24 @@ def test_closing_waits_for_what_was_asked():
     workers.close()
     assert seen == [0, 1, 2, 3, 4]
     assert not any(thread.is_alive() for thread in workers._threads)
+
+
+@pytest.mark.parametrize("usual", [1, 2, 3])
+def test_closing_ends_all_threads_at_any_moment(usual):
+    """Threads that step in take from the same queue that tells the others to end."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(150):
+            workers = Workers(4, "test", usual=usual)
+            for _ in range(3):
+                workers._needed.put(None)
+            closing = threading.Thread(target=workers.close, daemon=True)
+            closing.start()
+            closing.join(WAIT)
+            assert not closing.is_alive()
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_an_idle_thread_keeps_nothing_alive(workers):
