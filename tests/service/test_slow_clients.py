@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 
@@ -253,3 +254,44 @@ def test_a_service_that_stops_ends_a_cursor_with_a_word(tmp_path):
                 break
         assert b'{"type":"error","error":{' in data[-300:]
         assert b'"STREAM_ENDED"' in data[-200:]
+
+
+def test_of_two_requests_that_continue_a_cursor_one_goes_on_and_both_are_answered(tmp_path):
+    """A client, or a proxy, that tries again while the cursor is under way."""
+    batch = {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}
+    with running(tmp_path / "data", threads=4) as db, ThreadPoolExecutor(2) as pool:
+        with db.http.stream("POST", "/v3/cursor", json=batch) as answer:
+            lines = answer.iter_lines()  # to be kept: without it the answer ends
+            baton = json.loads(next(lines))["baton"]
+            (stream,) = db.service.streams._streams.values()
+            body = {"baton": baton, "requests": [execute("SELECT 1")]}
+            both = [pool.submit(db.http.post, "/v3/pipeline", json=body) for _ in range(2)]
+            until(lambda: stream.over is None or len(stream.over._callbacks) == 2)
+            assert not any(one.done() for one in both)
+        # The rest of the answer is not read: hanging up ends the stream, and with it the waiting.
+        assert [one.result(WAIT).status_code for one in both] == [400, 400]
+
+
+def test_the_end_of_a_cursor_lets_one_of_those_go_on_who_continue_it(tmp_path):
+    batch = {"batch": {"steps": [{"stmt": {"sql": SOME}}]}}
+    with running(tmp_path / "data", threads=4) as db, ThreadPoolExecutor(2) as pool:
+        with db.http.stream("POST", "/v3/cursor", json=batch) as answer:
+            lines = answer.iter_lines()
+            body = {"baton": json.loads(next(lines))["baton"], "requests": [execute("SELECT 1")]}
+            (stream,) = db.service.streams._streams.values()
+            both = [pool.submit(db.http.post, "/v3/pipeline", json=body) for _ in range(2)]
+            until(lambda: stream.over is None or len(stream.over._callbacks) == 2)
+            assert json.loads(deque(lines, maxlen=1).pop())["type"] == "step_end"
+        assert sorted(one.result(WAIT).status_code for one in both) == [200, 400]
+
+
+def test_hanging_up_ends_the_request_under_way_also_with_another_one_behind_it(tmp_path):
+    with running(tmp_path / "data") as db, db.connect() as connection:
+        for sql in (ENDLESS, "SELECT 1"):
+            body = json.dumps({"requests": [execute(sql)]}).encode()
+            head = f"POST /v3/pipeline HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {db.token}\r\n"
+            connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            until(lambda: any(one._running for one in db.service.streams._streams.values()))
+        time.sleep(0.2)  # there is no sign from outside that the second was read
+        connection.close()
+        until(lambda: len(db.service.streams) == 0)

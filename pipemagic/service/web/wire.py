@@ -6,6 +6,7 @@ import asyncio
 import math
 from typing import Any
 
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from pipemagic.service.http import Response
@@ -21,6 +22,32 @@ RECEIVED_AT_ONCE = 64 * 1024
 
 TOGETHER = 0.005
 """Seconds for which requests that came together are answered at once; those behind them let others in between."""
+
+
+PIPELINED = 64
+"""Requests that may wait on a connection behind the one under way before nothing more is read."""
+
+
+class Flow(FlowControl):
+    """Reads on while few requests wait, and only then.
+
+    uvicorn stops with the first one that does, and would not notice a client that leaves; for each one that is served
+    it reads many more.
+    """
+
+    def __init__(self, transport: asyncio.Transport, connection: Connection) -> None:
+        super().__init__(transport)
+        self._connection = connection
+
+    def pause_reading(self) -> None:
+        """Read no further if the body that comes is large, or with this request many wait."""
+        if self._connection.cycle.body or len(self._connection.pipeline) + 1 >= PIPELINED:
+            super().pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on, unless many wait."""
+        if len(self._connection.pipeline) < PIPELINED:
+            super().resume_reading()
 
 
 class UntilClosed(RequestResponseCycle):
@@ -52,20 +79,26 @@ class Connection(HttpToolsProtocol):
     """When the data came that the parser is busy with, perhaps a request and its body; -inf if it is not."""
     _held: Any = None
     """The application that is to serve a request whose body may be here in a moment."""
+    _served: RequestResponseCycle | None = None
+    """The exchange under way; `cycle` is the last one that came, perhaps behind it."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
         super().connection_made(transport)
+        self.flow = Flow(transport, self)
         if hasattr(transport, "max_size"):  # asyncio's own on Unix; others have no such buffer
             transport.max_size = RECEIVED_AT_ONCE
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting."""
+        """Stop waiting, and tell the request that is under way."""
         self._head_is_here()
         if self.timeout_keep_alive_task is not None:
             self.timeout_keep_alive_task.cancel()
         super().connection_lost(exc)
+        if self._served is not None and not self._served.response_complete:  # uvicorn tells the last one only
+            self._served.disconnected = True
+            self._served.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         """Take what came, unless it is a head without end."""
@@ -100,6 +133,7 @@ class Connection(HttpToolsProtocol):
         """Begin to serve a request: one that is likely to be short when its body is here."""
         if self.transport.is_closing():
             return
+        self._served = cycle
         if cycle is self.cycle and self._may_be_short(app):
             self._held = app
         else:

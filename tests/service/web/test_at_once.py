@@ -88,9 +88,13 @@ def serving(core, **options):
         assert not thread.is_alive()
 
 
-def connect(url):
+def address_of(url):
     host, port = url.removeprefix("http://").split(":")
-    return socket.create_connection((host, int(port)), timeout=WAIT)
+    return host, int(port)
+
+
+def connect(url):
+    return socket.create_connection(address_of(url), timeout=WAIT)
 
 
 def head(path, size, *lines):
@@ -263,8 +267,9 @@ def test_a_client_that_leaves_a_long_call_ends_it():
 def test_who_reads_nothing_fills_no_memory():
     """Answers wait in the buffers of the connection, and the requests behind them until these are taken."""
     core = Core()
-    with serving(core) as (url, _), connect(url) as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    with serving(core) as (url, _), socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # before TCP has promised more
+        connection.connect(address_of(url))
         request = head("/a", 900) + b"x" * 900
         connection.settimeout(1.0)
         sent, stuck = 0, False
