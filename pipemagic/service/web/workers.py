@@ -64,7 +64,7 @@ class Workers:
     def __init__(self, count: int, name: str, *, usual: int = USUAL) -> None:
         self._jobs: SimpleQueue[Job[Any] | Sign] = SimpleQueue()
         self._ahead: deque[Job[Any]] = deque()
-        """What is to be done before it."""
+        """What is to be done first. For each entry of the queue there is one job, here or there."""
         self._needed: SimpleQueue[None] = SimpleQueue()
         """An entry for each time that a further thread has to step in."""
         self._began: list[float | None] = [None] * count
@@ -88,15 +88,16 @@ class Workers:
     def put(self, job: Job[T]) -> asyncio.Future[T]:
         """Have a thread make a job's call; to be used in the event loop that the job was made in."""
         self._jobs.put(job)
-        if self._watched is not (loop := job.future.get_loop()):
-            self._watched = loop
-            loop.call_later(HELD_UP, self._watch, loop, self._taken)
+        self._look_after(job.future.get_loop())
         return job.future
 
     def run_ahead(self, job: Job[Any]) -> None:
         """Have a thread do the job before all that wait; from any thread."""
         self._ahead.append(job)
         self._jobs.put(Sign.WAKE)
+        if self._watched is not (loop := job.future.get_loop()):
+            with suppress(RuntimeError):  # the loop is closed, and with it whoever waited
+                loop.call_soon_threadsafe(self._look_after, loop)
 
     def close(self) -> None:
         """Wait until all calls are made, then end the threads."""
@@ -112,18 +113,25 @@ class Workers:
         for thread in usual:
             thread.join()
 
+    def _look_after(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Look again and again, from now on, whether calls wait."""
+        if self._watched is not loop:
+            self._watched = loop
+            loop.call_later(HELD_UP, self._watch, loop, self._taken)
+
     def _watch(self, loop: asyncio.AbstractEventLoop, taken: float) -> None:
         """Look whether calls wait and none was taken since the last look: then a further thread is needed."""
+        self._watched = None  # before the look: who puts a job after it sees that nobody will look again
         if self._jobs.empty():
-            self._watched = None
             return
-        if self._taken == taken:
+        if self._taken == taken and self._needed.empty():
             self._needed.put(None)
+        self._watched = loop
         loop.call_later(HELD_UP, self._watch, loop, self._taken)
 
     def _work(self, number: int) -> None:
-        while (job := self._jobs.get()) is not Sign.END:
-            self._make(number, job)
+        while self._make(number, self._jobs.get()):
+            pass
 
     def _step_in(self, number: int) -> None:
         while self._needed.get() is None and not self._closed:
@@ -136,14 +144,19 @@ class Workers:
         since = time.monotonic() - HELD_UP
         return sum(began is not None and began > since for began in self._began) < self._usual
 
-    def _make(self, number: int, job: Job[Any] | Sign) -> None:
+    def _make(self, number: int, entry: Job[Any] | Sign) -> bool:
+        """Do one job for an entry, if not its own then one that goes first; False at the end.
+
+        One only: what a thread had in hand while it did another one would wait although other threads are idle.
+        """
+        if entry is Sign.END:
+            return False
         self._taken = self._began[number] = time.monotonic()
-        with suppress(IndexError):
-            while True:
-                self._ahead.popleft().make()
-        if isinstance(job, Job):
-            job.make()
+        if isinstance(entry, Job):
+            self._ahead.append(entry)
+        self._ahead.popleft().make()
         self._began[number] = None
+        return True
 
 
 def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome: Any) -> None:
