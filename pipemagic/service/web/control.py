@@ -17,7 +17,7 @@ from pipemagic.service.layout import LEASE_PATH, METRICS_PATH, STOP_PATH
 from pipemagic.service.web.exposition import CONTENT_TYPE
 from pipemagic.service.web.gauges import Gauges
 from pipemagic.service.web.receiving import Receive, read_request
-from pipemagic.service.web.sending import App, Scope, Send, send_response
+from pipemagic.service.web.sending import ABORT, App, Scope, Send, send_response
 
 if TYPE_CHECKING:
     from pipemagic.service.core import Service
@@ -47,6 +47,11 @@ class Leases:
     def end(self) -> None:
         """End all leases: the service is going down."""
         self._ended.set()
+
+    @property
+    def ended(self) -> bool:
+        """Whether there are no leases any more."""
+        return self._ended.is_set()
 
     async def hold(self, gone: Callable[[], Awaitable[None]]) -> None:
         """Hold one lease until its client is ``gone`` or the service goes down."""
@@ -100,7 +105,7 @@ class Control:
             if (request.method, request.path) not in _ENDPOINTS:
                 raise Refused(404, "not found")
             await asyncio.to_thread(self._check, request.headers.get("authorization"))
-            await _ENDPOINTS[request.method, request.path](self, receive, send)
+            await _ENDPOINTS[request.method, request.path](self, scope, receive, send)
         except Refused as refused:
             await send_response(send, refused.response())
 
@@ -109,11 +114,15 @@ class Control:
         if not account.operator:
             raise Refused(403, "this is for the operator of the service", "FORBIDDEN")
 
-    async def _metrics(self, _receive: Receive, send: Send) -> None:
+    async def _metrics(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         page = await asyncio.to_thread(self._gauges.page)
         await send_response(send, Response(200, [page], CONTENT_TYPE))
 
-    async def _lease(self, receive: Receive, send: Send) -> None:
+    async def _lease(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._leases.ended:
+            scope["extensions"][ABORT]()  # as it would be a moment later: who asks then starts a new service
+            return
+
         async def gone() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
@@ -125,12 +134,12 @@ class Control:
         await self._leases.hold(gone)
         await send({"type": "http.response.body", "body": b""})
 
-    async def _stop(self, _receive: Receive, send: Send) -> None:
-        await send_response(send, json({}))
+    async def _stop(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         self._on_stop()
+        await send_response(send, json({}))
 
 
-_ENDPOINTS: dict[tuple[str, str], Callable[[Control, Receive, Send], Awaitable[None]]] = {
+_ENDPOINTS: dict[tuple[str, str], Callable[[Control, Scope, Receive, Send], Awaitable[None]]] = {
     ("GET", LEASE_PATH): Control._lease,
     ("POST", STOP_PATH): Control._stop,
     ("GET", METRICS_PATH): Control._metrics,

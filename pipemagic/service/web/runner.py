@@ -229,16 +229,21 @@ class _Process:
         self._stop()
 
     def _stop(self) -> None:
+        self._hide()
         self._server.stop()
 
+    def _hide(self) -> None:
+        """Have nobody find the service any more, nor hold it: the server looks now and then whether it is to stop."""
+        _remove(self._settings.folder / RUNTIME_FILE)
+        self._leases.end()
+
     def _stopping(self) -> None:
-        """Begin to end: nobody finds the service any more, and what runs is interrupted."""
+        """Begin to end: what runs is interrupted."""
         _LOG.info("stopping")
         timer = threading.Timer(DEADLINE, self._give_up)
         timer.daemon = True
         timer.start()
-        _remove(self._settings.folder / RUNTIME_FILE)
-        self._leases.end()
+        self._hide()
         self._shell.stop()
 
     def _give_up(self) -> None:

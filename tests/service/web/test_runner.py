@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -263,6 +263,18 @@ def test_it_ends_when_no_lease_ever_came(tmp_path):
     with process(tmp_path / "data", "--linger", "0.3") as one:
         one.ended()
         assert not (one.folder / "service.json").exists()
+
+
+def test_a_service_that_is_about_to_end_gives_no_lease(tmp_path):
+    with process(tmp_path / "data", "--linger", "60") as one:
+        with socket.create_connection(one.address, timeout=WAIT) as connection:
+            assert one.call("POST", "/pipemagic/stop").status_code == 200
+            assert not (one.folder / "service.json").exists()
+            lease = f"GET /pipemagic/lease HTTP/1.1\r\nHost: localhost\r\nAuthorization: {one.headers['Authorization']}"
+            with suppress(ConnectionError):  # it may have ended before that
+                connection.sendall(lease.encode() + b"\r\n\r\n")
+                assert connection.recv(100) == b""
+        one.ended()
 
 
 def test_leases_and_stop_need_the_platform_token(tmp_path):
