@@ -61,7 +61,8 @@ class Receiver:
         """Wait for no body any more; called in the event loop."""
         self._stopping = True
         for limit in self._reading:
-            limit.reschedule(0.0)
+            if not limit.expired():  # then its request is about to be told
+                limit.reschedule(0.0)
 
     async def read(self, scope: Scope, receive: Receive, stack: AsyncExitStack) -> Request:
         """Read the request; ``stack`` removes the file of one whose body is in a file."""
