@@ -14,19 +14,24 @@ from collections.abc import Callable
 class Turn:
     """One place in a queue. `ready` fires once: it is this one's turn, or it was given up."""
 
-    def __init__(self, deadline: float) -> None:
+    def __init__(self, deadline: float, *, exclusive: bool = False) -> None:
         self.deadline = deadline
         """Service-clock time at which waiting ends."""
+        self.exclusive = exclusive
+        """Whether others wait until this one is done: who gets it must not wait for anything else."""
         self.granted = False
         self._fired = threading.Event()
-        self._callback: Callable[[], None] | None = None
+        self._callbacks: list[Callable[[], None]] = []
         self._lock = threading.Lock()
 
     def on_ready(self, callback: Callable[[], None]) -> None:
-        """Call ``callback`` (from any thread) when waiting is over; at once if it already is."""
+        """Call ``callback`` (from any thread) when waiting is over; at once if it already is.
+
+        Several may wait: for the end of a cursor, each request that continues it.
+        """
         with self._lock:
             if not self._fired.is_set():
-                self._callback = callback
+                self._callbacks.append(callback)
                 return
         callback()
 
@@ -40,8 +45,8 @@ class Turn:
             if self._fired.is_set():
                 return
             self._fired.set()
-            callback = self._callback
-        if callback is not None:
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
             callback()
 
 
@@ -62,7 +67,7 @@ class WriterQueue:
 
     def enter(self, deadline: float) -> Turn:
         """Take the turn, or a place in the queue; look at ``granted``."""
-        turn = Turn(deadline)
+        turn = Turn(deadline, exclusive=True)
         with self._lock:
             if self._holder is None:
                 self._grant(turn)

@@ -146,10 +146,9 @@ class Shell:
 class Parked(Generic[T]):
     """A call that waits without a thread; it goes on once, whoever says so first, from any thread."""
 
-    def __init__(self, workers: Workers, call: Callable[..., T], *arguments: Any) -> None:
-        self.job: Job[T] = Job(call, arguments)
-        self._workers = workers
-        self._waiting = [self.job]
+    def __init__(self, workers: Workers, job: Job[T]) -> None:
+        self.job, self._workers = job, workers
+        self._waiting = [job]
 
     def go_on(self) -> None:
         """Have a thread make the call now, before all others."""
@@ -246,11 +245,12 @@ class _Exchange:
             self._watcher.cancel()
 
     async def _after(self, turn: Turn, call: Callable[[W], T], work: W) -> T:
-        """Go on when it is the request's turn: at once, since all who want to write wait for it.
+        """Go on when it is the request's turn: a writer at once, since all who want to write wait for it.
 
         So the thread that gave the turn up hands it on by itself; by way of the loop it took ten times as long.
         """
-        parked: Parked[T] = Parked(self._workers, call, work)
+        job = Job(call, (work,)) if turn.exclusive else self._shares.job(self._who, call, work)
+        parked = Parked(self._workers, job)
         self._parked = parked
         turn.on_ready(parked.go_on)
         if self.cancel.is_set:

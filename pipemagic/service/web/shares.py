@@ -29,7 +29,11 @@ class Shares:
 
     def run(self, who: str, call: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
         """Have a thread make the call, in order of arrival among those of the same one; in an event loop."""
-        return self._workers.put(_Shared(self, who, call, arguments))
+        return self._workers.put(self.job(who, call, *arguments))
+
+    def job(self, who: str, call: Callable[..., T], *arguments: Any) -> Job[T]:
+        """Give the call as a job, for later; in an event loop."""
+        return _Shared(self, who, call, arguments)
 
     def enter(self, job: _Shared[Any]) -> bool:
         """Take a thread for a job; else it waits for one that is given back."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
@@ -235,6 +236,38 @@ def test_stopping_cancels_what_runs_and_what_comes():
         assert httpx.get(url).json() == {"cancelled": True}
 
 
+def test_stopping_in_the_moment_in_which_a_body_is_late():
+    """Its time is over, its request has not been told, and in the same round of the loop the service stops."""
+    shell, sent, calls, problems = Shell(Tells(), body_timeout=0.1), [], [], []
+
+    async def receive():
+        calls.append(len(calls))
+        if len(calls) > 1:
+            await asyncio.sleep(WAIT)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def send(message):
+        sent.append(message.get("status"))
+
+    async def main():
+        scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": []}
+        serving = asyncio.create_task(shell(scope, receive, send))
+        async with asyncio.timeout(WAIT):
+            while not shell._receiver._reading:
+                await asyncio.sleep(0)
+        (limit,) = shell._receiver._reading
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: problems.append(context))
+        loop.call_at(limit.when() - 0.02, time.sleep, 0.05)  # so that both are due together
+        loop.call_at(limit.when() + 0.001, shell.stop)
+        await serving
+
+    asyncio.run(main())
+    shell.close()
+    assert sent[0] == 503
+    assert problems == []
+
+
 def test_waiting_for_a_turn_holds_no_thread():
     core = Queues()
     with serving(core, threads=1) as (_, url), ThreadPoolExecutor(8) as pool:
@@ -247,6 +280,51 @@ def test_waiting_for_a_turn_holds_no_thread():
             turn.granted = True
             turn.fire()
         assert [one.result().json() for one in waiting] == [{"granted": True, "cancelled": False}] * 8
+
+
+class Gathers:
+    """Parks requests to /wait until one turn for all is fired; then they run until the gate is opened."""
+
+    def __init__(self, *, exclusive):
+        self.turn, self.gate = Turn(deadline=0.0, exclusive=exclusive), threading.Event()
+        self.parked, self.entered = threading.Semaphore(0), threading.Semaphore(0)
+
+    def steps(self, request, cancel):
+        if request.path == "/wait":
+            self.parked.release()
+            yield self.turn
+            self.entered.release()
+            assert self.gate.wait(WAIT)
+        return http.json("done")
+
+
+@contextmanager
+def gathered(*, exclusive, count=4):
+    """Have as many requests of one token wait as there are threads, then let them go on together."""
+    core = Gathers(exclusive=exclusive)
+    with serving(core, threads=count) as (_, url), ThreadPoolExecutor(count) as pool:
+        headers = {"authorization": "Bearer greedy"}
+        waiting = [pool.submit(httpx.get, f"{url}/wait", headers=headers, timeout=WAIT) for _ in range(count)]
+        for _ in waiting:
+            assert core.parked.acquire(timeout=WAIT)
+        core.turn.fire()
+        yield core, url
+        core.gate.set()
+        assert [one.result().json() for one in waiting] == ["done"] * count
+
+
+def test_those_who_waited_for_the_same_go_on_within_their_share():
+    with gathered(exclusive=False) as (core, url):
+        for _ in range(3):
+            assert core.entered.acquire(timeout=WAIT)
+        assert httpx.get(url, headers={"authorization": "Bearer other"}, timeout=WAIT / 2).json() == "done"
+        assert not core.entered.acquire(blocking=False)
+
+
+def test_who_is_waited_for_goes_on_beyond_its_share():
+    with gathered(exclusive=True) as (core, _):
+        for _ in range(4):
+            assert core.entered.acquire(timeout=WAIT)
 
 
 def test_a_turn_that_is_there_already():
