@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterator
 from pathlib import Path
 
-import apsw
 from msgspec.structs import replace
 
 from pipemagic.service import openapi
@@ -126,11 +125,16 @@ class Service:
         while not self._stopping.wait(wait):
             try:
                 self.sweep()
-            except apsw.Error:
+                wait = self._until_due()
+            except Exception:  # whatever it is: without the sweeper no window would end any more
                 log.exception("the sweep of the streams met an error; it goes on")
-            deadlines = (self.streams.next_deadline(), self.databases.next_deadline())
-            times = [max(0.01, one - self._clock()) for one in deadlines if one is not None]
-            wait = min([SWEEP_EVERY, *times])
+                wait = SWEEP_EVERY
+
+    def _until_due(self) -> float:
+        """Give the seconds until the next look."""
+        deadlines = (self.streams.next_deadline(), self.databases.next_deadline())
+        times = [max(0.01, one - self._clock()) for one in deadlines if one is not None]
+        return min([SWEEP_EVERY, *times])
 
     def _deleted(self, record: DatabaseRecord) -> None:
         self.placement.drop(record)

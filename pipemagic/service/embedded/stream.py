@@ -153,8 +153,7 @@ class ServerStream:
                 self._let_go()
 
     def _let_go(self) -> None:
-        self.connection.finish()
-        self.connection.rollback()
+        self._roll_back()
         self.drop_turn()
 
     def _stop(self) -> None:
@@ -205,11 +204,20 @@ class ServerStream:
 
     def time_out(self) -> None:
         """Roll the overdue transaction back; later requests are told so until the pipeline's end."""
-        self.connection.finish()  # of a cursor that waits for its reader
-        self.connection.rollback()
+        self._roll_back()
         self.transaction.move("lose")
         self.window_ends = self.snapshot = None
         self.drop_turn()
+
+    def _roll_back(self) -> None:
+        """End the statement and the transaction on the connection; without one there is nothing to end."""
+        connection = self._connection
+        if connection is None:  # to take one may be refused: a cursor may have given only errors so far
+            return
+        try:
+            connection.finish()  # of a cursor that waits for its reader
+        finally:
+            connection.rollback()
 
     # The end.
 

@@ -12,9 +12,7 @@ import math
 import threading
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
-from typing import NamedTuple
-
-import apsw
+from typing import Any, NamedTuple
 
 from pipemagic.hrana import faults
 from pipemagic.hrana.stream import (
@@ -192,11 +190,8 @@ class StreamTable:
             for number in forget:
                 del self._expired[number]
         for stream in streams:
-            try:
-                self._sweep_one(stream, now)
-            except apsw.Error:  # the others must not wait for this one
-                log.exception("a stream could not be rolled back and is ended")
-                self._end_idle(stream)
+            if not _tried(self._sweep_one, stream, now):
+                _tried(self._end_idle, stream)
 
     def _sweep_one(self, stream: ServerStream, now: float) -> None:
         if stream.life.phase is Phase.IN_USE:
@@ -226,8 +221,8 @@ class StreamTable:
             streams = [one for one in self._streams.values() if of in (None, one.database) and at in (None, one.place)]
         for stream in streams:
             stream.abandon()
-            stream.end_if_paused()
-            self._end_idle(stream)
+            _tried(ServerStream.end_if_paused, stream)
+            _tried(self._end_idle, stream)
 
     def _end_idle(self, stream: ServerStream) -> None:
         with stream.guard:
@@ -235,6 +230,16 @@ class StreamTable:
                 return
             stream.life.move("begin")  # now nobody else can
         self.close(stream)
+
+
+def _tried(do: Callable[..., None], stream: ServerStream, *arguments: Any) -> bool:
+    """Do something with one of many streams; an error is logged, since the others must not wait for this one."""
+    try:
+        do(stream, *arguments)
+    except Exception:
+        log.exception("a stream could not be rolled back or ended")
+        return False
+    return True
 
 
 def _expired() -> Refused:

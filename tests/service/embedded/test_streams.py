@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import apsw
 import pytest
 from service_calls import CLOSE, GET_AUTOCOMMIT, caller_of, execute
 
+from pipemagic.service import core
 from pipemagic.service.core import Service
 from pipemagic.service.embedded import primaries
 from pipemagic.service.http import Cancel, Refused
@@ -350,14 +353,17 @@ def test_an_interrupt_for_a_window_hits_no_statement_after_it(db, clock, service
     stream.leave()
 
 
-def test_a_stream_that_cannot_be_rolled_back_does_not_keep_others_from_their_windows(db, clock, service, monkeypatch):
+@pytest.mark.parametrize("error", [apsw.IOError("disk I/O error"), RuntimeError("a bug")])
+def test_a_stream_that_cannot_be_rolled_back_does_not_keep_others_from_their_windows(
+    db, clock, service, monkeypatch, error
+):
     db.run("CREATE TABLE t(a)")
     db.post(execute("BEGIN"))
     other = db.post(execute("BEGIN IMMEDIATE"))
     broken, sound = service.streams._streams.values()
 
     def fail() -> None:
-        raise apsw.IOError("disk I/O error")
+        raise error
 
     with monkeypatch.context() as patch:
         patch.setattr(broken.connection, "rollback", fail)
@@ -367,6 +373,21 @@ def test_a_stream_that_cannot_be_rolled_back_does_not_keep_others_from_their_win
     assert sound.turn is None
     assert db.run("INSERT INTO t VALUES (1)").codes == ["ok", "ok"]
     assert db.post(execute("COMMIT"), baton=other.baton).codes == ["TRANSACTION_TIMEOUT"]
+
+
+def test_the_sweeper_goes_on_after_any_error(db, service, monkeypatch):
+    sweeps, again = [], threading.Event()
+
+    def sweep() -> None:
+        sweeps.append(1)
+        if len(sweeps) == 1:
+            raise RuntimeError("a bug")
+        again.set()
+
+    monkeypatch.setattr(core, "SWEEP_EVERY", 0.01)
+    monkeypatch.setattr(service.streams, "sweep", sweep)
+    service.start()
+    assert again.wait(10)
 
 
 def test_without_file_handles_for_a_connection_the_answer_is_429(db, service, monkeypatch):

@@ -438,3 +438,48 @@ def test_the_index_in_the_first_page_is_read_as_the_newest_that_it_can_be():
     assert pages.full_index(5, 2**32 + 7) == 2**32 + 5
     assert pages.full_index(9, 2**32 + 7) == 9
     assert pages.full_index(9, 7) < 0  # of another log
+
+
+# -- a cursor that has no connection yet: all that it has given so far are errors
+
+
+def begin_with_errors(caller):
+    """Begin a cursor of which no statement ran and whose reader takes one piece; gives the rest."""
+    chunks = iter(caller.cursor(*[{"stmt": {"sql_id": 7}}] * 3000).chunks)
+    assert b"SQL_STORE_NOT_FOUND" in next(chunks)
+    return chunks
+
+
+def last_code(chunks):
+    return json.loads(b"".join(chunks).splitlines()[-1])["error"]["code"]
+
+
+def test_a_paused_location_ends_a_cursor_without_a_connection(pair):
+    chunks = begin_with_errors(pair.at("nrt"))
+    pair.location("nrt", "/pause")
+    assert last_code(chunks) == "STREAM_ENDED"
+
+
+def test_a_cursor_without_a_connection_can_be_too_slow_at_a_replica_that_gives_none(pair):
+    chunks = begin_with_errors(pair.at("nrt"))
+    pair.database.replicas["nrt"].paused = True
+    pair.clock.advance(pair.service.limits.reader_wait)
+    baton = pair.at("ams").post(execute("BEGIN IMMEDIATE")).baton
+    pair.service.streams.sweep()
+    pair.clock.advance(5)
+    pair.service.streams.sweep()
+    assert pair.run("INSERT INTO t(a) VALUES ('second')")
+    assert pair.at("ams").post(execute("COMMIT"), CLOSE, baton=baton).codes == ["TRANSACTION_TIMEOUT", "ok"]
+    assert last_code(chunks) == "STREAM_ENDED"
+
+
+def test_a_fresh_copy_ends_all_streams_whatever_a_cursor_without_a_connection_does(pair):
+    chunks = begin_with_errors(pair.at("nrt"))
+    reading = pair.at("nrt").post(execute("SELECT count(*) FROM t"))
+    pair.database.replicas["nrt"].copied = False
+    pair.run("INSERT INTO t(a) VALUES ('second')")
+    pair.follow()
+    late = pair.at("nrt").post(execute("SELECT count(*) FROM t"), baton=reading.baton)
+    assert late.body == "Received an invalid baton"
+    assert count(pair.at("nrt")) == 2
+    assert last_code(chunks) == "STREAM_ENDED"
