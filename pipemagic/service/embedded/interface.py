@@ -153,12 +153,9 @@ class DatabaseInterface:
 
     def _finish(self, stream: ServerStream, *, closed: bool) -> str | None:
         """Give the baton for the next request, if there can be one."""
-        if stream.gone:
-            self._streams.destroy(stream)
-        elif closed:
-            self._streams.close(stream)
-        else:
+        if not closed:
             return self._streams.finish(stream)
+        self._streams.close(stream)
         return None
 
     def _sent(self, stream: ServerStream) -> Callable[[], None]:

@@ -102,13 +102,22 @@ class StreamTable:
             stream.over = Turn(math.inf)
         return self._seal(stream)
 
-    def finish(self, stream: ServerStream) -> str:
-        """Give the new baton, or the promised one, after an answer; the idle time starts when that was `sent`."""
+    def finish(self, stream: ServerStream) -> str | None:
+        """Give the new baton, or the promised one, after an answer; the idle time starts when that was `sent`.
+
+        None for a stream that was abandoned, which ends. It is told under the guard: who abandons it a moment later
+        finds it idle, and ends it.
+        """
         with stream.guard:
-            if stream.over is None:
-                stream.answers += 1
-            stream.idle_since = math.inf
-            stream.life.move("finish")
+            gone = stream.gone
+            if not gone:
+                if stream.over is None:
+                    stream.answers += 1
+                stream.idle_since = math.inf
+                stream.life.move("finish")
+        if gone:
+            self.destroy(stream)
+            return None
         self._tell_who_waits(stream)
         return self._seal(stream)
 

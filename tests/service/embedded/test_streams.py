@@ -353,6 +353,22 @@ def test_an_interrupt_for_a_window_hits_no_statement_after_it(db, clock, service
     stream.leave()
 
 
+def test_a_stream_that_is_ended_while_its_answer_is_finished_does_not_stay(db, service, monkeypatch):
+    db.run("CREATE TABLE t(a)")
+    finish = service.streams.finish
+
+    def end_and_finish(stream):
+        service.streams.end_all()  # as by another thread: it still finds the stream in use
+        return finish(stream)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service.streams, "finish", end_and_finish)
+        answer = db.post(execute("BEGIN IMMEDIATE"))
+    assert (answer.codes, answer.baton) == (["ok"], None)
+    assert len(service.streams) == 0
+    assert db.run("INSERT INTO t VALUES (1)").codes == ["ok", "ok"]
+
+
 @pytest.mark.parametrize("error", [apsw.IOError("disk I/O error"), RuntimeError("a bug")])
 def test_a_stream_that_cannot_be_rolled_back_does_not_keep_others_from_their_windows(
     db, clock, service, monkeypatch, error
