@@ -90,31 +90,42 @@ class DatabaseInterface:
         if body.baton is None and not self._placement.at_hand(grant.database):
             yield from cancel.haste.end()
         stream = yield from self._stream(request, body.baton, grant)
-        pipeline = Pipeline(stream, grant, self._meter, clock=self._clock, limits=self._limits, haste=cancel.haste)
-        with self._in_use(stream, cancel):
-            entries = yield from _without_bytes(pipeline.run(body.requests))
-            if sum(map(len, entries)) > BRIEF_ANSWER:
-                yield from cancel.haste.end()
-        base_url, delay = self._placement.base_url(request, stream, grant.database), self._placement.delay(stream)
-        baton = self._finish(stream, closed=pipeline.closed)
-        head = b'{"baton":%b,"base_url":%b,"results":[' % (messages.encode(baton), messages.encode(base_url))
-        return Response(200, [head, b",".join(entries), b"]}"], delay=delay, sent=self._sent(stream) if baton else None)
+        with self._held(stream):
+            pipeline = Pipeline(stream, grant, self._meter, clock=self._clock, limits=self._limits, haste=cancel.haste)
+            with self._in_use(stream, cancel):
+                entries = yield from _without_bytes(pipeline.run(body.requests))
+                if sum(map(len, entries)) > BRIEF_ANSWER:
+                    yield from cancel.haste.end()
+            base_url, delay = self._placement.base_url(request, stream, grant.database), self._placement.delay(stream)
+            baton = self._finish(stream, closed=pipeline.closed)
+            head = b'{"baton":%b,"base_url":%b,"results":[' % (messages.encode(baton), messages.encode(base_url))
+        sent = self._sent(stream) if baton else None
+        return Response(200, [head, b",".join(entries), b"]}"], delay=delay, sent=sent)
 
     def _cursor(self, request: Request, cancel: Cancel, grant: Grant) -> Steps:
         body = _decoded(cursors.decode_request, request.body)
         pipelines.check([messages.RunBatch(body.batch)], version=3)
         stream = yield from self._stream(request, body.baton, grant)
-        baton, base_url = self._streams.promise(stream), self._placement.base_url(request, stream, grant.database)
-        head = messages.encode(cursors.Head(baton, base_url)) + b"\n"
-        entries = self._entries(stream, body.batch, grant, cancel)
+        with self._held(stream):
+            baton, base_url = self._streams.promise(stream), self._placement.base_url(request, stream, grant.database)
+            head = messages.encode(cursors.Head(baton, base_url)) + b"\n"
+            entries = self._entries(stream, body.batch, grant, cancel)
+            try:
+                chunks = yield from self._chunks(head, entries)
+                delay = self._placement.delay(stream)
+            except BaseException:
+                entries.close()  # before the stream gives its connection back: it may be between two rows
+                raise
+        return Response(200, chunks, http.TEXT, delay=delay, sent=self._sent(stream))
+
+    def _chunks(self, head: bytes, entries: statements.Steps[bytes]) -> Generator[Turn, None, list[bytes] | Generated]:
+        """Begin a cursor: give all there is if that is little, else what will give the rest."""
         try:
             while isinstance(piece := next(entries), Turn):
                 yield piece
         except StopIteration as end:  # all there is: most cursors are small
-            delay = self._placement.delay(stream)
-            return Response(200, [head, end.value], http.TEXT, delay=delay, sent=self._sent(stream))
-        delay = self._placement.delay(stream)
-        return Response(200, Generated(head + piece, entries), http.TEXT, delay=delay, sent=self._sent(stream))
+            return [head, end.value]
+        return Generated(head + piece, entries)
 
     def _alone(
         self, request: Request, cancel: Cancel, grant: Grant, *,
@@ -124,32 +135,34 @@ class DatabaseInterface:
         asked = _decoded(decode, request.body)
         pipelines.check([asked], version=1)
         stream = yield from self._stream(request, None, grant)
-        pipeline = Pipeline(stream, grant, self._meter, clock=self._clock, limits=self._limits)
-        with self._in_use(stream, cancel):
-            response = yield from _without_bytes(pipeline.alone(asked))
-        delay = self._placement.delay(stream)
-        self._finish(stream, closed=True)
+        with self._held(stream):
+            pipeline = Pipeline(stream, grant, self._meter, clock=self._clock, limits=self._limits)
+            with self._in_use(stream, cancel):
+                response = yield from _without_bytes(pipeline.alone(asked))
+            delay = self._placement.delay(stream)
+            self._finish(stream, closed=True)
         return Response(200, [messages.encode({"result": response["result"]})], delay=delay)
 
     def _entries(
         self, stream: ServerStream, batch: messages.Batch, grant: Grant, cancel: Cancel
     ) -> statements.Steps[bytes]:
         cursor = Cursor(stream, grant, self._meter, clock=self._clock, limits=self._limits)
-        with self._in_use(stream, cancel):
-            last = yield from cursor.stream(batch)
-        self._finish(stream, closed=cursor.failed)
+        with self._held(stream):  # again: most of it is made after the request got its answer
+            with self._in_use(stream, cancel):
+                last = yield from cursor.stream(batch)
+            self._finish(stream, closed=cursor.failed)
         return last
 
+    def _held(self, stream: ServerStream) -> _Held:
+        return _Held(self._streams, stream)
+
     def _in_use(self, stream: ServerStream, cancel: Cancel) -> _InUse:
-        return _InUse(self._streams, stream, cancel)
+        return _InUse(stream, cancel)
 
     def _recheck(self, grant: Grant, stream: ServerStream) -> None:
         """Refuse a token that a rotation made void after it was checked: that rotation did not see this stream."""
-        try:
+        with self._held(stream):
             self._tokens.recheck(grant)
-        except Refused:
-            self._streams.destroy(stream)
-            raise
 
     def _finish(self, stream: ServerStream, *, closed: bool) -> str | None:
         """Give the baton for the next request, if there can be one."""
@@ -187,13 +200,31 @@ POSTED: dict[str, Callable[..., Steps]] = {
 """What is asked with a token, by its path."""
 
 
+class _Held:
+    """Destroys a stream if the request that uses it fails as a whole: else it would be in use for ever."""
+
+    __slots__ = ("_stream", "_streams")
+
+    def __init__(self, streams: StreamTable, stream: ServerStream) -> None:
+        self._streams, self._stream = streams, stream
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:  # also GeneratorExit: nobody takes the rest of the answer
+            self._streams.destroy(self._stream)
+
+
 class _InUse:
-    """Has a stream listen to its client, and destroys it if the request fails as a whole."""
+    """Has a stream listen to its client while statements run on it, and says what ends the request as a whole."""
 
-    __slots__ = ("_cancel", "_stream", "_streams")
+    __slots__ = ("_cancel", "_stream")
 
-    def __init__(self, streams: StreamTable, stream: ServerStream, cancel: Cancel) -> None:
-        self._streams, self._stream, self._cancel = streams, stream, cancel
+    def __init__(self, stream: ServerStream, cancel: Cancel) -> None:
+        self._stream, self._cancel = stream, cancel
 
     def __enter__(self) -> None:
         self._cancel.listen(self._stream.abandon)
@@ -202,9 +233,6 @@ class _InUse:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._cancel.forget(self._stream.abandon)
-        if error is None:
-            return
-        self._streams.destroy(self._stream)  # also for GeneratorExit: nobody takes the rest of the answer
         if isinstance(error, Rejected):
             raise Refused(400, error.error.message, error.error.code) from None
         if isinstance(error, statements.HungUp):

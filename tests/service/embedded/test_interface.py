@@ -7,6 +7,7 @@ import json
 import threading
 import zlib
 
+import apsw
 import pytest
 from service_calls import CLOSE, Caller, caller_of, entries_of, execute
 
@@ -285,3 +286,38 @@ def test_an_endless_read_says_nothing_of_what_was_applied(hasty):
 
 def test_an_endless_step_of_a_cursor_is_stopped(hasty):
     assert hasty.read(ENDLESS, "SELECT 1").kinds == ["step_error STATEMENT_TIMEOUT", "step_begin", "row", "step_end"]
+
+
+# What fails beside the statements.
+
+LARGE_CURSOR = {"baton": None, "batch": {"steps": [{"stmt": {"sql": "BEGIN IMMEDIATE"}}, {"stmt": {"sql": LONG}}]}}
+SMALL_CURSOR = {"baton": None, "batch": {"steps": [{"stmt": {"sql": "BEGIN IMMEDIATE"}}]}}
+PIPELINE = {"baton": None, "requests": [execute("BEGIN IMMEDIATE")]}
+ALONE = {"stmt": {"sql": "SELECT 1"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "owner", "what"),
+    [
+        ("/v2/pipeline", PIPELINE, "_placement", "base_url"),
+        ("/v2/pipeline", PIPELINE, "_placement", "delay"),
+        ("/v2/pipeline", PIPELINE, "_tokens", "recheck"),
+        ("/v3/cursor", SMALL_CURSOR, "_placement", "base_url"),
+        ("/v3/cursor", SMALL_CURSOR, "_placement", "delay"),
+        ("/v3/cursor", LARGE_CURSOR, "_placement", "delay"),
+        ("/v3/cursor", SMALL_CURSOR, "_streams", "promise"),
+        ("/v1/execute", ALONE, "_placement", "delay"),
+    ],
+)
+def test_a_request_that_fails_beside_its_statements_leaves_no_stream(db, service, monkeypatch, path, body, owner, what):
+    """As when there is no memory: a stream that stayed in use would keep the writer's turn for ever."""
+    db.run("CREATE TABLE t(a)")
+
+    def fail(*_):
+        raise apsw.NoMemError("out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(getattr(service.interface, owner), what, fail)
+        assert send(db, "POST", path, body).status >= 500
+    assert len(service.streams) == 0
+    assert db.run("INSERT INTO t VALUES (1)", "SELECT * FROM t").rows(1) == [["1"]]
