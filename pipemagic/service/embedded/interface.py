@@ -95,7 +95,7 @@ class DatabaseInterface:
             with self._in_use(stream, cancel):
                 entries = yield from _without_bytes(pipeline.run(body.requests))
                 if sum(map(len, entries)) > BRIEF_ANSWER:
-                    yield from cancel.haste.end()
+                    yield from stream.wait_for(cancel.haste.end())
             base_url, delay = self._placement.base_url(request, stream, grant.database), self._placement.delay(stream)
             baton = self._finish(stream, closed=pipeline.closed)
             head = b'{"baton":%b,"base_url":%b,"results":[' % (messages.encode(baton), messages.encode(base_url))

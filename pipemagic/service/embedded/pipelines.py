@@ -86,7 +86,7 @@ class Pipeline(Statements):
             if self._stream.gone:
                 raise HungUp
             if self._haste.over:
-                yield from self._haste.end()
+                yield from self._end_haste()
             self._enforce_window()
             entries.append((yield from self._entry(request)))
         self._settle()
@@ -125,12 +125,12 @@ class Pipeline(Statements):
             case messages.Sequence():
                 self._refuse_if_lost()
                 yield from self._wait_for(request.replication_index)
-                yield from self._haste.end()
+                yield from self._end_haste()
                 yield from self._sequence(self._text(request.sql, request.sql_id))
                 return {"type": "sequence"}
             case messages.Describe():
                 yield from self._wait_for(request.replication_index)
-                yield from self._haste.end()
+                yield from self._end_haste()
                 return {"type": "describe", "result": self._describe(self._text(request.sql, request.sql_id))}
             case messages.StoreSql(sql_id, sql):
                 self._store(sql_id, sql)
@@ -149,7 +149,7 @@ class Pipeline(Statements):
             yield from self._wait_for(stmt.replication_index)
         text = self._text(stmt.sql, stmt.sql_id)
         if len(text) > LONGEST:
-            yield from self._haste.end()
+            yield from self._end_haste()
         plan = plans.plan(text)
         bindings = plans.bind(plan, stmt.args, stmt.named_args)
         sink = self._sink(plan, want_rows=stmt.want_rows is not False)

@@ -69,10 +69,11 @@ class Statements:
             raise self._forbidden()
         self._look_for_blocks(plan)
         if not self._looks_brief(plan):
-            yield from self._haste.end()
+            yield from self._end_haste()
         if not plan.only_reads:
             self._pin()
         while True:
+            self._refuse_if_lost()  # the window may have ended while it waited for a thread
             watch = Stopwatch(here=not self._haste.on)
             try:
                 result = yield from self._attempt(plan, bindings, started, sink)
@@ -80,7 +81,7 @@ class Statements:
                 self._note(plan, watch, short=False)
                 if self._stream.transaction.state is Tx.NONE:
                     self._stream.drop_turn()  # others must not wait for it while this one waits for a thread
-                yield from self._haste.end()
+                yield from self._end_haste()
             except NeedsTurn:
                 self._want_turn(plan)
                 assert self._stream.turn is None, "the turn was taken and is not held"
@@ -115,6 +116,10 @@ class Statements:
         if plan.only_reads:
             return database.reads.brief
         return stream.transaction.state is Tx.NONE and database.followers is None and database.writes.brief
+
+    def _end_haste(self) -> Steps[None]:
+        """Go on in a thread from here on, if the call is not in one."""
+        return self._stream.wait_for(self._haste.end())
 
     def _note(self, plan: Plan, watch: Stopwatch, *, short: bool) -> None:
         """Take note of a statement that ran: whether it was short, and how long it took if others waited."""
@@ -261,7 +266,7 @@ class Statements:
             return
         turn = place.wait_for(int(wanted), self._clock() + self._limits.replica_wait)
         if not turn.granted:
-            yield turn
+            yield from self._stream.wait_for([turn])
         if self._stream.gone:
             raise HungUp
         if not turn.granted:
@@ -286,7 +291,7 @@ class Statements:
             deadline = min(deadline, stream.window_ends)
         stream.turn = turn = stream.database.writers.enter(deadline)
         if not turn.granted:
-            yield turn
+            yield from stream.wait_for([turn])
         if stream.gone:
             raise HungUp
         self._refuse_if_lost()  # the window may have ended while it waited

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Generator, Iterable
 
 from pipemagic.hrana.stream import (
     TRANSACTION_LIMIT,
@@ -46,6 +47,8 @@ class ServerStream:
         self._running = False
         self._interruptible = False
         self._paused_since: float | None = None
+        self._parked = False
+        """Whether its request waits, for a turn or for a thread: none is in it then."""
         self._time_used = 0.0
         self._entered = now
         self.out_of_time = False
@@ -111,6 +114,21 @@ class ServerStream:
             self._paused_since, self._entered = None, now
             return not self._gone
 
+    def wait_for(self, turns: Iterable[Turn]) -> Generator[Turn, None, None]:
+        """Pass on what its request has to wait for, between two statements.
+
+        No thread is in it meanwhile, so the sweeper may roll back what is overdue: to get a thread may take long, and
+        so may others who would have to wait for the writer's turn that it has.
+        """
+        for turn in turns:
+            with self.guard:
+                self._parked = True
+            try:
+                yield turn
+            finally:
+                with self.guard:
+                    self._parked = False
+
     def interrupt(self) -> None:
         """Stop the running statement, unless it is a COMMIT that has begun."""
         with self.guard:
@@ -130,7 +148,10 @@ class ServerStream:
                     self._gone = True
                     self._let_go()
             elif self.overdue(now):
-                self._stop()
+                if self._parked:
+                    self.time_out()
+                else:
+                    self._stop()
             elif self._running and now >= self._entered + limits.statement_time - self._time_used:
                 self.out_of_time = True
                 self._stop()
@@ -147,9 +168,9 @@ class ServerStream:
             return own if self.window_ends is None else min(own, self.window_ends)
 
     def end_if_paused(self) -> None:
-        """End what a slow reader holds: there is no thread in it that would."""
+        """End what is held while a reader, a turn or a thread is waited for: there is no thread in it that would."""
         with self.guard:
-            if self._paused_since is not None:
+            if self._parked or self._paused_since is not None:
                 self._let_go()
 
     def _let_go(self) -> None:

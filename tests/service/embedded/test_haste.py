@@ -8,12 +8,12 @@ import time
 
 import apsw
 import pytest
-from service_calls import CLOSE, Answer, execute
+from service_calls import CLOSE, GET_AUTOCOMMIT, Answer, execute
 from waiting import until
 
 from pipemagic.service.embedded import connections, statements
-from pipemagic.service.embedded.interface import BRIEF_BODY, looks_brief
-from pipemagic.service.haste import BRIEF, ELSEWHERE, Haste, Known, Pace
+from pipemagic.service.embedded.interface import BRIEF_ANSWER, BRIEF_BODY, looks_brief
+from pipemagic.service.haste import BRIEF, ELSEWHERE, LONGEST, Haste, Known, Pace
 from pipemagic.service.http import Cancel, Request
 from pipemagic.service.turns import Turn
 
@@ -180,6 +180,83 @@ def test_a_long_query_leaves_its_transaction_as_it_was(hasty, db):
     assert db.run("SELECT sum(v) FROM t").rows() == [["15"]]
 
 
+def until_the_window_ends(db, clock):
+    """Let a transaction's window end while its request waits for a thread: others can write at once."""
+    clock.advance(5)
+    db.service.sweep()
+    assert db.service.streams.census().transactions == 0
+    assert db.run("INSERT INTO t VALUES (7)").codes == ["ok", "ok"]
+
+
+@pytest.mark.parametrize("seconds", [AMPLE, 0.0])
+@pytest.mark.parametrize("request_", [
+    execute("COMMIT"),
+    execute("INSERT INTO t VALUES (2)"),
+    execute("SELECT v FROM t"),
+    execute(f"INSERT INTO t VALUES (2) /* {'x' * LONGEST} */"),
+    {"type": "sequence", "sql": "COMMIT; INSERT INTO t VALUES (2)"},
+], ids=["commit", "write", "read", "long text", "sequence"])  # fmt: skip
+def test_a_transaction_is_over_in_time_while_its_request_waits_for_a_thread(hasty, db, clock, request_, seconds):
+    """Its token's other statements may keep it waiting for long, and nobody could write meanwhile."""
+    baton = db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)")).baton
+    last = execute("SELECT 'last'")
+    assert hasty.begin(request_, last, GET_AUTOCOMMIT, baton=baton, seconds=seconds) is ELSEWHERE
+    until_the_window_ends(db, clock)
+    answer = hasty.go_on()
+    assert answer.codes == ["TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT", "ok"]
+    assert answer.response(2)["is_autocommit"] is True
+    assert db.post(last, CLOSE, baton=answer.baton).codes == ["ok", "ok"]
+    assert db.run("SELECT v FROM t WHERE v > 0").rows() == [["7"]]
+
+
+def test_a_transaction_is_over_in_time_while_a_batch_waits_for_a_thread(hasty, db, clock):
+    baton = db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)")).baton
+    steps = [{"stmt": {"sql": text}} for text in ("INSERT INTO t VALUES (2)", "COMMIT")]
+    assert hasty.begin({"type": "batch", "batch": {"steps": steps}}, CLOSE, baton=baton) is ELSEWHERE
+    until_the_window_ends(db, clock)
+    errors = hasty.go_on().response()["result"]["step_errors"]
+    assert [error["code"] for error in errors] == ["TRANSACTION_TIMEOUT"] * 2
+    assert db.run("SELECT v FROM t WHERE v > 0").rows() == [["7"]]
+
+
+def test_a_transaction_is_over_in_time_while_a_long_query_of_it_waits_for_a_thread(hasty, db, clock):
+    baton = db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)")).baton
+    assert hasty.run(LONG, "COMMIT", baton=baton, seconds=BRIEF) is ELSEWHERE
+    until_the_window_ends(db, clock)
+    assert hasty.go_on().codes == ["TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT", "ok"]
+    assert db.run("SELECT v FROM t WHERE v > 0").rows() == [["7"]]
+
+
+def test_a_transaction_is_over_in_time_while_a_large_answer_waits_for_a_thread(hasty, db, clock):
+    baton = db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)")).baton
+    query = f"SELECT printf('%{BRIEF_ANSWER // 4}d', 1) FROM (VALUES (1), (2), (3), (4))"
+    assert hasty.run(query, baton=baton, close=False) is ELSEWHERE
+    until_the_window_ends(db, clock)
+    answer = hasty.go_on()
+    assert answer.codes == ["ok"]
+    assert db.post(execute("COMMIT"), CLOSE, baton=answer.baton).codes == ["TRANSACTION_TIMEOUT", "ok"]
+
+
+def test_a_transaction_goes_on_if_its_request_gets_its_thread_in_time(hasty, db, clock):
+    baton = db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)")).baton
+    assert hasty.run_unknown("COMMIT", baton=baton) is ELSEWHERE
+    clock.advance(4.9)
+    db.service.sweep()
+    assert hasty.go_on().codes == ["ok", "ok"]
+    assert db.run("SELECT v FROM t WHERE v > 0").rows() == [["1"]]
+
+
+def test_a_stream_that_is_ended_while_its_request_waits_for_a_thread_lets_others_write(hasty, db):
+    baton = db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)")).baton
+    assert hasty.run_unknown("COMMIT", baton=baton) is ELSEWHERE
+    db.service.streams.end_all()
+    assert hasty.database.writers._holder is None
+    assert db.run("INSERT INTO t VALUES (7)").codes == ["ok", "ok"]
+    assert hasty.go_on().status == 503
+    assert len(db.service.streams) == 0
+    assert db.run("SELECT v FROM t WHERE v > 0").rows() == [["7"]]
+
+
 def test_a_write_waits_for_its_turn(hasty, db):
     baton = db.post(execute("BEGIN IMMEDIATE")).baton
     turn = hasty.run("UPDATE t SET v = 9")
@@ -190,6 +267,22 @@ def test_a_write_waits_for_its_turn(hasty, db):
     assert turn.granted
     assert hasty.go_on().codes == ["ok", "ok"]
     assert db.run("SELECT sum(v) FROM t").rows() == [["27"]]
+
+
+def test_a_transaction_that_waits_for_its_turn_is_over_in_time(hasty, db, clock):
+    """Also if no thread goes on with its request for a while."""
+    baton = db.post(execute("BEGIN"), execute("SELECT v FROM t")).baton
+    clock.advance(1)
+    db.post(execute("BEGIN IMMEDIATE"))
+    assert hasty.run_unknown("INSERT INTO t VALUES (1)", "COMMIT", baton=baton) is ELSEWHERE
+    turn = hasty.go_on()
+    assert isinstance(turn, Turn)
+    clock.advance(4)
+    db.service.streams.sweep()
+    assert turn.block(0)
+    assert db.service.streams.census().transactions == 1
+    assert hasty.database.writers.waiting == 0
+    assert hasty.go_on().codes == ["TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT", "ok"]
 
 
 def test_a_client_that_leaves_meanwhile_has_its_write_neither_applied_nor_in_the_way(hasty, db):
