@@ -15,6 +15,13 @@ from pipemagic.service.limits import Limits
 log = logging.getLogger(__name__)
 
 
+class Closed(Refused):
+    """The pool gives no connections any more."""
+
+    def __init__(self) -> None:
+        super().__init__(404, "the database was deleted, or the service is stopping")
+
+
 class Pool:
     """Clean connections to one file, kept for the next stream."""
 
@@ -29,10 +36,10 @@ class Pool:
         return len(self._idle)
 
     def take(self) -> Connection:
-        """Give a connection without any trace of an earlier stream."""
+        """Give a connection without any trace of an earlier stream; Refused if there can be none."""
         with self._lock:
             if self._closed:
-                raise Refused(404, "the database was deleted, or the service is stopping")
+                raise Closed
             if self._idle:
                 return self._idle.pop()
         try:

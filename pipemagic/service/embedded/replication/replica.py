@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 
 import apsw
 
 from pipemagic.service.embedded.connections import Connection
-from pipemagic.service.embedded.pools import Pool
+from pipemagic.service.embedded.pools import Closed, Pool
 from pipemagic.service.embedded.replication.changes import ChangeLog
 from pipemagic.service.embedded.replication.pages import PageFile, full_index
 from pipemagic.service.files import sync_folder
@@ -82,9 +83,10 @@ class Replica:
     def take(self) -> Connection:
         """Give a read-only connection; Refused (503) if the replica has no file yet, or is paused."""
         pool = self._pool
-        if pool is None or self.paused:
-            raise Refused(503, f"the replica at {self.code} is not ready: {self.state.value}", "REPLICA_NOT_READY")
-        return pool.take()
+        if pool is not None and not self.paused:
+            with suppress(Closed):  # a moment ago, by `retire`: the database itself is there
+                return pool.take()
+        raise Refused(503, f"the replica at {self.code} is not ready: {self.state.value}", "REPLICA_NOT_READY")
 
     def give_back(self, connection: Connection) -> None:
         """Take a connection back; one to a file that was replaced since is closed."""

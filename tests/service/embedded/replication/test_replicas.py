@@ -440,6 +440,20 @@ def test_the_index_in_the_first_page_is_read_as_the_newest_that_it_can_be():
     assert pages.full_index(9, 7) < 0  # of another log
 
 
+def test_a_replica_that_is_retired_while_a_connection_is_taken_is_not_ready(pair, monkeypatch):
+    replica = pair.database.replicas["nrt"]
+    pool = replica._pool
+    take = pool.take
+
+    def retire_and_take():
+        replica.retire()  # as by the thread that is about to copy it anew
+        return take()
+
+    monkeypatch.setattr(pool, "take", retire_and_take)
+    answer = pair.at("nrt").post(execute("SELECT 1"))
+    assert (answer.status, answer.body["code"]) == (503, "REPLICA_NOT_READY")
+
+
 # -- a cursor that has no connection yet: all that it has given so far are errors
 
 
