@@ -236,8 +236,9 @@ class ChangeLog:
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file, when nobody reads from it: its descriptor may be another file's right after."""
+        with self._lock:
+            self._file.close()
 
     def remove(self) -> None:
         """Close and delete the file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 
 import apsw
 import pytest
@@ -50,6 +51,22 @@ def log(tmp_path):
 def facts(log):
     records = log.after(0, 10**9)
     return [(record.index, record.pages, record.numbers) for record in records]
+
+
+def test_closing_waits_for_who_reads(primary, log, monkeypatch):
+    primary.commit(log, 8, "CREATE TABLE t(a)")
+    read, closing = log._read, threading.Thread(target=log.close)
+
+    def read_while_another_closes(offset, size):
+        closing.start()
+        closing.join(0.1)
+        return read(offset, size)
+
+    monkeypatch.setattr(log, "_read", read_while_another_closes)
+    number, data = next(log.pages(log.after(7, 10**9)))
+    assert (number, len(data)) == (1, 4096)
+    closing.join(10)
+    assert log._file.closed
 
 
 def test_a_log_that_is_opened_again_holds_the_same_commits(primary, log, tmp_path):
