@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from enum import IntEnum
@@ -89,6 +90,8 @@ class ClientStream:
         self._answered_at = 0.0
         self._sent_at = 0.0
         self._opened_at = 0.0
+        self._beginning = threading.RLock()
+        """Held from the look whether a request is under way until the next one is."""
 
     @property
     def phase(self) -> Phase:
@@ -207,14 +210,15 @@ class ClientStream:
         self, requests: Sequence[Request], *, timeout: float | None = None, count: bool = True
     ) -> list[Entry] | None:
         """Do one round trip; None if the stream is gone and nothing of it ran, and nothing was at stake."""
-        ahead = self._open_if_needed()
         behind: list[Request] = [GetAutocommit()] if self.dialect is Dialect.V3 and not answers.closes(requests) else []
-        asks = self.dialect is not Dialect.SEED and self.transaction.state is not Tx.OPEN
-        sent = self._freshness.prepare([*ahead, *requests, *behind], asks=asks)
-        if sent.limit is not None:
-            timeout = min(timeout or sent.limit, self._transport.timeout or sent.limit, sent.limit)
-        body = pipeline(sent.requests, self._stream.baton)
-        self._stream.move("begin")
+        with self._beginning:
+            ahead = self._open_if_needed()
+            asks = self.dialect is not Dialect.SEED and self.transaction.state is not Tx.OPEN
+            sent = self._freshness.prepare([*ahead, *requests, *behind], asks=asks)
+            if sent.limit is not None:
+                timeout = min(timeout or sent.limit, self._transport.timeout or sent.limit, sent.limit)
+            body = pipeline(sent.requests, self._stream.baton)
+            self._stream.move("begin")
         self._sent_at = self._clock()
         try:
             entries = self._round_trip(body, sent.requests, timeout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import traceback
 
 import pytest
@@ -83,6 +84,38 @@ def test_a_second_request_meanwhile_is_refused(scripted, stream_to) -> None:
 
     stream = stream_to(scripted(meanwhile))
     stream.send([sql("SELECT 1")])
+
+
+def test_of_two_threads_at_once_one_is_refused(scripted, stream_to, monkeypatch) -> None:
+    """Also between the look whether a request is under way and the beginning of the next."""
+    refused: list[errors.StreamError] = []
+
+    def send() -> None:
+        try:
+            stream.send([sql("SELECT 2")])
+        except errors.StreamError as error:
+            refused.append(error)
+
+    def answer(call: Call) -> Answer:
+        other.join(2)
+        return good(call)
+
+    other = threading.Thread(target=send)
+    server = scripted(answer)
+    stream = stream_to(server)
+    prepare = stream._freshness.prepare
+
+    def prepare_slowly(*requests, **options):
+        if other.ident is None:
+            other.start()
+            other.join(0.1)  # it waits for this one
+        return prepare(*requests, **options)
+
+    monkeypatch.setattr(stream._freshness, "prepare", prepare_slowly)
+    stream.send([sql("SELECT 1")])
+    other.join(10)
+    assert "one at a time" in str(refused[0])
+    assert len(server.calls) == 1
 
 
 @pytest.mark.parametrize("dialect", [Dialect.V3, Dialect.V2, Dialect.SEED])
