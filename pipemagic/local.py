@@ -31,6 +31,7 @@ from pipemagic.service.layout import (
     LEASE_PATH,
     LOCK_FILE,
     LOG_FILE,
+    LOOK_LOCK_FILE,
     PLATFORM_TOKEN_FILE,
     RUNTIME_FILE,
     START_LOCK_FILE,
@@ -42,6 +43,7 @@ FOLDER_VARIABLE = "PIPEMAGIC_DATA"
 ANSWER_TIMEOUT = 5.0  # seconds; the service is on this machine
 START_TIMEOUT = 30.0  # seconds, for a machine that is very busy; usually it takes a quarter of one
 END_TIMEOUT = 5.0  # seconds; the service ends within two
+LOOK_TIMEOUT = 1.0  # seconds, for others who look; each takes a moment
 
 _MAIN = Path(service.__file__).with_name("__main__.py")
 _NO_ANSWER = (OSError, http.client.HTTPException)
@@ -242,18 +244,20 @@ def _read_runtime_file(folder: Path) -> LocalService | None:
 
 
 def _is_held(folder: Path) -> bool:
-    """Tell whether a service runs: it holds its lock as long as it lives, and a pid may be another's by now."""
+    """Tell whether a service runs: it holds its lock as long as it lives, and a pid may be another's by now.
+
+    To look is to take that lock for a moment. One looks at a time, else two would take each other for the service.
+    """
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder / LOCK_FILE)
+    others, lock = FileLock(folder / LOOK_LOCK_FILE), FileLock(folder / LOCK_FILE)
     try:
-        lock.acquire(timeout=0)
+        with others.acquire(LOOK_TIMEOUT, poll_interval=0.005), lock.acquire(timeout=0):
+            return False
     except Timeout:
         return True
     except OSError:
         return False
-    lock.release()
-    return False
 
 
 # -- asking

@@ -9,16 +9,19 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import httpx
 import psutil
 import pytest
+from filelock import FileLock
 from started_services import end_services
 from waiting import until
 
 from pipemagic import __version__, local
 from pipemagic.errors import ServiceError
+from pipemagic.service.layout import LOCK_FILE
 
 WAIT = 20.0
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and file modes are those of POSIX")
@@ -224,6 +227,24 @@ def test_a_runtime_file_of_a_dead_process_is_not_used(folder):
             assert lease.alive
         with pytest.raises(TimeoutError):
             stranger.accept()
+
+
+def test_two_who_look_at_once_do_not_take_each_other_for_a_service(folder, monkeypatch):
+    write_runtime_file(folder, url="http://127.0.0.1:9")
+    found = []
+    other = threading.Thread(target=lambda: found.append(local._is_held(folder)))
+    release = FileLock.release
+
+    def release_late(lock, *options, **named):
+        if lock.lock_file == str(folder / LOCK_FILE) and other.ident is None:
+            other.start()
+            other.join(0.1)  # it waits for this one
+        release(lock, *options, **named)
+
+    monkeypatch.setattr(FileLock, "release", release_late)
+    assert local.check(folder) is None
+    other.join(10)
+    assert found == [False]
 
 
 def test_a_runtime_file_of_another_host_is_not_used(folder):
