@@ -59,7 +59,8 @@ class PipeMagics(Magics):
     @property
     def user_ns(self) -> dict[str, Any]:
         """The variables of the notebook."""
-        return self.shell.user_ns  # type: ignore[no-any-return]
+        variables: dict[str, Any] = self.shell.user_ns
+        return variables
 
     @cached_property
     def session(self) -> Session:
@@ -106,9 +107,10 @@ class PipeMagics(Magics):
             return variables
         if name not in variables:
             raise UsageError(f"--params: there is no variable {name}")
-        if not isinstance(variables[name], Mapping):
-            raise UsageError(f"--params: {name} is not a dict but a {type(variables[name]).__name__}")
-        return variables[name]  # type: ignore[no-any-return]
+        values = variables[name]
+        if not isinstance(values, Mapping):
+            raise UsageError(f"--params: {name} is not a dict but a {type(values).__name__}")
+        return values
 
     def _deliver(self, result: CellResult, args: Arguments) -> Any:
         """Show what is to be shown; give the frame, or store it."""

@@ -92,7 +92,7 @@ class DatabaseInterface:
         stream = yield from self._stream(request, body.baton, grant)
         with self._held(stream):
             pipeline = Pipeline(stream, grant, self._meter, clock=self._clock, limits=self._limits, haste=cancel.haste)
-            with self._in_use(stream, cancel):
+            with _InUse(stream, cancel):
                 entries = yield from _without_bytes(pipeline.run(body.requests))
                 if sum(map(len, entries)) > BRIEF_ANSWER:
                     yield from stream.wait_for(cancel.haste.end())
@@ -137,7 +137,7 @@ class DatabaseInterface:
         stream = yield from self._stream(request, None, grant)
         with self._held(stream):
             pipeline = Pipeline(stream, grant, self._meter, clock=self._clock, limits=self._limits)
-            with self._in_use(stream, cancel):
+            with _InUse(stream, cancel):
                 response = yield from _without_bytes(pipeline.alone(asked))
             delay = self._placement.delay(stream)
             self._finish(stream, closed=True)
@@ -148,16 +148,13 @@ class DatabaseInterface:
     ) -> statements.Steps[bytes]:
         cursor = Cursor(stream, grant, self._meter, clock=self._clock, limits=self._limits)
         with self._held(stream):  # again: most of it is made after the request got its answer
-            with self._in_use(stream, cancel):
+            with _InUse(stream, cancel):
                 last = yield from cursor.stream(batch)
             self._finish(stream, closed=cursor.failed)
         return last
 
     def _held(self, stream: ServerStream) -> _Held:
         return _Held(self._streams, stream)
-
-    def _in_use(self, stream: ServerStream, cancel: Cancel) -> _InUse:
-        return _InUse(stream, cancel)
 
     def _recheck(self, grant: Grant, stream: ServerStream) -> None:
         """Refuse a token that a rotation made void after it was checked: that rotation did not see this stream."""

@@ -23,7 +23,6 @@ RECEIVED_AT_ONCE = 64 * 1024
 TOGETHER = 0.005
 """Seconds for which requests that came together are answered at once; those behind them let others in between."""
 
-
 PIPELINED = 64
 """Requests that may wait on a connection behind the one under way before nothing more is read."""
 
