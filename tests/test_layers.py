@@ -16,10 +16,10 @@ ROOT = Path(pipemagic.__file__).parent
 # Each layer may import what stands above it, never what stands below or beside it in its line.
 LAYERS = [
     ["errors"],
-    ["hrana", "sql"],
+    ["hrana", "sql", "svg"],
     ["frames"],
     ["client", "service"],
-    ["local"],
+    ["local", "explore"],
     ["session"],
     ["notebook", "cli"],
     ["__init__", "__main__"],
@@ -41,8 +41,9 @@ ONLY = {
     "IPython": {"notebook", "cli"},
     "ipywidgets": {"notebook"},
     "traitlets": {"notebook"},
-    "pandas": {"frames", "client", "session", "notebook", "cli"},
-    "numpy": {"frames", "client", "session", "notebook"},
+    "pandas": {"frames", "client", "explore", "session", "notebook", "cli"},
+    "numpy": {"frames", "client", "explore", "session", "notebook"},
+    "matplotlib": {"explore"},
 }
 
 # These take long to import, so neither `import pipemagic` nor `%load_ext pipemagic` does it.

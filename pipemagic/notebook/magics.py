@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import keyword
-import re
-from collections import ChainMap
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import (
     Magics,
@@ -20,34 +16,13 @@ from IPython.core.magic import (
     no_var_expand,
 )
 
-from pipemagic.notebook import arguments
-from pipemagic.notebook.arguments import Arguments, Option
-from pipemagic.notebook.display import say, short_traceback, show_cell
+from pipemagic.notebook import asking
+from pipemagic.notebook.delivering import deliver
+from pipemagic.notebook.display import say, short_traceback
+from pipemagic.notebook.preferences import PipeMagic
 
 if TYPE_CHECKING:
-    from pipemagic.session import CellResult, Session
-
-OPTIONS = (
-    Option("--on", "run it on this connection, the current one stays", "NAME"),
-    Option("--out", "store the frame under this name and show nothing of it", "NAME", short="-o"),
-    Option("--params", "take the values of :name parameters from this dict", "NAME"),
-    Option("--quiet", "print no lines and show no frame but the returned one", short="-q"),
-    Option("--close", "close the server-side connection afterwards"),
-)
-
-_INTO = re.compile(r"\s*([^\W\d]\w*)\s*<<(?!<)")  # name << SELECT ...; no statement of SQL begins like this
-
-_STARTS = re.compile(
-    r"(ALTER|ANALYZE|ATTACH|BEGIN|COMMIT|CREATE|DELETE|DETACH|DROP|END|EXPLAIN|INSERT|PRAGMA|REINDEX|RELEASE"
-    r"|REPLACE|ROLLBACK|SAVEPOINT|SELECT|UPDATE|VACUUM|VALUES|WITH)\Z",
-    re.IGNORECASE,
-)
-
-
-def sql_usage(cell: bool) -> str:
-    """Give the usage line of %%sql or %sql."""
-    head = "%%sql" if cell else "%sql"
-    return arguments.usage_of(head, (), OPTIONS) + " [NAME <<] " + ("[SQL]" if cell else "SQL")
+    from pipemagic.session import Session
 
 
 @magics_class
@@ -61,6 +36,11 @@ class PipeMagics(Magics):
         """The variables of the notebook."""
         variables: dict[str, Any] = self.shell.user_ns
         return variables
+
+    @cached_property
+    def preferences(self) -> PipeMagic:
+        """What the user prefers, as ``%config`` sets it."""
+        return PipeMagic(parent=self.shell)
 
     @cached_property
     def session(self) -> Session:
@@ -77,12 +57,11 @@ class PipeMagics(Magics):
         """Run SQL on the current connection; the value is a DataFrame (see %pipedb help sql)."""
         from pipemagic.frames.collector import collector_paused
 
-        args, text = _read(line, cell)
+        args, text = asking.read(line, cell)
         with short_traceback(), collector_paused():
-            result = self.session.run_cell(
-                text, self._values(args, local_ns), on=args.get("--on"), close=args.on("--close")
-            )
-            return self._deliver(result, args)
+            values = asking.values(args, local_ns, self.user_ns)
+            result = self.session.run_cell(text, values, on=args.get("--on"), wanted=asking.wanted(args))
+            return deliver(result, args, self.user_ns, self.preferences)
 
     @no_var_expand
     @line_magic
@@ -91,65 +70,10 @@ class PipeMagics(Magics):
         from pipemagic.notebook.commands import Context, run
 
         with short_traceback():
-            return run(line, Context(self.session, self.user_ns))
+            return run(line, Context(self.session, self.user_ns, self.preferences))
 
     def shut_down(self) -> None:
         """Close what the session holds, if there is one."""
         if "session" in self.__dict__:
             self.session.shut_down()
             del self.__dict__["session"]
-
-    def _values(self, args: Arguments, local_ns: Mapping[str, Any] | None) -> Mapping[str, Any]:
-        """Give where the parameters of the cell find their values."""
-        variables = ChainMap(self.user_ns if local_ns is None else dict(local_ns), self.user_ns)
-        name = args.get("--params")
-        if name is None:
-            return variables
-        if name not in variables:
-            raise UsageError(f"--params: there is no variable {name}")
-        values = variables[name]
-        if not isinstance(values, Mapping):
-            raise UsageError(f"--params: {name} is not a dict but a {type(values).__name__}")
-        return values
-
-    def _deliver(self, result: CellResult, args: Arguments) -> Any:
-        """Show what is to be shown; give the frame, or store it."""
-        quiet, returned = args.on("--quiet"), result.returned
-        if not quiet:
-            show_cell(result)
-        frame = None if returned is None else returned.frame(note=None if quiet else say)
-        name = args.get("--out")
-        if name is None:
-            return frame
-        self.user_ns[name] = frame
-        if frame is None and not quiet:
-            say(f"{name} is None: no statement returned columns.")
-        return None
-
-
-def _read(line: str, cell: str | None) -> tuple[Arguments, str]:
-    """Take a magic apart: its options, and the SQL, with the line of the magic as line 1 of a cell."""
-    usage = sql_usage(cell is not None)
-    args, first = arguments.leading(line, OPTIONS, usage)
-    if cell is not None:
-        _refuse_connection(first, usage)
-    text = first if cell is None else f"{first}\n{cell}"
-    if match := _INTO.match(text):
-        if args.get("--out"):
-            raise UsageError(f"--out {args['--out']} and {match[1]} << both name a variable\nusage: {usage}")
-        args.values["--out"] = match[1]
-        text = "\n" * match[0].count("\n") + text[match.end() :]
-    name = args.get("--out")
-    if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
-        raise UsageError(f"{name!r} is not a name that a variable can have")
-    if not text.strip():
-        raise UsageError(f"there is no SQL to run\nusage: {usage}")
-    return args, text
-
-
-def _refuse_connection(first: str, usage: str) -> None:
-    """Other magics take a connection there; as SQL it would only be a puzzling syntax error."""
-    if "://" in first and len(first.split()) == 1:
-        raise UsageError("an address does not go there: %pipedb connect ADDRESS, then %%sql\nusage: " + usage)
-    if re.fullmatch(r"\w[\w.-]*", first) and not _STARTS.match(first):
-        raise UsageError(f"{first} is not SQL; is it a connection? then write --on {first}\nusage: {usage}")

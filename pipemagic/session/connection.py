@@ -24,6 +24,7 @@ from pipemagic.session.ledger import Ledger, is_rollback, opens
 from pipemagic.session.platform import Platform
 from pipemagic.session.results import CellResult, Outcome
 from pipemagic.session.settings import Settings
+from pipemagic.session.wanted import AS_IT_IS, Wanted
 
 T = TypeVar("T")
 
@@ -62,16 +63,16 @@ class Connection:
             return Tx.LOST
         return Tx.NONE if self._stream is None else self._stream.transaction.state
 
-    def run(self, cell: Cell, *, closes: bool = False) -> CellResult:
+    def run(self, cell: Cell, wanted: Wanted = AS_IT_IS) -> CellResult:
         """Run a cell on the stream, stopping at the first error.
 
-        ``closes`` says that close() comes next, so that nothing is reported as open which then no longer is.
+        With ``wanted.close`` close() comes next, so that nothing is reported as open which then no longer is.
         Raises StatementError, TransactionLost, and what ClientStream.send raises.
         """
         with self._lock:
-            return self._run(cell, closes)
+            return self._run(cell, wanted)
 
-    def _run(self, cell: Cell, closes: bool) -> CellResult:
+    def _run(self, cell: Cell, wanted: Wanted) -> CellResult:
         done, cell = self._settle(cell)
         if not cell.statements:
             return CellResult(tuple(done))
@@ -83,7 +84,7 @@ class Connection:
             self._move(error)
             ran, notes = self._attempt(cell)
         done += self._follow(cell, ran)
-        is_open = self.transaction is Tx.OPEN and not closes
+        is_open = self.transaction is Tx.OPEN and not wanted.close
         if ran.error is not None:
             failure = reports.Failure(cell, ran.error, len(ran.results), before, is_open)
             raise reports.statement_error(failure, notes)

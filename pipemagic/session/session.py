@@ -23,6 +23,7 @@ from pipemagic.session.platform import Platform
 from pipemagic.session.reports import ROLLED_BACK
 from pipemagic.session.results import CellResult
 from pipemagic.session.services import Services
+from pipemagic.session.wanted import AS_IT_IS, Wanted
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -77,14 +78,14 @@ class Session:
         params: Mapping[str, object] | None = None,
         *,
         on: str | None = None,
-        close: bool = False,
+        wanted: Wanted = AS_IT_IS,
     ) -> CellResult:
-        """Run SQL as `run` does; gives what every statement returned. With ``close`` the stream ends then."""
+        """Run SQL as `run` does, in the way that is ``wanted``; gives what every statement returned."""
         connection = self.connection(on)
         try:
-            return connection.run(read(sql, params), closes=close)
+            return connection.run(read(sql, params), wanted)
         finally:
-            if close and connection.close():
+            if wanted.close and connection.close():
                 self._tell(ROLLED_BACK)
 
     # -- connections

@@ -10,6 +10,7 @@ from pipemagic.errors import ParameterError, StatementError, UnsupportedError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
 from pipemagic.session.reports import OPEN
+from pipemagic.session.wanted import Wanted
 
 
 @pytest.fixture
@@ -161,20 +162,20 @@ def test_a_trigger_is_one_statement(numbers):
 def test_close_ends_the_stream_after_the_cell(numbers):
     told = []
     numbers._tell = told.append
-    assert numbers.run_cell("SELECT 1", close=True).frame is not None
+    assert numbers.run_cell("SELECT 1", wanted=Wanted(close=True)).frame is not None
     assert numbers.connection().stream is None
     assert told == []
-    numbers.run_cell("BEGIN; DELETE FROM n", close=True)
+    numbers.run_cell("BEGIN; DELETE FROM n", wanted=Wanted(close=True))
     assert told == ["The open transaction was rolled back."]
     assert values(numbers, "SELECT count(*) FROM n") == [2]
 
 
 def test_a_transaction_that_close_ends_is_not_reported_as_open(numbers):
     numbers.run("BEGIN")
-    assert numbers.run_cell("DELETE FROM n", close=True).open_line == ""
+    assert numbers.run_cell("DELETE FROM n", wanted=Wanted(close=True)).open_line == ""
     numbers.run("BEGIN")
     with pytest.raises(StatementError) as caught:
-        numbers.run_cell("DELETE FROM n; SELECT nope", close=True)
+        numbers.run_cell("DELETE FROM n; SELECT nope", wanted=Wanted(close=True))
     assert "still open" not in str(caught.value)
     assert "part of the open transaction" not in str(caught.value)
     assert values(numbers, "SELECT count(*) FROM n") == [2]

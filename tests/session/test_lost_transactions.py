@@ -8,6 +8,7 @@ import pytest
 
 from pipemagic.errors import InterruptedRequest, ServiceError, StatementError, TransactionLost
 from pipemagic.session import Connection, Session
+from pipemagic.session.wanted import Wanted
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_closing_the_stream_does_not_hide_the_loss(numbers, clock):
     numbers.run("BEGIN; INSERT INTO n VALUES (2)")
     clock.advance(6)
     with pytest.raises(TransactionLost):
-        numbers.run_cell("INSERT INTO n VALUES (3)", close=True)
+        numbers.run_cell("INSERT INTO n VALUES (3)", wanted=Wanted(close=True))
     with pytest.raises(TransactionLost, match="not run"):
         numbers.run("INSERT INTO n VALUES (3)")
     numbers.run("ROLLBACK; INSERT INTO n VALUES (4)")

@@ -10,15 +10,17 @@ from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 
 if TYPE_CHECKING:
+    from pipemagic.notebook.preferences import PipeMagic
     from pipemagic.session import Session
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a subcommand works on: the session, and the variables of the notebook."""
+    """What a subcommand works on: the session, the variables of the notebook, and what the user prefers."""
 
     session: Session
     variables: dict[str, Any]
+    preferences: PipeMagic
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def _command(command: Command) -> str:
 
 
 def _sql() -> str:
-    from pipemagic.notebook.magics import OPTIONS, sql_usage
+    from pipemagic.notebook.options import OPTIONS, sql_usage
 
     return SQL.format(usage=f"{sql_usage(True)}\n{sql_usage(False)}", options="\n".join(_rows((), OPTIONS)))
 

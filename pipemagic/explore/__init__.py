@@ -1,0 +1,1 @@
+"""Questions about a database and its tables, answered in few round trips; without IPython."""

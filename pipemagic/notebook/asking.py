@@ -1,0 +1,75 @@
+"""What a %%sql cell asks for: its options, its SQL, and where its parameters find their values."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections import ChainMap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+
+from pipemagic.notebook import arguments
+from pipemagic.notebook.arguments import Arguments
+from pipemagic.notebook.options import OPTIONS, sql_usage
+
+if TYPE_CHECKING:
+    from pipemagic.session.wanted import Wanted
+
+_INTO = re.compile(r"\s*([^\W\d]\w*)\s*<<(?!<)")  # name << SELECT ...; no statement of SQL begins like this
+
+_STARTS = re.compile(
+    r"(ALTER|ANALYZE|ATTACH|BEGIN|COMMIT|CREATE|DELETE|DETACH|DROP|END|EXPLAIN|INSERT|PRAGMA|REINDEX|RELEASE"
+    r"|REPLACE|ROLLBACK|SAVEPOINT|SELECT|UPDATE|VACUUM|VALUES|WITH)\Z",
+    re.IGNORECASE,
+)
+
+
+def read(line: str, cell: str | None) -> tuple[Arguments, str]:
+    """Take a magic apart: its options, and the SQL, with the line of the magic as line 1 of a cell."""
+    usage = sql_usage(cell is not None)
+    args, first = arguments.leading(line, OPTIONS, usage)
+    if cell is not None:
+        _refuse_connection(first, usage)
+    text = first if cell is None else f"{first}\n{cell}"
+    if match := _INTO.match(text):
+        if args.get("--out"):
+            raise UsageError(f"--out {args['--out']} and {match[1]} << both name a variable\nusage: {usage}")
+        args.values["--out"] = match[1]
+        text = "\n" * match[0].count("\n") + text[match.end() :]
+    name = args.get("--out")
+    if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
+        raise UsageError(f"{name!r} is not a name that a variable can have")
+    if not text.strip():
+        raise UsageError(f"there is no SQL to run\nusage: {usage}")
+    return args, text
+
+
+def _refuse_connection(first: str, usage: str) -> None:
+    """Other magics take a connection there; as SQL it would only be a puzzling syntax error."""
+    if "://" in first and len(first.split()) == 1:
+        raise UsageError("an address does not go there: %pipedb connect ADDRESS, then %%sql\nusage: " + usage)
+    if re.fullmatch(r"\w[\w.-]*", first) and not _STARTS.match(first):
+        raise UsageError(f"{first} is not SQL; is it a connection? then write --on {first}\nusage: {usage}")
+
+
+def values(args: Arguments, local_ns: Mapping[str, Any] | None, user_ns: dict[str, Any]) -> Mapping[str, Any]:
+    """Give where the parameters of the cell find their values."""
+    variables = ChainMap(user_ns if local_ns is None else dict(local_ns), user_ns)
+    name = args.get("--params")
+    if name is None:
+        return variables
+    if name not in variables:
+        raise UsageError(f"--params: there is no variable {name}")
+    values = variables[name]
+    if not isinstance(values, Mapping):
+        raise UsageError(f"--params: {name} is not a dict but a {type(values).__name__}")
+    return values
+
+
+def wanted(args: Arguments) -> Wanted:
+    """Give how the cell is to be run."""
+    from pipemagic.session.wanted import Wanted
+
+    return Wanted(close=args.on("--close"))

@@ -1,0 +1,26 @@
+"""The options of %%sql and %sql, in the groups that help shows them in."""
+
+from __future__ import annotations
+
+from pipemagic.notebook import arguments
+from pipemagic.notebook.arguments import Option
+
+PARAMETERS = (Option("--params", "take the values of :name parameters from this dict", "NAME"),)
+
+RUNNING = (
+    Option("--on", "run it on this connection, the current one stays", "NAME"),
+    Option("--close", "close the server-side connection afterwards"),
+)
+
+RESULTS = (
+    Option("--out", "store the frame under this name and show nothing of it", "NAME", short="-o"),
+    Option("--quiet", "print no lines and show no frame but the returned one", short="-q"),
+)
+
+OPTIONS = (*RUNNING, *PARAMETERS, *RESULTS)
+
+
+def sql_usage(cell: bool) -> str:
+    """Give the usage line of %%sql or %sql."""
+    head = "%%sql" if cell else "%sql"
+    return arguments.usage_of(head, (), OPTIONS) + " [NAME <<] " + ("[SQL]" if cell else "SQL")

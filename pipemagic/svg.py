@@ -1,0 +1,82 @@
+"""Small SVG pictures: every text and attribute escaped, colours that fit light and dark pages.
+
+Colours are CSS variables of JupyterLab with plain ones to fall back on, so that a picture is readable everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+
+INK = "var(--jp-ui-font-color1, currentColor)"
+FAINT = "var(--jp-ui-font-color2, #808080)"
+LINE = "var(--jp-border-color1, #9e9e9e)"
+PAPER = "var(--jp-layout-color1, none)"
+SHADE = "var(--jp-layout-color2, #8881)"
+ACCENT = "var(--jp-brand-color1, #1976d2)"
+WARNING = "var(--jp-error-color1, #d32f2f)"
+
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+CHARACTER = 7.2
+"""Pixels that a character of 12 px monospace text takes."""
+
+
+def element(name: str, attributes: Mapping[str, object], *inside: str) -> str:
+    """Give one element; ``inside`` holds elements, or text made by `escaped`; ``_`` in a name stands for ``-``."""
+    given = "".join(f' {key.replace("_", "-")}="{escape(_clean(str(value)))}"' for key, value in attributes.items())
+    return f"<{name}{given}>{''.join(inside)}</{name}>" if inside else f"<{name}{given}/>"
+
+
+def escaped(text: str) -> str:
+    """Give text for the inside of an element."""
+    return escape(_clean(text), quote=False)
+
+
+def text(x: float, y: float, words: str, *, fill: str = INK, anchor: str = "start", weight: str = "normal") -> str:
+    """Give a line of 12 px monospace text whose baseline is at ``y``."""
+    where = {"x": _short(x), "y": _short(y), "fill": fill, "text_anchor": anchor, "font_weight": weight}
+    return element("text", where, escaped(words))
+
+
+def box(x: float, y: float, width: float, height: float, *, fill: str = PAPER, stroke: str = LINE) -> str:
+    """Give a rectangle."""
+    sizes = {"x": _short(x), "y": _short(y), "width": _short(width), "height": _short(height)}
+    return element("rect", {**sizes, "fill": fill, "stroke": stroke})
+
+
+def line(points: Sequence[tuple[float, float]], *, stroke: str = LINE, dashes: str = "none") -> str:
+    """Give a line through some points."""
+    path = " ".join(f"{_short(x)},{_short(y)}" for x, y in points)
+    return element("polyline", {"points": path, "fill": "none", "stroke": stroke, "stroke_dasharray": dashes})
+
+
+def picture(width: float, height: float, title: str, *inside: str) -> str:
+    """Give the whole picture; ``title`` says in words what it shows, for those who do not see it."""
+    about = {
+        "xmlns": "http://www.w3.org/2000/svg",
+        "role": "img",
+        "aria_label": title,
+        "viewBox": f"0 0 {_short(width)} {_short(height)}",
+        "width": _short(width),
+        "height": _short(height),
+        "font_family": "monospace",
+        "font_size": "12",
+        "style": "max-width: 100%; height: auto",
+    }
+    return element("svg", about, element("title", {}, escaped(title)), *inside)
+
+
+def shortened(words: str, length: int) -> str:
+    """Give text of at most ``length`` characters."""
+    return words if len(words) <= length else words[: length - 1] + "\u2026"
+
+
+def _short(number: float) -> str:
+    return f"{number:.1f}".rstrip("0").rstrip(".")
+
+
+def _clean(text: str) -> str:
+    """Put a replacement in the place of what XML cannot hold."""
+    return _NOT_IN_XML.sub("\ufffd", text)
