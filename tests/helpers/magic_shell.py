@@ -1,0 +1,130 @@
+"""An IPython shell in process, without history, with the magics loaded, on a server of choice."""
+
+from __future__ import annotations
+
+import atexit
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from traitlets.config import Config
+
+from pipemagic import local
+from pipemagic.session.secrets import API_URL, DATABASE_TOKENS, PLATFORM_TOKENS
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass
+class Cell:
+    """What running a cell showed and gave."""
+
+    out: str
+    err: str
+    value: Any
+    error: BaseException | None
+    shown: list[Any]
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines that it printed, but for the value that IPython itself shows."""
+        return [line for line in self.out.split("Out[")[0].splitlines() if line]
+
+
+class Shell:
+    """Runs cells as a notebook does, and tells what came of each."""
+
+    def __init__(self, ip: InteractiveShell) -> None:
+        self.ip = ip
+
+    def run(self, cell: str) -> Cell:
+        """Run a cell; it may fail."""
+        with capture_output() as captured:
+            result = self.ip.run_cell(cell)
+        out, err = (_COLOURS.sub("", text) for text in (captured.stdout, captured.stderr))
+        shown = [output.data for output in captured.outputs]
+        return Cell(out, err, result.result, result.error_before_exec or result.error_in_exec, shown)
+
+    def __call__(self, cell: str) -> Cell:
+        """Run a cell, which must succeed."""
+        done = self.run(cell)
+        assert done.error is None, done.out + done.err
+        return done
+
+    def fails(self, cell: str) -> Cell:
+        """Run a cell, which must fail."""
+        done = self.run(cell)
+        assert done.error is not None, done.out
+        return done
+
+    @property
+    def names(self) -> dict[str, Any]:
+        return self.ip.user_ns
+
+
+@pytest.fixture
+def plain_shell():
+    """A shell without the magics."""
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "nocolor"
+    ip = InteractiveShell.instance(config=config)
+    yield Shell(ip)
+    if "pipemagic" in ip.extension_manager.loaded:
+        ip.run_line_magic("unload_ext", "pipemagic")
+    atexit.unregister(ip.atexit_operations)
+    ip.atexit_operations()
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def shell(plain_shell, monkeypatch):
+    """A shell with the magics; the environment names no token and no service."""
+    for variable in (*DATABASE_TOKENS, *PLATFORM_TOKENS, API_URL):
+        monkeypatch.delenv(variable, raising=False)
+    plain_shell("%load_ext pipemagic")
+    return plain_shell
+
+
+@pytest.fixture
+def data(tmp_path, monkeypatch):
+    """A data folder of this test for the embedded service."""
+    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
+    yield tmp_path / "data"
+    local.stop()
+
+
+@pytest.fixture(scope="session")
+def service():
+    """One embedded service for all tests that do not stop it; each makes a database of its own."""
+    with local.temporary() as lease:
+        yield lease.service
+
+
+@pytest.fixture(params=["embedded", "sqld"])
+def db(request, shell, monkeypatch):
+    """The shell, connected as ``db`` to a fresh database on each of the servers."""
+    if request.param == "sqld":
+        made = request.getfixturevalue("sqld_database")
+        url, token = made.url, made.token
+    else:
+        url, token = make_database(request.getfixturevalue("service"), request.node.name)
+    monkeypatch.setenv("DB_TOKEN", token)
+    shell(f"%pipedb connect {url} --as db --token-env DB_TOKEN")
+    return shell
+
+
+def make_database(service, name):
+    """Make a database of the embedded service; gives its address and a token."""
+    from hashlib import sha256
+
+    from pipemagic.client.management import Management
+
+    with Management(service.url, service.platform_token(), organization=service.organization) as api:
+        if not api.groups():
+            api.create_group("default", "ams")
+        made = api.create_database(f"t{sha256(name.encode()).hexdigest()[:20]}", "default")
+        return made.url, str(api.create_token(made.name))
