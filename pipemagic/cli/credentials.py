@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 
+from pipemagic.configuration import config_folder
 from pipemagic.errors import SessionError
 from pipemagic.service.files import make_private_folder, write_private
 
-CONFIG_VARIABLE = "PIPEMAGIC_CONFIG"
 FILE = "credentials.json"
 LOCK_TIMEOUT = 10.0  # seconds; others hold the lock for milliseconds
 
@@ -27,15 +26,6 @@ class Account:
 
     def __repr__(self) -> str:
         return f"Account({self.username!r}, organization={self.organization!r})"
-
-
-def config_folder() -> Path:
-    """Give the folder of the file: ``PIPEMAGIC_CONFIG``, or the platform's place for a user's settings."""
-    if named := os.environ.get(CONFIG_VARIABLE):
-        return Path(named).expanduser().absolute()
-    import platformdirs
-
-    return platformdirs.user_config_path("pipemagic", appauthor=False)
 
 
 class Credentials:

@@ -20,7 +20,8 @@ from pathlib import Path
 
 from pipemagic import __version__
 from pipemagic.cli.base import Commands, say, say_json
-from pipemagic.cli.credentials import Credentials, config_folder
+from pipemagic.cli.credentials import Credentials
+from pipemagic.configuration import config_folder
 from pipemagic.errors import PipemagicError
 
 OK, WARN, FAIL = "ok", "warn", "fail"

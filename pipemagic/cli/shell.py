@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from pipemagic import sql as sqltext
 from pipemagic.cli.base import Commands, note, say
-from pipemagic.cli.credentials import config_folder
 from pipemagic.cli.platform import management
 from pipemagic.cli.rows import MODES
+from pipemagic.configuration import config_folder
 from pipemagic.errors import PipemagicError, SessionError, StatementError, TransactionLost
 
 if TYPE_CHECKING:

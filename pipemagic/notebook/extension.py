@@ -43,6 +43,7 @@ def load(shell: InteractiveShell) -> None:
         if name in table[kind]
     }
     shell.register_magics(magics)
+    _configurables(shell).append(magics.preferences)  # for %config
     _loaded[shell] = _Loaded(magics, replaced)
     atexit.register(magics.shut_down)
     if replaced:
@@ -67,7 +68,16 @@ def unload(shell: InteractiveShell) -> None:
             else:
                 del table[kind][name]
     shell.magics_manager.registry.pop(type(loaded.magics).__name__, None)
+    for ours in (loaded.magics, loaded.magics.preferences):  # IPython itself adds the magics
+        kept = [one for one in _configurables(shell) if one is not ours]
+        _configurables(shell)[:] = kept
     loaded.magics.shut_down()
+
+
+def _configurables(shell: InteractiveShell) -> list[Any]:
+    """Give what %config sets: a list of whatever is configurable, which IPython declares too narrowly."""
+    found: list[Any] = shell.configurables
+    return found
 
 
 def _owner(function: Magic) -> str:

@@ -40,7 +40,7 @@ class PipeMagics(Magics):
     @cached_property
     def preferences(self) -> PipeMagic:
         """What the user prefers, as ``%config`` sets it."""
-        return PipeMagic(parent=self.shell)
+        return PipeMagic.of_shell(self.shell)
 
     @cached_property
     def session(self) -> Session:

@@ -1,13 +1,128 @@
-"""What the user prefers, as traits: ``%config PipeMagic.quiet = True``."""
+"""What the user prefers, as traits: ``%config PipeMagic.quiet = True``.
+
+A trait that was set neither by ``%config`` nor in IPython's own configuration has the value that the project gives
+it: the key of the same name in the ``[tool.pipemagic]`` of the nearest pyproject.toml, from the folder of the
+notebook upward. That file is read when the first trait is asked for, not when the magics are loaded.
+"""
 
 from __future__ import annotations
 
-from traitlets import Bool
-from traitlets.config import Configurable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from traitlets import Bool, Enum, HasTraits, Int, TraitError, TraitType, Unicode
+from traitlets.config import Config, Configurable
+
+from pipemagic.errors import PipemagicError
+from pipemagic.notebook.display import warn
+
+OTHER_KEYS = frozenset({"connections"})
+"""What the table of a project may hold besides settings."""
+
+
+class _OfProject(TraitType):  # type: ignore[type-arg]
+    """A trait whose default is the project's."""
+
+    def default(self, obj: Any = None) -> Any:
+        """Give the project's value, else the usual one."""
+        usual = super().default(obj)
+        return obj.project.get(str(self.name), usual) if isinstance(obj, PipeMagic) else usual
+
+
+class _Switch(_OfProject, Bool):  # type: ignore[type-arg]
+    """True or False."""
+
+
+class _Count(_OfProject, Int):  # type: ignore[type-arg]
+    """A number of things; 0 stands for no limit."""
+
+
+class _Text(_OfProject, Unicode):  # type: ignore[type-arg]
+    """A text."""
+
+
+class _Choice(_OfProject, Enum):  # type: ignore[type-arg]
+    """One of a few words."""
 
 
 class PipeMagic(Configurable):
     """The settings of the magics in one shell."""
 
-    quiet = Bool(False, help="print no lines and show no frame but the returned one").tag(config=True)
-    progress = Bool(True, help="show progress of work that takes longer than a second").tag(config=True)
+    quiet = _Switch(False, help="print no lines and show no frame but the returned one").tag(config=True)
+    progress = _Switch(True, help="show progress of work that takes longer than a second").tag(config=True)
+    display_limit = _Count(
+        0, min=0, help="how many rows of a frame a cell shows at most; 0 leaves that to pandas or polars"
+    ).tag(config=True)
+    type = _Choice(
+        ("pandas", "polars", "arrow"),
+        "pandas",
+        help="what a cell gives back: a frame of pandas or polars, or an arrow table",
+    ).tag(config=True)
+    connection = _Text(
+        "", help="the profile, database or address to connect to when nothing else is named and nothing is connected"
+    ).tag(config=True)
+    confirm = _Switch(False, help="run an UPDATE or DELETE without WHERE also where --confirm is not given").tag(
+        config=True
+    )
+
+    @classmethod
+    def of_shell(cls, shell: Configurable) -> Self:
+        """Make the settings of a shell; a configuration that does not fit is said in one line, and not used."""
+        try:
+            return cls(parent=shell)
+        except TraitError as error:
+            warn(f"c.PipeMagic in IPython's configuration is not used: {_one_line(error)}")
+            return cls(parent=shell, config=Config())
+
+    @cached_property
+    def project(self) -> dict[str, Any]:
+        """What the project settles, checked; what does not fit is said once, in one line, and left out."""
+        from pipemagic.configuration import project_of
+
+        try:
+            path, table = project_of(Path.cwd())
+        except PipemagicError as error:
+            warn(f"The settings of the project are not used: {_one_line(error)}")
+            return {}
+        fitting, wrong = self._checked(table)
+        if wrong:
+            warn(f"[tool.pipemagic] in {path.name}: {'; '.join(wrong)}.")
+        return fitting
+
+    def _checked(self, table: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        from pipemagic.leaks import holds_secret
+
+        fitting, wrong = {}, []
+        for key, value in table.items():
+            name = key.replace("-", "_")
+            if key in OTHER_KEYS:
+                continue
+            if holds_secret(f"{key} = {value!r}"):
+                wrong.append(f"{_shown(key)} holds a token or a password, which does not go into a file that is shared")
+            elif name not in self.trait_names(config=True):
+                wrong.append(f"there is no setting {_shown(key)}")
+            elif problem := _problem(type(self), name, value):
+                wrong.append(f"{key} is not used, {problem}")
+            else:
+                fitting[name] = value
+        return fitting, wrong
+
+
+def _problem(settings: type[HasTraits], name: str, value: Any) -> str:
+    """Say why a trait cannot have this value, '' if it can."""
+    try:
+        settings(**{name: value})
+    except TraitError as error:
+        return _one_line(error)
+    return ""
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _shown(key: str) -> str:
+    from pipemagic.leaks import masked
+
+    return key if key.replace("-", "").replace("_", "").isalnum() and len(key) < 40 else ascii(masked(key))
