@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         StreamExpired,
         TransactionLost,
         TransferError,
+        UnknownName,
         UnknownOutcome,
         UnsupportedError,
     )
@@ -67,6 +68,7 @@ __all__ = [
     "StreamExpired",
     "TransactionLost",
     "TransferError",
+    "UnknownName",
     "UnknownOutcome",
     "UnsupportedError",
     "__version__",

@@ -144,6 +144,12 @@ class SessionError(PipemagicError):
     code = "SESSION"
 
 
+class UnknownName(PipemagicError):
+    """The database has no table, view or column of that name."""
+
+    code = "UNKNOWN_NAME"
+
+
 class LoadError(PipemagicError):
     """A frame could not be loaded; the target table is as it was."""
 

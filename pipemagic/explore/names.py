@@ -1,0 +1,20 @@
+"""Names of tables and columns: what was meant, and text for SQL."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Give the hint that names the known name which is nearest to a wrong one; '' if none is near."""
+    by_small = {one.lower(): one for one in known}
+    found = difflib.get_close_matches(name.lower(), by_small, n=1)
+    return f"did you mean {by_small[found[0]]}?" if found else ""
+
+
+def text(value: str) -> str:
+    """Give a text literal of SQL, for servers that take no arguments; ValueError for a NUL, which would end it."""
+    if "\0" in value:
+        raise ValueError("a text literal cannot hold NUL")
+    return "'" + value.replace("'", "''") + "'"
