@@ -32,7 +32,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
 
-_HIGHEST_PARAMETER = 32766  # SQLITE_MAX_VARIABLE_NUMBER
+HIGHEST_PARAMETER = 32766  # SQLITE_MAX_VARIABLE_NUMBER
 _UNFINISHED = 3  # tokens at the end of a text that may be others when it goes on (`/*`, `1e+`)
 _LONGEST_HEAD = 6  # tokens: EXPLAIN QUERY PLAN CREATE TEMP TRIGGER
 
@@ -219,7 +219,7 @@ def _number(digits: str) -> int | None:
     """Read the number of ``?N``; None if SQLite does not have such a parameter."""
     digits = digits.lstrip("0")
     number = int(digits) if 0 < len(digits) <= 5 else 0
-    return number if 0 < number <= _HIGHEST_PARAMETER else None
+    return number if 0 < number <= HIGHEST_PARAMETER else None
 
 
 def position(text: str, offset: int) -> tuple[int, int]:

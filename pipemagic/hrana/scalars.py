@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import enum
+import pathlib
 import sys
 import uuid
 from typing import Any
@@ -15,7 +17,7 @@ from pipemagic.hrana.values import MAX_INTEGER, MIN_INTEGER, SqlValue
 def to_sql(value: Any) -> SqlValue:
     """Give what SQLite stores for a Python value; ProtocolError if it has no exact form.
 
-    Booleans become 0 and 1, dates and times ISO text (as SQLite's date functions read it), Decimal and UUID
+    Booleans become 0 and 1, dates and times ISO text (as SQLite's date functions read it), Decimal, UUID and Path
     text, NaN, NaT and ``pandas.NA`` NULL. Numpy scalars and enum members count as the value they hold.
     """
     match value:
@@ -33,8 +35,14 @@ def to_sql(value: Any) -> SqlValue:
             return None if value != value else value.isoformat(sep=" ")  # NaT is a datetime that differs from itself
         case datetime.date() | datetime.time():
             return value.isoformat()
-        case decimal.Decimal() | uuid.UUID():
+        case decimal.Decimal():
+            return _decimal(value)
+        case uuid.UUID():
             return str(value)
+        case pathlib.PurePath():
+            return _unicode(str(value))
+        case enum.Enum():
+            return to_sql(value.value)
         case datetime.timedelta():
             raise ProtocolError(
                 "SQL has no type for a length of time", hint="convert it to a number first, as with .total_seconds()"
@@ -46,6 +54,14 @@ def _checked(number: int) -> int:
     if not MIN_INTEGER <= number <= MAX_INTEGER:
         raise ProtocolError(f"the integer {number} does not fit 64 bits", hint="convert it to text, or to a float")
     return number
+
+
+def _decimal(number: decimal.Decimal) -> str | None:
+    if number.is_nan():
+        return None
+    if number.is_infinite():
+        raise ProtocolError("an infinite Decimal has no text that SQL reads", hint="write 9e999 or -9e999 in the SQL")
+    return str(number)
 
 
 def _unicode(text: str) -> str:

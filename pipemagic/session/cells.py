@@ -2,74 +2,62 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipemagic import sql
-from pipemagic.client import arguments
-from pipemagic.errors import ParameterError, SessionError
+from pipemagic.errors import SessionError
 from pipemagic.hrana.messages import Stmt
+from pipemagic.session.text import parameters
+from pipemagic.session.text.woven import Place, Source, Woven, whole
 
 
 @dataclass(frozen=True)
 class Cell:
     """The text as written, its statements, and the same statements with arguments, ready to be sent.
 
-    ``before`` counts the statements that stand before these in the text and are dealt with already.
+    ``stmts`` are what is sent, which may differ from what was written; `place` finds the way back. ``before`` counts
+    the statements that stand before these in the text and are dealt with already. ``source`` says what the text is
+    if it is not the cell's own, such as a file.
     """
 
     text: str
     statements: tuple[sql.Statement, ...]
     stmts: tuple[Stmt, ...]
     before: int = 0
+    source: str = ""
+    woven: tuple[Woven, ...] = ()
 
     def without_first(self) -> Cell:
         """Give the rest of the cell; statements and lines keep their numbers."""
-        return Cell(self.text, self.statements[1:], self.stmts[1:], self.before + 1)
+        rest = (self.statements[1:], self.stmts[1:], self.woven[1:])
+        return replace(self, statements=rest[0], stmts=rest[1], woven=rest[2], before=self.before + 1)
 
     @property
     def total(self) -> int:
         """How many statements the text has."""
         return self.before + len(self.statements)
 
+    def sent(self, index: int) -> str:
+        """Give the text of a statement as it is sent."""
+        return self.stmts[index].sql or ""
 
-def read(text: str, values: Mapping[str, object] | None = None) -> Cell:
+    def place(self, index: int, offset: int) -> Place:
+        """Find where in what was written a character of a statement, as it is sent, comes from."""
+        if self.woven:
+            return self.woven[index].place(offset)
+        return Place(Source(self.text, self.source), self.statements[index].start + offset)
+
+
+def read(text: str, values: Mapping[str, object] | None = None, *, source: str = "") -> Cell:
     """Split a cell and bind the parameters of its statements to ``values``.
 
-    Raises SessionError if there is no statement, ParameterError for a ``?``, a name without a value, and a value
-    that SQL cannot hold.
+    ``source`` names the text in messages if it is not the cell's own. Raises SessionError if there is no statement,
+    ParameterError for a ``?``, a name without a value, and a value that SQL cannot hold.
     """
     statements = sql.split(text)
     if not statements:
         raise SessionError("there is no SQL to run", hint="write a statement below %%sql, or after %sql")
-    return Cell(text, statements, tuple(_bind(statement, values) for statement in statements))
-
-
-def _bind(statement: sql.Statement, values: Mapping[str, object] | None) -> Stmt:
-    if not statement.parameters:
-        return Stmt(statement.text)
-    named = {str(name): _value(name, statement, values) for name in statement.parameters}
-    return arguments.statement(statement.text, named)
-
-
-def _value(parameter: str | None, statement: sql.Statement, values: Mapping[str, object] | None) -> object:
-    where = f"line {statement.line}"
-    if parameter is None or parameter.startswith("?"):
-        raise ParameterError(
-            f"{where}: the parameter {parameter or '?'} has no name",
-            hint="write :name; its value is that of the variable name",
-        )
-    name = parameter[1:]
-    if values is None:
-        raise ParameterError(f"{where}: {parameter} has no value", hint="pass params={...}")
-    if name in values:
-        return values[name]
-    near = difflib.get_close_matches(name, [key for key in values if isinstance(key, str)], n=3)
-    assign = f"assign it first: {name} = ..., or add the key to --params"
-    hint = f"did you mean {_alternatives(near)}?" if near else assign
-    raise ParameterError(f"{where}: {parameter} has no value: no variable or key {name!r}", hint=hint)
-
-
-def _alternatives(names: list[str]) -> str:
-    return " or ".join(f":{name}" for name in names)
+    written = Source(text, source)
+    bound = [parameters.bind(whole(written, one.start, one.text), values) for one in statements]
+    return Cell(text, statements, tuple(stmt for _, stmt in bound), 0, source, tuple(woven for woven, _ in bound))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from pipemagic.client.database import Database
@@ -221,9 +221,9 @@ class Connection:
     def _follow(self, cell: Cell, ran: Run) -> list[Outcome]:
         """Take in the statements that ran."""
         outcomes = []
-        for statement, result in zip(cell.statements, ran.results, strict=False):
+        for index, (statement, result) in enumerate(zip(cell.statements, ran.results, strict=False)):
             self._ledger.follow(statement)
-            self._settings.follow(statement)
+            self._settings.follow(replace(statement, text=cell.sent(index)))
             outcomes.append(Outcome(statement, result))
         if self.transaction is not Tx.OPEN:
             self._ledger.clear()

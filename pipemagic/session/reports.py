@@ -11,6 +11,7 @@ from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.session import places
 from pipemagic.session.cells import Cell
 from pipemagic.session.ledger import Ledger, listing, shorten
+from pipemagic.session.text.woven import Place, Source
 
 END_IT = "COMMIT keeps what ran in it, ROLLBACK undoes it"
 
@@ -48,19 +49,18 @@ def statement_error(failure: Failure, notes: Sequence[str] = ()) -> StatementErr
     error, cell = failure.error, failure.cell
     if error.code == RESPONSE_TOO_LARGE and len(cell.statements) > 1 and failure.ran == error.index == 0:
         return _too_large(failure)
-    statement = cell.statements[error.index]
-    fault = places.read(error.message, statement.text)
-    offset = fault.offset
-    if error.offset is not None:
-        offset = sql.character_offset(statement.text, error.offset)
+    sent = cell.sent(error.index)
+    fault = places.read(error.message, sent)
+    offset = fault.offset if error.offset is None else sql.character_offset(sent, error.offset)
+    place = None if offset is None else cell.place(error.index, offset)
     hints = [f"The transaction is still open: {END_IT}." if failure.open_after else "", error.hint, *notes]
     return StatementError(
-        "\n".join([fault.message, *_where(cell, error.index, offset), *_fate(failure)]),
+        "\n".join([fault.message, *_where(cell, error.index, place), *_fate(failure)]),
         hint="\n".join(hint for hint in hints if hint),
         code=error.code,
         index=cell.before + error.index,
-        sql=statement.text,
-        offset=None if offset is None else len(statement.text[:offset].encode("utf-8")),
+        sql=sent,
+        offset=None if offset is None else len(sent[:offset].encode("utf-8")),
     )
 
 
@@ -74,15 +74,14 @@ def _too_large(failure: Failure) -> StatementError:
     )
 
 
-def _where(cell: Cell, index: int, offset: int | None) -> list[str]:
+def _where(cell: Cell, index: int, place: Place | None) -> list[str]:
     """Name the statement and its line, and draw the place."""
     statement, total = cell.statements[index], cell.total
-    start = statement.start + (offset or 0)
-    line, _ = sql.position(cell.text, start)
+    shown = place or Place(Source(cell.text, cell.source), statement.start)
     number = f"statement {cell.before + index + 1} of {total}, " if total > 1 else ""
-    head = [f"{number}line {line}:"] if total > 1 or "\n" in cell.text.strip() else []
-    if offset is not None:
-        return head + [f"  {text}" for text in sql.caret(cell.text, start).split("\n")]
+    head = [f"{number}{shown.where}:"] if total > 1 or shown.source.name or "\n" in cell.text.strip() else []
+    if place is not None:
+        return head + [f"  {text}" for text in sql.caret(place.source.text, place.offset).split("\n")]
     return [*head, f"  {shorten(statement.text, 76)}"] if head else []
 
 

@@ -17,7 +17,7 @@ from pipemagic.errors import AuthError, SessionError
 from pipemagic.frames.collector import collector_paused
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import secrets
-from pipemagic.session.cells import read
+from pipemagic.session.cells import Cell, read
 from pipemagic.session.connection import Connection
 from pipemagic.session.platform import Platform
 from pipemagic.session.reports import ROLLED_BACK
@@ -74,16 +74,19 @@ class Session:
 
     def run_cell(
         self,
-        sql: str,
+        sql: str | Cell,
         params: Mapping[str, object] | None = None,
         *,
         on: str | None = None,
         wanted: Wanted = AS_IT_IS,
     ) -> CellResult:
-        """Run SQL as `run` does, in the way that is ``wanted``; gives what every statement returned."""
+        """Run SQL as `run` does, in the way that is ``wanted``; gives what every statement returned.
+
+        A Cell that was read before has its values already.
+        """
         connection = self.connection(on)
         try:
-            return connection.run(read(sql, params), wanted)
+            return connection.run(sql if isinstance(sql, Cell) else read(sql, params), wanted)
         finally:
             if wanted.close and connection.close():
                 self._tell(ROLLED_BACK)

@@ -1,0 +1,208 @@
+"""Parameters and names: what is sent for what is written. No server is asked here but SQLite itself."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import deque
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipemagic import sql
+from pipemagic.errors import ParameterError
+from pipemagic.hrana.values import decode
+from pipemagic.session.cells import read
+
+
+def sent(text, values=None):
+    """Give what is sent for one statement: its text, and its arguments as Python values."""
+    (stmt,) = read(text, values or {}).stmts
+    return stmt.sql, {arg.name: decode(arg.value) for arg in stmt.named_args or []}
+
+
+def plain(text):
+    return [(token.kind, token.text) for token in sql.tokens(text) if token.kind not in ("space", "comment")]
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [1, 2, 3], (1, 2, 3), range(1, 4), deque([1, 2, 3]), {1: "a", 2: "b", 3: "c"}.keys(),
+        np.array([1, 2, 3]), pd.Series([1, 2, 3], index=[7, 8, 9]), pd.Index([1, 2, 3]), {1, 2, 3},
+    ],
+    ids=lambda ids: type(ids).__name__,
+)  # fmt: skip
+def test_a_list_after_in_is_bound_value_by_value(ids):
+    one_each = {":ids_1": 1, ":ids_2": 2, ":ids_3": 3}
+    assert sent("SELECT 1 IN :ids", {"ids": ids}) == ("SELECT 1 IN (:ids_1, :ids_2, :ids_3)", one_each)
+    assert sent("SELECT 1 NOT IN ( :ids )", {"ids": ids}) == ("SELECT 1 NOT IN ( :ids_1, :ids_2, :ids_3 )", one_each)
+
+
+def test_a_list_used_twice_is_bound_once_and_its_names_are_free():
+    text, args = sent("SELECT :ids_1, 1 IN :ids, 2 in/**/:ids", {"ids": [5], "ids_1": "x"})
+    assert text == "SELECT :ids_1, 1 IN (:ids__1), 2 in/**/(:ids__1)"
+    assert args == {":ids_1": "x", ":ids__1": 5}
+
+
+def test_an_empty_list_is_an_empty_in():
+    assert sent("SELECT 1 IN :a, 1 NOT IN (:a)", {"a": []}) == ("SELECT 1 IN (), 1 NOT IN ()", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SELECT\n:ids", r"line 2: :ids is a list of 3 values\na list goes after IN: x IN :ids; .*json.dumps"),
+        ("SELECT max(:ids)", "line 1: :ids is a list of 3 values"),
+        ("SELECT 1 IN (5, :ids)", "line 1: :ids is a list of 3 values"),
+        ("SELECT 1 IN (:ids, 5)", "line 1: :ids is a list of 3 values"),
+        ("SELECT 1 IN :one", r"line 1: :one is a int, and IN wants a list\nwrite = :one, or IN \(:one\)"),
+        ("SELECT 1 IN :text", "line 1: :text is a str, and IN wants a list"),
+        ("SELECT 1 IN :deep", r"line 1: parameter :deep\[1\]: a value of type list has no SQL form"),
+        ("SELECT 1 IN :frame", "line 1: :frame is a DataFrame, and IN wants a list"),
+        ("SELECT :map", "line 1: parameter :map: a value of type dict has no SQL form"),
+    ],
+)
+def test_a_list_in_another_place_is_an_error_that_names_it(text, message):
+    values = {"ids": [1, 2, 3], "one": 1, "text": "abc", "deep": [1, [2]], "map": {}, "frame": pd.DataFrame()}
+    with pytest.raises(ParameterError, match=message):
+        read(text, values)
+
+
+def test_a_long_list_goes_as_one_json_text_where_that_is_exact():
+    ids = [2**63 - 1, -(2**63), None, "é\0'\"", *range(3000)]
+    text, args = sent("SELECT 1 IN :ids", {"ids": ids})
+    assert text == "SELECT 1 IN (SELECT +value FROM json_each(:ids))"
+    assert json.loads(args[":ids"]) == ids
+    text, args = sent("SELECT 1 IN (:ids)", {"ids": [0.5] * 3000})
+    assert len(args) == 3000
+
+
+def test_more_values_than_sqlite_takes_are_refused_if_json_would_change_them():
+    with pytest.raises(ParameterError, match=r"line 1: :x has 40000 values, and a statement takes 32766\nload them"):
+        read("SELECT 1 IN :x", {"x": np.arange(40000.0)})
+    assert len(sent("SELECT 1 IN :x", {"x": np.arange(32766.0)})[1]) == 32766
+    with pytest.raises(ParameterError, match=r"parameter :x\[2000\]: the integer"):
+        read("SELECT 1 IN :x", {"x": [*range(2000), 2**64]})
+
+
+@pytest.mark.parametrize("form", ["short", "json"])
+@pytest.mark.parametrize("column", ["INTEGER", "TEXT", "REAL", "NUMERIC", "BLOB", "TEXT COLLATE NOCASE"])
+def test_both_ways_of_a_list_find_the_same_rows(form, column, monkeypatch):
+    """Affinity and collation are those of the column, as with a list that is written out."""
+    monkeypatch.setattr("pipemagic.session.text.parameters.JSON_FROM", 0 if form == "json" else 1000)
+    db = sqlite3.connect(":memory:")
+    db.execute(f"CREATE TABLE t (x {column})")
+    db.executemany("INSERT INTO t VALUES (?)", [(1,), ("1",), (2.0,), ("2.0",), ("a",), ("A",), (None,), (10**16,)])
+    for ids in ([1], ["1"], [2], ["2.0"], ["A"], [None], [1, None], [], [10**16, "a"], ["1", 1]):
+        for word in ("IN", "NOT IN"):
+            text, args = sent(f"SELECT rowid FROM t WHERE x {word} :ids", {"ids": ids})
+            written = ", ".join("NULL" if one is None else repr(one) for one in ids)
+            expected = db.execute(f"SELECT rowid FROM t WHERE x {word} ({written})").fetchall()
+            named = {name[1:]: value for name, value in args.items()}
+            assert db.execute(text, named).fetchall() == expected, (word, ids)
+
+
+@given(st.lists(st.one_of(st.integers(-(2**63), 2**63 - 1), st.text(), st.binary(), st.none()), max_size=20))
+def test_values_never_become_text(ids):
+    text, args = sent("SELECT 'a:ids' IN :ids -- :ids", {"ids": ids})
+    expected = [("word", "SELECT"), ("string", "'a:ids'"), ("word", "IN"), ("op", "(")]
+    for number in range(1, len(ids) + 1):
+        expected += [*([("op", ",")] if number > 1 else []), ("param", f":ids_{number}")]
+    assert plain(text) == [*expected, ("op", ")")]
+    assert list(args.values()) == ids
+    found = sqlite3.connect(":memory:").execute(
+        f"SELECT {', '.join(args) or 'NULL'}", {k[1:]: v for k, v in args.items()}
+    )
+    assert list(found.fetchone()) == (ids or [None])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT ':a', \"b:c\", `d:e`, [f:g]", "SELECT 1 -- :a\n, 2", "SELECT /* :a @b $c {d} */ 1",
+        "SELECT json_extract(x, '$.a.b') FROM t", "SELECT x -> '$.a' ->> '{b}'", "SELECT '{\"a\": {\"b\": 1}}'",
+        "SELECT '12:30:00', time('now', ':a')", "SELECT x'3a61', '{name}', \"{name}\", [{name}], `{name}`",
+        "SELECT a$b FROM t", "SELECT substr(x, 1, 2)",
+    ],
+)  # fmt: skip
+def test_what_only_looks_like_a_parameter_is_left_alone(text):
+    assert sent(text) == (text, {})
+
+
+@pytest.mark.parametrize("text", ["SELECT x::text", "SELECT a[1:2]", "SELECT x :: int"])
+def test_casts_and_slices_of_other_databases_are_left_to_the_server(text):
+    """SQLite has neither; it says so better than we could."""
+    if "[" in text:  # a quoted name
+        assert sent(text) == (text, {})
+    else:
+        assert read(text, {}).stmts[0].sql == text
+
+
+# -- names
+
+
+NAMES = ["t", "two words", 'we"ird', "back`tick", "[x]", "select", "é", "🚕", "a;b", "--", "'", "a\nb", "{x}", ":y"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_is_one_quoted_word(name):
+    text, _ = sent("CREATE TABLE {table} ({columns})", {"table": name, "columns": [name, "other"]})
+    db = sqlite3.connect(":memory:")
+    db.execute(text)
+    assert db.execute("SELECT name FROM sqlite_master").fetchall() == [(name,)]
+    text, _ = sent("SELECT t.{c} FROM main.{table} AS t", {"table": name, "c": name})
+    assert db.execute(text).description[0][0] == name
+
+
+@given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1))
+def test_every_name_stays_one_token(name):
+    text, args = sent("SELECT 1 AS { n }, 2", {"n": name})
+    kinds = plain(text)
+    assert [kind for kind, _ in kinds] == ["word", "number", "word", "quoted", "op", "number"]
+    assert kinds[3][1] == "`" + name.replace("`", "``") + "`"
+    assert args == {}
+
+
+def test_a_misspelt_column_is_an_error_and_no_text():
+    text, _ = sent("SELECT {c} FROM t", {"c": "nope"})
+    db = sqlite3.connect(":memory:")
+    db.execute("CREATE TABLE t (a)")
+    with pytest.raises(sqlite3.OperationalError, match="no such column"):
+        db.execute(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SELECT\n{citi}", r"line 2: \{citi\} has no value: no variable or key 'citi'\ndid you mean \{city\}\?"),
+        ("SELECT {number}", r"\{number\} is no name but a int"),
+        ("SELECT {empty}", r"\{empty\} is ''"),
+        ("SELECT {nul}", r"\{nul\} is 'a\\x00b'"),
+        ("SELECT {none}", r"\{none\} is no name but a NoneType"),
+        ("SELECT {half}", r"\{half\} is .* not valid Unicode"),
+        ("SELECT {nothing}", r"\{nothing\} is an empty list"),
+        ("SELECT {mixed}", r"\{mixed\} holds a int where a name belongs"),
+        ("SELECT t.{two}", r"\{two\} holds several names, and a dot goes with one"),
+        ("SELECT {two}.x", r"\{two\} holds several names"),
+        ("SELECT * FROM t{city}", r"\{city\} is joined to what stands beside it"),
+        ("SELECT * FROM {city}s", r"\{city\} is joined"),
+        ("SELECT * FROM {city}{city}", r"\{city\} is joined"),
+        ("SELECT {city.name}", "this brace does not begin a name\nwrite {table}"),
+        ("SELECT {}", "this brace does not begin a name"),
+        ("SELECT {{ city }}", r"this brace does not begin a name \(templates need --jinja\)"),
+        ("SELECT {% if x %}", r"this brace .*templates need --jinja"),
+        ("SELECT {city", "this brace does not begin a name"),
+        ("SELECT {", "this brace does not begin a name"),
+    ],
+)
+def test_a_brace_that_means_no_name_is_an_error(text, message):
+    values = {
+        "city": "Lom", "number": 5, "empty": "", "nul": "a\0b", "none": None, "half": "\ud83d", "nothing": [],
+        "mixed": ["a", 1], "two": ["a", "b"],
+    }  # fmt: skip
+    with pytest.raises(ParameterError, match=message):
+        read(text, values)
