@@ -31,8 +31,12 @@ if TYPE_CHECKING:
 Kind = Literal["table", "view", "virtual", "shadow"]
 
 _OWN = (r"sqlite\_%", r"libsql\_%", STAGING.replace("_", r"\_") + "%")
-_LISTED = "l.schema = 'main' AND " + " AND ".join(rf"l.name NOT LIKE '{like}' ESCAPE '\'" for like in _OWN)
-_VECTOR = "libsql_vector_idx"  # libSQL keeps such an index in a table of its own, which it lists as any other
+# libSQL keeps a vector index in a table of its own, which it lists as any other.
+_VECTORS = "SELECT name || '_shadow' FROM main.sqlite_master WHERE type = 'index' AND sql LIKE '%libsql_vector_idx%'"
+LISTED = " AND ".join(
+    ["l.schema = 'main'", *(rf"l.name NOT LIKE '{like}' ESCAPE '\'" for like in _OWN), f"l.name NOT IN ({_VECTORS})"]
+)
+"""The condition on ``pragma_table_list AS l`` for what is the user's."""
 
 # All in one statement, so that it is the schema of one moment. The parts of a table are JSON: a row for each column
 # of a thousand tables would take ten times as long. Only columns of plain tables are looked up by it: a view whose
@@ -226,7 +230,7 @@ def no_relation(name: str, names: Iterable[str]) -> UnknownName:
 
 def read_schema(database: Database) -> Schema:
     """Read the whole schema in one round trip (a second one if a view is broken)."""
-    return _read(database, "pragma_table_list", _LISTED)
+    return _read(database, "pragma_table_list", LISTED)
 
 
 def read_relation(database: Database, name: str) -> Relation:
@@ -239,7 +243,7 @@ def read_relation(database: Database, name: str) -> Relation:
 
 def names(database: Database) -> list[str]:
     """Give the names of the tables and views, sorted."""
-    found = database.execute(f"SELECT l.name FROM pragma_table_list AS l WHERE {_LISTED} AND l.type <> 'shadow'")
+    found = database.execute(f"SELECT l.name FROM pragma_table_list AS l WHERE {LISTED} AND l.type <> 'shadow'")
     return sorted((str(row[0]) for row in found.rows), key=folded)
 
 
@@ -270,8 +274,6 @@ def _plain(entry: Entry, sql: str) -> tuple[int, list[Relation]]:
     """Give the version and the relations, views and virtual tables without columns."""
     rows = _rows(entry, sql)
     found = [_relation(*row[1:]) for row in rows if row[1] is not None]
-    served = {f"{index.name}_shadow" for one in found for index in one.indexes if _VECTOR in (index.sql or "").lower()}
-    found = [replace(one, kind="shadow") if one.name in served else one for one in found]
     return int(rows[0][0]), sorted(found, key=lambda one: folded(one.name))
 
 

@@ -110,14 +110,14 @@ def test_tables_and_schema(db):
     db("%%sql\nCREATE TABLE city (id INTEGER PRIMARY KEY, name TEXT NOT NULL DEFAULT 'x', area REAL);\n"
        "CREATE VIEW big AS SELECT * FROM city")  # fmt: skip
     assert db("%pipedb tables").value.to_dict("list") == {"table": ["big", "city"], "type": ["view", "table"]}
-    frame = db("%pipedb schema city").value
+    frame = db("%pipedb columns city").value
     assert frame.drop(columns="default").to_dict("list") == {
-        "column": ["id", "name", "area"], "type": ["INTEGER", "TEXT", "REAL"], "nullable": [True, False, True],
+        "column": ["id", "name", "area"], "type": ["INTEGER", "TEXT", "REAL"], "nullable": [False, False, True],
         "primary key": [True, False, False],
     }  # fmt: skip
     assert frame["default"].fillna("none").tolist() == ["none", "'x'", "none"]
-    assert db("%pipedb schema big").value["column"].tolist() == ["id", "name", "area"]
-    assert db.fails("%pipedb schema citi").out == "SESSION: there is no table 'citi'\ndid you mean city?\n"
+    assert db("%pipedb columns big").value["column"].tolist() == ["id", "name", "area"]
+    assert db.fails("%pipedb schema citi").out == "UNKNOWN_NAME: there is no table or view 'citi'\ndid you mean city?\n"
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -126,7 +126,7 @@ def test_hostile_names_of_tables(db, name):
     db.names["name"] = name
     db(f'%sql CREATE TABLE {sql_name} ("<i>" TEXT)')
     assert db("%pipedb tables").value["table"].tolist() == [name]
-    assert db(f"%pipedb schema {sql_name}").value["column"].tolist() == ["<i>"]
+    assert db(f"%pipedb columns {sql_name}").value["column"].tolist() == ["<i>"]
     assert "<b>x" not in db("%pipedb tables").value._repr_html_()
 
 

@@ -6,12 +6,13 @@ import difflib
 
 from IPython.core.error import UsageError
 
-from pipemagic.notebook.commands import connections, data, helping, panel, platform, server
+from pipemagic.notebook.commands import connections, data, exploring, helping, panel, platform, server
 from pipemagic.notebook.commands.base import Command, Context
 
 GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     ("Connections", connections.COMMANDS),
     ("The server", server.COMMANDS),
+    ("Exploring", exploring.COMMANDS),
     ("Data", data.COMMANDS),
     ("Groups and databases", (*platform.COMMANDS, panel.COMMAND)),
 )

@@ -1,4 +1,4 @@
-"""%pipedb tables, schema, load: in requests of their own, so they see what is committed."""
+"""%pipedb load."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from IPython.core.error import UsageError
 
-from pipemagic import sql
 from pipemagic.errors import SessionError
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.arguments import Arguments, Option, Positional
@@ -16,51 +15,7 @@ from pipemagic.notebook.commands.server import ON
 from pipemagic.notebook.display import say
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from pipemagic.client.database import Database, IfExists
-
-TABLES = """
-    SELECT name AS "table", type FROM sqlite_master
-    WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name
-"""
-
-
-def tables(context: Context, args: Arguments) -> DataFrame:
-    """Give the tables and views as a DataFrame."""
-    return context.session.connection(args.get("--on")).once(lambda database: database.query(TABLES))
-
-
-def schema(context: Context, args: Arguments) -> DataFrame:
-    """Give the columns of a table as a DataFrame."""
-    return context.session.connection(args.get("--on")).once(lambda database: _columns(database, args["TABLE"]))
-
-
-def _columns(database: Database, table: str) -> DataFrame:
-    from pandas import DataFrame
-
-    try:
-        found = database.execute(f"PRAGMA table_xinfo({sql.quote(table)})")
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    if not found.rows:
-        raise _no_table(database, table)
-    rows = []
-    for row in found.rows:
-        column = dict(zip(found.columns, row, strict=True))
-        rows.append((
-            column["name"], column["type"], not column["notnull"], column["dflt_value"], bool(column["pk"]),
-            bool(column.get("hidden")),
-        ))  # fmt: skip
-    frame = DataFrame(rows, columns=["column", "type", "nullable", "default", "primary key", "generated"])
-    return frame if frame["generated"].any() else frame.drop(columns="generated")
-
-
-def _no_table(database: Database, table: str) -> SessionError:
-    names = [str(name) for name, _ in database.execute(TABLES).rows]
-    near = difflib.get_close_matches(table, names, n=1)
-    hint = f"did you mean {near[0]}?" if near else "%pipedb tables lists what there is"
-    return SessionError(f"there is no table {table!r}", hint=hint)
+    from pipemagic.client.database import IfExists
 
 
 def load(context: Context, args: Arguments) -> None:
@@ -94,14 +49,6 @@ def _frame(context: Context, name: str) -> Any:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("tables", "List the tables and views", tables, options=(ON,)),
-    Command(
-        "schema",
-        "Show the columns of a table",
-        schema,
-        (Positional("TABLE", 'the table\'s name, in quotes if it has blanks: "my table"'),),
-        (ON,),
-    ),
     Command(
         "load",
         "Write a DataFrame into a table, all rows or none",

@@ -1,0 +1,104 @@
+"""Lists of tables and columns, and the SQL that makes them."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from pipemagic.errors import UnknownName
+from pipemagic.explore.listing import columns, tables
+from pipemagic.explore.schema import read_schema
+from pipemagic.explore.script import script
+
+HOSTILE = """sel'ect "<script>alert(1)</script> 😀 é"""
+QUOTED = '"' + HOSTILE.replace('"', '""') + '"'
+
+
+@pytest.fixture
+def filled(database):
+    for sql in (
+        "CREATE TABLE city (id INTEGER PRIMARY KEY, name TEXT NOT NULL DEFAULT 'x', area REAL)",
+        "CREATE TABLE visit (city REFERENCES city (id), twice AS (city * 2), day REFERENCES city)",
+        f"CREATE TABLE {QUOTED} ({QUOTED})",
+        f'CREATE INDEX {QUOTED[:-1]}2" ON {QUOTED} ({QUOTED})',
+        "INSERT INTO city (name) VALUES ('a'), ('b')",
+        "CREATE VIEW [big city] AS SELECT id, area FROM city",
+        "CREATE TRIGGER t AFTER INSERT ON city BEGIN SELECT 1; END",
+    ):
+        database.execute(sql)
+    return database
+
+
+def test_the_list_of_tables(filled):
+    assert tables(filled).to_dict("split")["data"] == [
+        ["big city", "view"], ["city", "table"], [HOSTILE, "table"], ["visit", "table"],
+    ]  # fmt: skip
+    assert tables(filled, rows=True)["rows"].tolist() == [2, 2, 0, 0]
+
+
+def test_patterns(embedded):
+    for name in ("Flight", "flight_old", "a*b", "[x]"):
+        embedded.execute(f'CREATE TABLE "{name}" (a)')
+    found = {pattern: tables(embedded, pattern)["table"].tolist() for pattern in ("LIGHT", "f*", "?l*t", "[x*", "zz")}
+    assert found == {
+        "LIGHT": ["Flight", "flight_old"], "f*": ["Flight", "flight_old"], "?l*t": ["Flight"], "[x*": ["[x]"], "zz": [],
+    }  # fmt: skip
+    assert tables(embedded, "zz", rows=True).columns.tolist() == ["table", "type", "rows"]
+
+
+def test_a_broken_view_is_listed_and_has_no_count(filled):
+    filled.execute("CREATE VIEW gone AS SELECT * FROM nowhere")
+    assert tables(filled, rows=True).set_index("table")["rows"].to_dict()["city"] == 2
+    assert tables(filled, rows=True).set_index("table")["rows"].isna().to_dict()["gone"]
+    with pytest.raises(UnknownName, match="the columns of gone cannot be told: no such table"):
+        columns(filled, "gone")
+
+
+def test_the_list_of_columns(filled):
+    frame = columns(filled, "CITY")
+    assert frame.assign(default=frame["default"].fillna("none")).to_dict("list") == {
+        "column": ["id", "name", "area"], "type": ["INTEGER", "TEXT", "REAL"], "nullable": [False, False, True],
+        "default": ["none", "'x'", "none"], "primary key": [True, False, False],
+    }  # fmt: skip
+    frame = columns(filled, "visit")
+    assert frame["generated"].tolist() == ["", "virtual", ""]
+    assert frame["references"].tolist() == ["city.id", "", "city"]
+    assert columns(filled, HOSTILE)["column"].tolist() == [HOSTILE]
+    assert columns(filled, "big city")["type"].tolist() == ["INTEGER", "REAL"]
+
+
+def test_the_sql_of_a_table(filled):
+    assert str(script(filled, "city")) == (
+        "CREATE TABLE city (id INTEGER PRIMARY KEY, name TEXT NOT NULL DEFAULT 'x', area REAL);\n"
+        "CREATE TRIGGER t AFTER INSERT ON city BEGIN SELECT 1; END;"
+    )
+    with pytest.raises(UnknownName, match="did you mean visit"):
+        script(filled, "visits")
+
+
+def test_the_sql_of_everything_makes_the_same_schema(filled, request):
+    other = request.getfixturevalue("embedded_too")
+    text = str(script(filled))
+    assert repr(script(filled)) == text
+    from pipemagic import sql
+
+    for statement in sql.split(text):
+        other.execute(statement.text)
+    assert str(script(other)) == text
+    assert read_schema(other).relations == read_schema(filled).relations
+
+
+def test_the_sql_of_nothing(embedded):
+    assert repr(script(embedded)) == "-- there are no tables and views"
+    assert str(script(embedded)) == ""
+
+
+def test_a_thousand_tables_are_listed_at_once(embedded, count_requests):
+    embedded.batch([f"CREATE TABLE t{number} (a)" for number in range(1000)])
+    sent = count_requests(embedded)
+    started = time.monotonic()
+    assert len(tables(embedded)) == 1000
+    assert time.monotonic() - started < 0.5  # about 0.01
+    assert tables(embedded, rows=True)["rows"].tolist() == [0] * 1000
+    assert len(sent) == 3  # one for the names each time, one for the counts
