@@ -16,6 +16,7 @@ import httpx
 from pipemagic.client import urls
 from pipemagic.client.arguments import Arguments, statement
 from pipemagic.client.consistency import Seen
+from pipemagic.client.cursors import Cursor
 from pipemagic.client.running import Run, result_of, run
 from pipemagic.client.secrets import Token
 from pipemagic.client.stream import AGAIN, ClientStream, Dialect
@@ -180,6 +181,10 @@ class Database:
             inside = DatabaseTransaction(stream)
             yield inside
             inside.commit()
+
+    def cursor(self, sql: str, args: Arguments = None) -> Cursor:
+        """Run one statement and take its rows as they come, in a ``with`` block (see `pipemagic.client.cursors`)."""
+        return Cursor(self.open_stream(), statement(sql, args), owned=True)
 
     def load(
         self,

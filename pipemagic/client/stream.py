@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import IntEnum
 from types import TracebackType
+from typing import TypeVar
 
 from pipemagic.client import answers
 from pipemagic.client.consistency import Freshness, Seen
 from pipemagic.client.nesting import Nesting
+from pipemagic.client.streamed import Streamed
 from pipemagic.client.transport import HttpAnswer, Transport
 from pipemagic.client.urls import Endpoint, follow, instance_of
 from pipemagic.errors import (
@@ -24,8 +27,9 @@ from pipemagic.errors import (
     UnsupportedError,
 )
 from pipemagic.frames.collector import collector_paused
-from pipemagic.hrana import faults
+from pipemagic.hrana import cursors, faults
 from pipemagic.hrana.messages import (
+    Batch,
     Close,
     Entry,
     Execute,
@@ -33,6 +37,8 @@ from pipemagic.hrana.messages import (
     GetAutocommitResponse,
     OkEntry,
     Request,
+    RunBatch,
+    Step,
     Stmt,
     decode_response,
     pipeline,
@@ -42,6 +48,11 @@ from pipemagic.hrana.values import Integer
 
 CLOSE_TIMEOUT = 5.0
 """Seconds to wait for the answer to a close: it only spares the server 10 s of waiting."""
+
+E = TypeVar("E", bound=BaseException | None)
+
+HANG_UP_TIMEOUT = 0.5
+"""Seconds to wait when the user waits, too: after an interrupt."""
 
 AGAIN = "start again from BEGIN, or run the whole transaction in one cell"
 
@@ -142,6 +153,25 @@ class ClientStream:
         if entries is None:
             raise ProtocolError("the server refuses the baton of a stream that was not opened yet")
         return entries
+
+    def stream(self, stmt: Stmt) -> Streamed:
+        """Run one statement as a cursor and give what it answers in pieces (`pipemagic.client.cursors` reads them).
+
+        The stream is in use until those are closed. Only servers of version 3 have cursors; raises as `send` does.
+        """
+        self._check(())
+        if self.is_open and self.phase is Phase.IDLE and self.idle_for() > IDLE_LIMIT:
+            self._expire()
+        if not self.is_open and self.phase is not Phase.IDLE:
+            self.send([])  # opens it again, with what is to be sent ahead
+        streamed = self._begin_rows(stmt)
+        if streamed is None:
+            self._expire()
+            self.send([])
+            streamed = self._begin_rows(stmt)
+        if streamed is None:
+            raise ProtocolError("the server refuses the baton of a stream that was not opened yet")
+        return streamed
 
     def autocommit(self) -> bool:
         """Tell whether no transaction is open, by asking the server.
@@ -249,6 +279,60 @@ class ClientStream:
         self._refuse(answer)
         return None
 
+    def _begin_rows(self, stmt: Stmt) -> Streamed | None:
+        """Send a cursor; None if the stream is gone and nothing of it ran, and nothing was at stake."""
+        with self._beginning:
+            self._open_if_needed()
+            asks = self.transaction.state is not Tx.OPEN
+            sent = self._freshness.prepare([RunBatch(Batch([Step(stmt)]))], asks=asks)
+            (asked,) = sent.requests
+            assert isinstance(asked, RunBatch)
+            body = cursors.cursor(asked.batch, self._stream.baton)
+            self._stream.move("begin")
+        self._sent_at = self._clock()
+        try:
+            return self._ask_for_rows(body, sent.limit)
+        except BaseException as error:
+            self._freshness.failed(sent, error)
+            if self.phase is Phase.IN_USE:
+                raise self._lose(error, [asked]) from None
+            raise
+
+    def _ask_for_rows(self, body: bytes, timeout: float | None) -> Streamed | None:
+        try:
+            answer = self._transport.post_for_pieces("/v3/cursor", body, self._endpoint, timeout=timeout)
+        except (ConnectError, BusyError) as error:
+            self._stream.move("finish")
+            if isinstance(error, ConnectError) and self._endpoint and self.transaction.state is not Tx.OPEN:
+                return None
+            raise
+        if isinstance(answer, HttpAnswer):
+            self._refuse(answer)
+            return None
+        streamed = Streamed(answer, self._rows_ended)
+        head = streamed.read_head()
+        self._stream.baton = head.baton
+        if head.base_url:
+            self._endpoint = follow(self._transport.endpoint, head.base_url)
+        return streamed
+
+    def _rows_ended(self, error: BaseException | None, whole: bool) -> None:
+        """Go on after a cursor, if all of it came; else the server has ended the stream, or is told to."""
+        if whole:
+            self._answered_at = self._clock()
+            self._stream.move("finish" if self._stream.baton is not None else "close")
+            return
+        self._hang_up()
+        self._lose(error, [])
+
+    def _hang_up(self) -> None:
+        """Tell the server that a stream whose answer is not read to its end is not needed any more."""
+        if self._stream.baton is not None:
+            with suppress(PipemagicError):
+                self._transport.post(
+                    self._path, pipeline([Close()], self._stream.baton), self._endpoint, timeout=HANG_UP_TIMEOUT
+                )
+
     def _open_if_needed(self) -> Sequence[Request]:
         """Start a new stream where the last one has ended; gives what must be sent ahead on it."""
         if self.phase is Phase.IN_USE:
@@ -311,7 +395,7 @@ class ClientStream:
             why = "the server no longer knows the connection (was it restarted?)"
         raise TransactionLost(f"the server rolled the transaction back: {why}", hint=AGAIN)
 
-    def _lose(self, error: BaseException, requests: Sequence[Request]) -> BaseException:
+    def _lose(self, error: E, requests: Sequence[Request]) -> E:
         """Drop the stream. A transaction that was, or may be, open is lost with it; the error then says so."""
         self._stream.move("lose")
         self._stream.baton = None

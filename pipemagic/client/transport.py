@@ -57,6 +57,32 @@ class HttpAnswer:
         return 200 <= self.status < 300
 
 
+class Pieces:
+    """The body of an answer in pieces, as they come; iterate once, and close."""
+
+    def __init__(self, response: httpx.Response, address: str) -> None:
+        self._response, self._address = response, address
+        self._pieces = response.iter_bytes()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        """Give the next piece. Raises UnknownOutcome if the body is cut, AnswerTimeout, InterruptedRequest."""
+        try:
+            return next(self._pieces)
+        except httpx.TimeoutException:
+            raise AnswerTimeout(f"{self._address} stopped sending in the middle of its answer") from None
+        except httpx.RequestError:
+            raise UnknownOutcome(f"the connection to {self._address} ended in the middle of an answer") from None
+        except KeyboardInterrupt:
+            raise InterruptedRequest("interrupted while the answer came") from None
+
+    def close(self) -> None:
+        """Hang up, unless all of it came: then the connection can be used again."""
+        self._response.close()
+
+
 class Transport:
     """HTTP to one server. Never sends a request twice, except after 429, when nothing of it ran.
 
@@ -127,12 +153,34 @@ class Transport:
             timeout=self._timeout if timeout is None else httpx.Timeout(timeout, connect=self._timeout.connect),
             extensions=_extensions(endpoint),
         )
-        for pause in BUSY_PAUSES:
-            response = self._send(request, endpoint)
-            if response.status_code != 429:
-                return self._answer(response, endpoint)
-            self._sleep(pause)
-        return self._answer(self._send(request, endpoint), endpoint)
+        return self._answer(self._send_patiently(request, endpoint), endpoint)
+
+    def post_for_pieces(
+        self, path: str, body: bytes, endpoint: Endpoint | None = None, *, timeout: float | None = None
+    ) -> Pieces | HttpAnswer:
+        """POST JSON and give the answer in pieces as they come; if its status is not 2xx, as a whole.
+
+        Raises as `post` does.
+        """
+        endpoint = endpoint or self.endpoint
+        request = self._http.build_request(
+            "POST",
+            endpoint.url + path,
+            content=body,
+            headers=self._headers(endpoint, body),
+            timeout=self._timeout if timeout is None else httpx.Timeout(timeout, connect=self._timeout.connect),
+            extensions=_extensions(endpoint),
+        )
+        response = self._send_patiently(request, endpoint, stream=True)
+        if 200 <= response.status_code < 300:
+            return Pieces(response, endpoint.address)
+        try:
+            response.read()
+        except httpx.RequestError as error:
+            raise _no_answer(error, endpoint) from None
+        finally:
+            response.close()
+        return self._answer(response, endpoint)
 
     @contextmanager
     def streamed(
@@ -192,6 +240,16 @@ class Transport:
         if endpoint.loopback:
             headers["Accept-Encoding"] = "identity"  # gzip on loopback costs more than it saves
         return headers
+
+    def _send_patiently(self, request: httpx.Request, endpoint: Endpoint, *, stream: bool = False) -> httpx.Response:
+        """Send, and after a 429 again: nothing of it ran."""
+        for pause in BUSY_PAUSES:
+            response = self._send(request, endpoint, stream=stream)
+            if response.status_code != 429:
+                return response
+            response.close()
+            self._sleep(pause)
+        return self._send(request, endpoint, stream=stream)
 
     def _send(self, request: httpx.Request, endpoint: Endpoint, *, stream: bool = False) -> httpx.Response:
         # Every error is raised `from None`: httpx's own frames hold the headers, and with them the token.
