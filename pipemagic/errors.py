@@ -150,6 +150,12 @@ class UnknownName(PipemagicError):
     code = "UNKNOWN_NAME"
 
 
+class ConfirmError(PipemagicError):
+    """A statement would change or delete all rows of a table, and that was not confirmed; nothing was sent."""
+
+    code = "CONFIRM"
+
+
 class LoadError(PipemagicError):
     """A frame could not be loaded; the target table is as it was."""
 

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 
-from pipemagic.notebook import arguments
+from pipemagic.notebook import arguments, files
 from pipemagic.notebook.arguments import Arguments
 from pipemagic.notebook.options import OPTIONS, sql_usage
 
 if TYPE_CHECKING:
+    from pipemagic.notebook.preferences import PipeMagic
+    from pipemagic.session.cells import Cell
     from pipemagic.session.wanted import Wanted
 
 _INTO = re.compile(r"\s*([^\W\d]\w*)\s*<<(?!<)")  # name << SELECT ...; no statement of SQL begins like this
@@ -41,9 +43,29 @@ def read(line: str, cell: str | None) -> tuple[Arguments, str]:
     name = args.get("--out")
     if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
         raise UsageError(f"{name!r} is not a name that a variable can have")
+    path = args.get("--file")
+    if path is not None:
+        if text.strip():
+            raise UsageError(f"--file {path} and SQL in the cell: only one of them can run\nusage: {usage}")
+        text = files.read(path)
     if not text.strip():
-        raise UsageError(f"there is no SQL to run\nusage: {usage}")
+        raise UsageError(f"there is no SQL to run\nusage: {usage}" if path is None else f"{path} is empty")
     return args, text
+
+
+def cell(args: Arguments, text: str, local_ns: Mapping[str, Any] | None, user_ns: dict[str, Any]) -> Cell:
+    """Give the statements of a cell with their values, ready to be sent."""
+    from pipemagic.session import cells
+
+    return cells.read(text, values(args, local_ns, user_ns), source=args.get("--file") or "")
+
+
+def check_confirmed(cell: Cell, args: Arguments, preferences: PipeMagic) -> None:
+    """ConfirmError if the cell changes or deletes all rows of a table and nobody said that this is meant."""
+    from pipemagic.session.text.sweeping import refuse_sweeps
+
+    if not (args.on("--confirm") or preferences.confirm):
+        refuse_sweeps(cell)
 
 
 def _refuse_connection(first: str, usage: str) -> None:
@@ -60,12 +82,27 @@ def values(args: Arguments, local_ns: Mapping[str, Any] | None, user_ns: dict[st
     name = args.get("--params")
     if name is None:
         return variables
+    if name.lstrip().startswith("{"):
+        return _from_json(name)
     if name not in variables:
         raise UsageError(f"--params: there is no variable {name}")
     values = variables[name]
     if not isinstance(values, Mapping):
         raise UsageError(f"--params: {name} is not a dict but a {type(values).__name__}")
     return values
+
+
+def _from_json(text: str) -> Mapping[str, Any]:
+    import json
+
+    def refuse(number: str) -> None:
+        raise UsageError(f"--params: JSON has no {number}")
+
+    try:
+        found: Mapping[str, Any] = json.loads(text, parse_constant=refuse)
+    except ValueError as error:
+        raise UsageError(f"--params is not JSON: {error}; write '{{\"name\": value}}' in single quotes") from None
+    return found
 
 
 def wanted(args: Arguments) -> Wanted:

@@ -59,8 +59,9 @@ class PipeMagics(Magics):
 
         args, text = asking.read(line, cell)
         with short_traceback(), collector_paused():
-            values = asking.values(args, local_ns, self.user_ns)
-            result = self.session.run_cell(text, values, on=args.get("--on"), wanted=asking.wanted(args))
+            ready = asking.cell(args, text, local_ns, self.user_ns)
+            asking.check_confirmed(ready, args, self.preferences)
+            result = self.session.run_cell(ready, on=args.get("--on"), wanted=asking.wanted(args))
             return deliver(result, args, self.user_ns, self.preferences)
 
     @no_var_expand

@@ -5,10 +5,14 @@ from __future__ import annotations
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Option
 
-PARAMETERS = (Option("--params", "take the values of :name parameters from this dict", "NAME"),)
+PARAMETERS = (
+    Option("--params", "take the values of :name and {name} from this dict, or from JSON: '{\"year\": 2013}'", "NAME"),
+    Option("--file", "run the SQL of this file, which is UTF-8", "PATH"),
+)
 
 RUNNING = (
     Option("--on", "run it on this connection, the current one stays", "NAME"),
+    Option("--confirm", "run an UPDATE or DELETE that has no WHERE"),
     Option("--close", "close the server-side connection afterwards"),
 )
 

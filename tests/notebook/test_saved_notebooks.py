@@ -87,7 +87,7 @@ def test_output_is_the_same_every_time(run):
         "%pipedb create-group edge --location nrt --if-not-exists",
         "%pipedb create-database flights --group edge --if-not-exists",
         "%pipedb connect flights",
-        "%%sql\nCREATE TABLE IF NOT EXISTS t (a);\nDELETE FROM t;\nINSERT INTO t VALUES (1), (2)",
+        "%%sql --confirm\nCREATE TABLE IF NOT EXISTS t (a);\nDELETE FROM t;\nINSERT INTO t VALUES (1), (2)",
         "%sql BEGIN",
         "%sql SELECT sum(a) AS s FROM t",
         "%sql COMMIT",

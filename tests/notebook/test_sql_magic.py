@@ -35,14 +35,14 @@ def test_rows_affected_are_one_quiet_line(db):
     assert db("%sql CREATE TABLE t (a)").lines == ["Done."]
     assert db("%sql INSERT INTO t VALUES (1)").lines == ["1 row affected."]
     assert db("%sql INSERT INTO t VALUES (2), (3)").lines == ["2 rows affected."]
-    assert db("%%sql\nUPDATE t SET a = 0;\nDELETE FROM t").lines == ["6 rows affected by 2 statements."]
-    assert db("%sql DELETE FROM t").lines == ["0 rows affected."]
-    assert db("%sql DELETE FROM t").value is None
+    assert db("%%sql --confirm\nUPDATE t SET a = 0;\nDELETE FROM t").lines == ["6 rows affected by 2 statements."]
+    assert db("%sql --confirm DELETE FROM t").lines == ["0 rows affected."]
+    assert db("%sql --confirm DELETE FROM t").value is None
 
 
 def test_earlier_frames_are_shown_in_order_and_the_last_is_the_value(db):
     cell = db(
-        "%%sql\nCREATE TABLE t (a); INSERT INTO t VALUES (7);\n"
+        "%%sql --confirm\nCREATE TABLE t (a); INSERT INTO t VALUES (7);\n"
         "SELECT a AS first FROM t;\nSELECT 8 AS last; DELETE FROM t"
     )
     assert cell.value.to_dict("list") == {"last": [8]}
