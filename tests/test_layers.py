@@ -44,12 +44,13 @@ ONLY = {
     "pandas": {"frames", "client", "explore", "session", "notebook", "cli"},
     "numpy": {"frames", "client", "explore", "session", "notebook"},
     "matplotlib": {"explore"},
+    "keyring": {"session"},
 }
 
 # These take long to import, so neither `import pipemagic` nor `%load_ext pipemagic` does it.
 HEAVY = [
     "pandas", "numpy", "pyarrow", "matplotlib", "ipywidgets", "httpx", "uvicorn", "starlette", "apsw",
-    "cryptography", "asyncio", "nbclient",
+    "cryptography", "asyncio", "nbclient", "keyring",
 ]  # fmt: skip
 
 RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}

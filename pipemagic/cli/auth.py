@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pipemagic.cli.base import Commands, ask_name, ask_password, confirm, note, say, say_json, say_table
+from pipemagic.cli.base import Commands, ask_name, ask_password, ask_token, confirm, note, say, say_json, say_table
 from pipemagic.cli.credentials import Credentials
 from pipemagic.cli.platform import LOG_IN, management, on_this_machine, remembered, service_key
 from pipemagic.errors import SessionError
@@ -36,6 +36,12 @@ def add_commands(top: Commands) -> None:
     tokens.add("mint", _mint, "print a new platform token; it is shown only now").add_argument("name", metavar="NAME")
     tokens.add("list", _list_tokens, "list the platform tokens, without their values", listing=True)
     tokens.add("revoke", _revoke, "revoke a platform token", destroys=True).add_argument("name", metavar="NAME")
+
+    store = auth.add("store", _store, "keep the token of a database in the keyring", data=False)
+    store.add_argument("--token-stdin", action="store_true", help="read the token from standard input")
+    forget = auth.add("forget", _forget, "take the token of a database out of the keyring", data=False)
+    for parser in (store, forget):
+        parser.add_argument("address", metavar="ADDRESS", help="that of the database, as for %%pipedb connect")
 
 
 def _signup(options: argparse.Namespace) -> None:
@@ -106,3 +112,29 @@ def _revoke(options: argparse.Namespace) -> None:
     with management(options) as api:
         api.revoke_api_token(options.name)
     say(options.name)
+
+
+def _store(options: argparse.Namespace) -> None:
+    from pipemagic.client.secrets import Token
+    from pipemagic.session import keyrings
+
+    entry = _entry(options.address)
+    token = ask_token(options)
+    if not Token(token):  # raises an error for what no token holds
+        raise SessionError("there is no token; nothing was stored")
+    keyrings.put(keyrings.SERVICE, entry, token)
+    say(entry)
+
+
+def _forget(options: argparse.Namespace) -> None:
+    from pipemagic.session import keyrings
+
+    if not keyrings.delete(keyrings.SERVICE, _entry(options.address)):
+        note("the keyring holds no token for it")
+
+
+def _entry(address: str) -> str:
+    from pipemagic.client import urls
+    from pipemagic.session import keyrings
+
+    return keyrings.entry_of(urls.parse(address))

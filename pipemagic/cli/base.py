@@ -143,3 +143,12 @@ def ask_password(options: argparse.Namespace, *, twice: bool = False) -> str:
     if twice and getpass.getpass("once more: ") != password:
         raise SessionError("the two passwords differ; nothing was done")
     return password
+
+
+def ask_token(options: argparse.Namespace) -> str:
+    """Read a token from standard input (--token-stdin), or ask for it without showing it."""
+    if options.token_stdin:
+        return sys.stdin.readline().strip()
+    if not sys.stdin.isatty():
+        raise SessionError("a token cannot be asked for here", hint="give it on standard input, with --token-stdin")
+    return getpass.getpass("token: ").strip()

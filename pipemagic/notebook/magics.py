@@ -48,7 +48,7 @@ class PipeMagics(Magics):
         from pipemagic.notebook.prompts import ask_token
         from pipemagic.session import Session
 
-        return Session(ask_token=ask_token, tell=say)
+        return Session(ask_token=ask_token, tell=say, default=lambda: self.preferences.connection)
 
     @no_var_expand
     @needs_local_scope

@@ -22,6 +22,7 @@ from pipemagic.session import reports
 from pipemagic.session.cells import Cell
 from pipemagic.session.ledger import Ledger, is_rollback, opens
 from pipemagic.session.platform import Platform
+from pipemagic.session.profiles import Profile
 from pipemagic.session.results import CellResult, Outcome
 from pipemagic.session.settings import Settings
 from pipemagic.session.wanted import AS_IT_IS, Wanted
@@ -43,6 +44,7 @@ class Connection:
     where: str
     platform: Platform | None = field(default=None, repr=False)
     find_again: Callable[[], Database] | None = field(default=None, repr=False)
+    profile: Profile | None = field(default=None, repr=False)  # what would lead here again
     refused: bool = field(default=False, repr=False)  # the server no longer takes the token
     _stream: ClientStream | None = field(default=None, repr=False)
     _ledger: Ledger = field(default_factory=Ledger, repr=False)
@@ -50,6 +52,12 @@ class Connection:
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a panel may close it meanwhile
     _lost: bool = field(default=False, repr=False)  # a transaction is gone, and the rest of it must not run
     _ended: bool = field(default=False, repr=False)  # the server rolled back: a ROLLBACK has nothing left to do
+
+    @property
+    def greeting(self) -> str:
+        """The line that says where one is connected to."""
+        where = "" if self.where == self.name else f" ({self.where})"
+        return f"Connected to {self.name}{where}."
 
     @property
     def stream(self) -> ClientStream | None:

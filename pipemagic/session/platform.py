@@ -53,6 +53,11 @@ class Platform:
         """The organization's slug."""
         return self._ask(lambda api: api.slug)
 
+    @property
+    def address(self) -> str | None:
+        """The address of the API; None for the embedded service, whose address is another after each start."""
+        return None if self.moves else self._api.endpoint.address
+
     def check(self) -> None:
         """Find out whether address, token and organization are right; SessionError if there is no such organization."""
         self.locations()

@@ -6,6 +6,7 @@ import difflib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,15 @@ from pipemagic.client import urls
 from pipemagic.client.database import Database
 from pipemagic.client.secrets import Secret
 from pipemagic.client.transport import READ_TIMEOUT
+from pipemagic.configuration import config_folder
 from pipemagic.errors import AuthError, SessionError
 from pipemagic.frames.collector import collector_paused
 from pipemagic.hrana.stream import Tx
-from pipemagic.session import secrets
+from pipemagic.session import keyrings, secrets
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.connection import Connection
 from pipemagic.session.platform import Platform
+from pipemagic.session.profiles import FILE, Profile, Profiles
 from pipemagic.session.reports import ROLLED_BACK
 from pipemagic.session.results import CellResult
 from pipemagic.session.services import Services
@@ -35,8 +38,10 @@ class Session:
     """The databases that one notebook or script works with.
 
     ``ask_token`` asks the user for a token, given what it is for. ``tell`` is called with lines about what happens
-    on the side, such as a transaction that is rolled back because its connection is replaced. For one thread; only
-    the platform, and `connect` and `Connection.once`, may be used from others at the same time.
+    on the side, such as a transaction that is rolled back because its connection is replaced. ``profiles`` are the
+    connections that files name, by default those of the user and of the project. ``default`` gives the target to
+    connect to where none is named, '' for none. For one thread; only the platform, and `connect` and
+    `Connection.once`, may be used from others at the same time.
     """
 
     def __init__(
@@ -45,12 +50,16 @@ class Session:
         ask_token: Callable[[str], str] | None = None,
         tell: Callable[[str], None] | None = None,
         environ: Mapping[str, str] = os.environ,
+        profiles: Profiles | None = None,
+        default: Callable[[], str] = str,
     ) -> None:
         self.connections: dict[str, Connection] = {}
         self.current: str | None = None
         self._ask_token = ask_token
         self._tell = tell or (lambda _: None)
         self._environment = secrets.Environment(environ)
+        self.profiles = profiles or Profiles(config_folder(environ) / FILE)
+        self._default = default
         self._services = Services(self._environment)
 
     def __enter__(self) -> Session:
@@ -94,10 +103,17 @@ class Session:
     # -- connections
 
     def connection(self, name: str | None = None) -> Connection:
-        """Give a connection by name, the current one by default; SessionError if there is none."""
+        """Give a connection by name, by default the current one, or else the one to connect to by default.
+
+        SessionError if there is none.
+        """
         if name is None:
             if self.current is not None:
                 return self.connections[self.current]
+            if not self.connections and self._default():
+                connection = self.connect()
+                self._tell(connection.greeting)
+                return connection
             hint = f"%pipedb use {next(iter(self.connections))}" if self.connections else NOT_CONNECTED
             raise SessionError("no database is connected", hint=hint)
         if name in self.connections:
@@ -113,42 +129,63 @@ class Session:
         name: str | None = None,
         token: str | None = None,
         token_env: str | None = None,
+        token_file: str | None = None,
+        keyring: str | bool = False,
+        remember: bool = False,
         temporary: bool = False,
-        timeout: float | None = READ_TIMEOUT,
+        timeout: float | None = None,
     ) -> Connection:
         """Connect to a database and make it the current one.
 
-        ``target`` is nothing: the embedded service, with a first group and database if it has none; an address
-        with ``://``; the name of a connection; the name of a database of the current organization. ``token`` is for
-        addresses; by default it comes from the environment (``token_env``, PIPEMAGIC_TOKEN, TURSO_AUTH_TOKEN), or
-        is asked for. ``temporary`` uses a service of this process alone, whose data end with it. ``timeout`` is how
-        many seconds to wait for an answer.
+        ``target`` is nothing: the default, or else the embedded service, with a first group and database if it has
+        none; an address with ``://``; the name of a connection; that of a profile; that of a database of the current
+        organization. ``token`` is for addresses; by default it comes from a variable ``token_env``, a ``token_file``
+        that only its owner may read, the ``keyring`` (True, or a service in it), from PIPEMAGIC_TOKEN or
+        TURSO_AUTH_TOKEN, or is asked for; with ``remember`` the keyring then keeps it. ``temporary`` uses a service
+        of this process alone, whose data end with it. ``timeout`` is how many seconds to wait for an answer, 60 by
+        default.
         """
+        service = keyrings.SERVICE if keyring is True or (remember and not keyring) else keyring or None
+        whence = secrets.Whence(token_env, token_file, service, remember)
+        if target is None and not temporary:
+            target = self._default() or None
         if target is not None and "://" in target:
             if temporary:
                 raise SessionError("--temporary is for the embedded service, not for an address")
-            return self.adopt(self._at_address(target, name, token, token_env, timeout))
-        if token is not None or token_env is not None:
+            return self.adopt(self._at_address(target, name, token, whence, timeout))
+        known = self.connections.get(target or "")
+        if target is not None and known is not None and not (known.refused or name or temporary or token or whence):
+            return self.use(target)
+        profile = None if target is None or temporary else self.profiles.get(target)
+        if profile is not None and profile.address is not None:
+            whence = whence or profile.whence
+            found = self._at_address(profile.address, name or profile.name, token, whence, timeout or profile.timeout)
+            return self.adopt(found)
+        if token is not None or whence:
             raise SessionError(
                 "a token belongs to an address; for a database of an organization pipemagic makes one itself",
                 hint="%pipedb connect ADDRESS --token-env VARIABLE",
             )
-        known = self.connections.get(target or "")
-        if target is not None and known is not None and not known.refused and name is None and not temporary:
-            return self.use(target)
+        if profile is not None:
+            return self.adopt(self._in_organization(profile, name, timeout))
         if target is None or temporary:
             first = self._services.prepare(temporary=temporary)
             target = target or first
-        return self.adopt(self.open(target, name, timeout))
+        found = self.open(target, name, timeout)
+        if temporary:
+            found.profile = None  # nothing leads to it again
+        return self.adopt(found)
 
-    def open(self, database: str, name: str | None = None, timeout: float | None = READ_TIMEOUT) -> Connection:
+    def open(self, database: str, name: str | None = None, timeout: float | None = None) -> Connection:
         """Give a connection to a database of the current organization, without taking it in."""
-        platform = self.platform
+        platform, profile = self.platform, Profile(database, database=database, timeout=timeout)
+        timeout = timeout or READ_TIMEOUT
         again = (lambda: platform.open(database, timeout)) if platform.moves else None
         found = platform.open(database, timeout)
         with _closing_on_error(found):
             _check(found)
-        return Connection(name or database, found, platform.where, platform, again)
+        profile = replace(profile, organization=platform.organization, at=platform.address)
+        return Connection(name or database, found, platform.where, platform, again, profile=profile)
 
     def adopt(self, connection: Connection) -> Connection:
         """Take a connection in under its name and make it the current one; an earlier one of the name is closed.
@@ -218,20 +255,33 @@ class Session:
     # -- inside
 
     def _at_address(
-        self, address: str, name: str | None, token: str | None, token_env: str | None, timeout: float | None
+        self, address: str, name: str | None, token: str | None, whence: secrets.Whence, timeout: float | None
     ) -> Connection:
         endpoint = urls.parse(address)
-        given = Secret(token) if token else self._environment.token(token_env, secrets.DATABASE_TOKENS)
-        database, host = Database(endpoint, given, timeout=timeout), endpoint.named_host
+        host, entry = endpoint.named_host, keyrings.entry_of(endpoint)
+        given = Secret(token) if token else self._environment.database_token(whence, entry)
+        database = Database(endpoint, given, timeout=timeout or READ_TIMEOUT)
         with _closing_on_error(database):
             try:
                 _check(database)
             except AuthError as error:
                 if given is not None or error.status != 401 or self._ask_token is None:
                     raise
-                database.renew_token(Secret(self._ask_token(host)))
+                asked = Secret(self._ask_token(host))
+                database.renew_token(asked)
                 _check(database)
-        return Connection(name or _name_for(host), database, host)
+                if whence.remember:
+                    keyrings.put(whence.keyring or keyrings.SERVICE, entry, asked)
+        profile = Profile(
+            name or _name_for(host), address=endpoint.address, token_env=whence.env, token_file=whence.absolute_file,
+            keyring=whence.keyring == keyrings.SERVICE or whence.keyring, timeout=timeout,
+        )  # fmt: skip
+        return Connection(profile.name, database, host, profile=profile)
+
+    def _in_organization(self, profile: Profile, name: str | None, timeout: float | None) -> Connection:
+        if profile.at is not None or profile.organization not in (None, self.platform.organization):
+            self.organization(profile.organization, at=profile.at, token_env=profile.api_token_env)
+        return self.open(str(profile.database), name or profile.name, timeout or profile.timeout)
 
     def _forget(self, connection: Connection) -> None:
         del self.connections[connection.name]

@@ -148,3 +148,35 @@ def test_passwords_are_never_arguments(run, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO())
     code, _, err = run("auth", "login", "ada")
     assert (code, "--password-stdin" in err) == (1, True)
+
+
+def test_the_token_of_a_database_in_the_keyring(monkeypatch, capsys, tmp_path):
+    import io
+
+    import keyring
+    from keyrings.alt.file import PlaintextKeyring
+
+    from pipemagic import cli
+
+    before, ring = keyring.get_keyring(), PlaintextKeyring()
+    ring.file_path = str(tmp_path / "ring.cfg")
+    keyring.set_keyring(ring)
+    try:
+        monkeypatch.setattr("sys.stdin", io.StringIO("a.secret.token\n"))
+        assert cli.main(["auth", "store", "libsql://db.example.io", "--token-stdin"]) == 0
+        out, err = capsys.readouterr()
+        assert (out, err) == ("db.example.io\n", "")
+        assert ring.get_password("pipemagic", "db.example.io") == "a.secret.token"
+        for wrong, text in (("libsql://db.example.io", "\n"), ("libsql://db.example.io?authToken=x", "x\n")):
+            monkeypatch.setattr("sys.stdin", io.StringIO(text))
+            assert cli.main(["auth", "store", wrong, "--token-stdin"]) == 1
+        monkeypatch.setattr("sys.stdin", io.StringIO("x"))
+        assert cli.main(["auth", "store", "libsql://db.example.io"]) == 1  # nobody there to be asked
+        assert ring.get_password("pipemagic", "db.example.io") == "a.secret.token"
+        assert cli.main(["auth", "forget", "https://db.example.io"]) == 0
+        assert ring.get_password("pipemagic", "db.example.io") is None
+        capsys.readouterr()
+        assert cli.main(["auth", "forget", "https://db.example.io"]) == 0
+        assert "holds no token" in capsys.readouterr().err
+    finally:
+        keyring.set_keyring(before)

@@ -81,8 +81,9 @@ def plain_shell():
 
 
 @pytest.fixture
-def shell(plain_shell, monkeypatch):
-    """A shell with the magics; the environment names no token and no service."""
+def shell(plain_shell, monkeypatch, tmp_path):
+    """A shell with the magics; the environment names no token and no service, and nothing of the user's is read."""
+    monkeypatch.setenv("PIPEMAGIC_CONFIG", str(tmp_path / "config"))
     for variable in (*DATABASE_TOKENS, *PLATFORM_TOKENS, API_URL):
         monkeypatch.delenv(variable, raising=False)
     plain_shell("%load_ext pipemagic")

@@ -6,11 +6,11 @@ import difflib
 
 from IPython.core.error import UsageError
 
-from pipemagic.notebook.commands import connections, data, exploring, helping, panel, platform, server
+from pipemagic.notebook.commands import connections, data, exploring, helping, panel, platform, profiles, server
 from pipemagic.notebook.commands.base import Command, Context
 
 GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
-    ("Connections", connections.COMMANDS),
+    ("Connections", (*connections.COMMANDS, profiles.COMMAND)),
     ("The server", server.COMMANDS),
     ("Exploring", exploring.COMMANDS),
     ("Data", data.COMMANDS),

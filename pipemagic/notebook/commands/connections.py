@@ -6,7 +6,6 @@ import re
 
 from IPython.core.error import UsageError
 
-from pipemagic.client.transport import READ_TIMEOUT
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.display import say
@@ -18,16 +17,18 @@ def connect(context: Context, args: Arguments) -> None:
         args.get("TARGET"),
         name=args.get("--as"),
         token_env=args.get("--token-env"),
+        token_file=args.get("--token-file"),
+        keyring=args.on("--keyring"),
+        remember=args.on("--remember"),
         temporary=args.on("--temporary"),
         timeout=_seconds(args.get("--timeout")),
     )
-    where = "" if connection.where == connection.name else f" ({connection.where})"
-    say(f"Connected to {connection.name}{where}.")
+    say(connection.greeting)
 
 
-def _seconds(text: str | None) -> float:
+def _seconds(text: str | None) -> float | None:
     if text is None:
-        return READ_TIMEOUT
+        return None
     if not re.fullmatch(r"\d+(\.\d+)?", text) or not float(text):
         raise UsageError(f"--timeout is a number of seconds, not {text!r}")
     return float(text)
@@ -68,13 +69,17 @@ COMMANDS: tuple[Command, ...] = (
         (
             Positional(
                 "TARGET",
-                "an address with ://, a connection, or a database of the organization; without it the embedded service",
+                "an address with ://, a connection, a profile, or a database of the organization; without it "
+                "PipeMagic.connection, or else the embedded service",
                 optional=True,
             ),
         ),
         (
             Option("--as", "the connection's name; by default that of the database", "NAME"),
             Option("--token-env", "the environment variable that holds the database token", "VARIABLE"),
+            Option("--token-file", "a file that holds the token, and that only you can read", "PATH"),
+            Option("--keyring", "take the token from the keyring"),
+            Option("--remember", "have the keyring keep the token that is asked for"),
             Option("--timeout", "how long to wait for an answer; by default 60", "SECONDS"),
             Option("--temporary", "use a service of this notebook alone, whose data end with it"),
         ),

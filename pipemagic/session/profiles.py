@@ -1,0 +1,221 @@
+"""Connections under a name, in files without secrets: the user's connections.toml and the project's pyproject.toml."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from pipemagic.configuration import config_folder, project_of, read_toml
+from pipemagic.errors import SessionError
+from pipemagic.leaks import holds_secret
+from pipemagic.leaks.patterns import named_like_a_secret
+from pipemagic.session.keyrings import SERVICE
+from pipemagic.session.secrets import Whence
+
+FILE = "connections.toml"
+_BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
+_TOKEN_KEYS = re.compile(r"(auth[_-]?|api[_-]?|access[_-]?)?(token|jwt|key)|password|secret", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How to connect to a database: by its ``address``, or as a ``database`` of an organization.
+
+    ``organization`` and ``at`` (the address of the management API) choose another organization than the current
+    one; ``api_token_env`` is the variable with its token. ``keyring`` is True, or a service in the keyring. ``path``
+    is the file it stands in.
+    """
+
+    name: str
+    address: str | None = None
+    database: str | None = None
+    organization: str | None = None
+    at: str | None = None
+    api_token_env: str | None = None
+    token_env: str | None = None
+    token_file: str | None = None
+    keyring: str | bool | None = None
+    timeout: float | None = None
+    path: Path | None = field(default=None, compare=False)
+
+    @property
+    def whence(self) -> Whence:
+        """Where the token of the address lies; a file is named from the folder of the profile's own."""
+        file = self.token_file
+        if file is not None and self.path is not None:
+            file = str(self.path.parent / Path(file).expanduser())
+        return Whence(self.token_env, file, SERVICE if self.keyring is True else self.keyring or None)
+
+    @property
+    def token_from(self) -> str:
+        """Say where the token lies, '' for the usual variables and the prompt."""
+        if self.token_env or self.token_file:
+            return f"variable {self.token_env}" if self.token_env else f"file {self.token_file}"
+        return "keyring" if self.keyring else ""
+
+    @property
+    def where(self) -> str:
+        """What it leads to, for people."""
+        if self.address is not None:
+            return self.address
+        return f"{self.database} of {self.organization}" if self.organization else str(self.database)
+
+    def settings(self) -> dict[str, Any]:
+        """Give what a file says of it: the keys as they are written there."""
+        found = {one.name.replace("_", "-"): getattr(self, one.name) for one in fields(self)}
+        return {key: value for key, value in found.items() if value is not None and key not in ("name", "path")}
+
+
+_KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "keyring": ((bool, str), "true, or a service of the keyring"),
+    "timeout": ((int, float), "a number of seconds"),
+}
+
+
+def parse(name: str, table: object, path: Path) -> Profile:
+    """Read the table of a profile; SessionError if it is not one, or holds a token."""
+    at = f"profile {name} in {path.name}"
+    if not isinstance(table, dict):
+        raise SessionError(f"{at} is not a table", hint=f'write [{_key(name)}] and address = "..." below it')
+    given: dict[str, Any] = {}
+    for key, value in table.items():
+        _refuse_token(at, key, value)
+        given[key.replace("-", "_")] = _checked(at, key, value)
+    if ("address" in given) == ("database" in given):
+        raise SessionError(f"{at} says {'both ' if 'address' in given else 'neither '}address and database",
+                           hint="it has one of the two")  # fmt: skip
+    if "address" in given and (wrong := {"organization", "at", "api_token_env"} & given.keys()):
+        raise SessionError(f"{at} has {' and '.join(sorted(wrong))}", hint="an address belongs to no organization")
+    if "database" in given and (wrong := {"token_env", "token_file", "keyring"} & given.keys()):
+        raise SessionError(
+            f"{at} has {' and '.join(sorted(wrong))}", hint="the token of a database of an organization is made by us"
+        )
+    return Profile(name, **given, path=path)
+
+
+def _refuse_token(at: str, key: str, value: object) -> None:
+    literal = isinstance(value, str) and (
+        _TOKEN_KEYS.fullmatch(key) or holds_secret(value) or named_like_a_secret(key, value)
+    )
+    if literal or holds_secret(key):
+        raise SessionError(
+            f"{at} holds a token, and that file is no place for one",
+            hint='take it out and say where it lies: token-env = "VARIABLE", token-file = "PATH" or keyring = true',
+        )
+
+
+def _checked(at: str, key: str, value: object) -> object:
+    names = [one.name for one in fields(Profile) if one.name not in ("name", "path")]
+    name = key.replace("-", "_")
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=1)
+        known = ", ".join(one.replace("_", "-") for one in names)
+        hint = f"did you mean {near[0].replace('_', '-')}?" if near else f"it can have {known}"
+        raise SessionError(f"{at} has {key[:40]!r}, which no profile has", hint=hint)
+    kinds, told = _KINDS.get(name, ((str,), "a text"))
+    is_switch = isinstance(value, bool) and bool not in kinds
+    if (
+        not isinstance(value, kinds)
+        or is_switch
+        or (isinstance(value, int | float) and value is not True and value <= 0)
+    ):
+        raise SessionError(f"{at}: {key} is {told}")
+    return value
+
+
+class Profiles:
+    """The profiles of the user, then those of the project; read anew each time, since files are edited.
+
+    ``path`` is the user's file; ``folder`` gives the folder from which a pyproject.toml is looked for upward.
+    """
+
+    def __init__(self, path: Path | None = None, folder: Callable[[], Path] | None = Path.cwd) -> None:
+        self._path = path
+        self._folder = folder
+
+    @property
+    def path(self) -> Path:
+        """The user's file; there may be none."""
+        return self._path or config_folder() / FILE
+
+    def names(self) -> list[str]:
+        """List the names, also of profiles that cannot be used."""
+        return list(dict.fromkeys(name for _, table in self._tables() for name in table))
+
+    def get(self, name: str) -> Profile | None:
+        """Give a profile, None if there is none of that name; SessionError if it is not a usable one."""
+        for path, table in self._tables():
+            if name in table:
+                return parse(name, table[name], path)
+        return None
+
+    def save(self, profile: Profile) -> None:
+        """Add a profile to the user's file; SessionError if the name is taken there."""
+        text, known = self._text()
+        if profile.name in known:
+            raise SessionError(
+                f"there is a profile {profile.name!r} already", hint=f"%pipedb profiles --delete {_word(profile.name)}"
+            )
+        parse(profile.name, profile.settings(), self.path)  # nothing is written that could not be read
+        lines = [f"[{_key(profile.name)}]", *(f"{key} = {_value(one)}" for key, one in profile.settings().items())]
+        gap = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
+        self._write(text + gap + "\n".join(lines) + "\n", {**known, profile.name: profile.settings()})
+
+    def delete(self, name: str) -> None:
+        """Take a profile out of the user's file; SessionError if there is none."""
+        text, known = self._text()
+        if name not in known:
+            raise SessionError(f"there is no profile {name!r} in {self.path.name}", hint="%pipedb profiles lists them")
+        rest = {other: table for other, table in known.items() if other != name}
+        header = re.compile(rf"^[ \t]*\[[ \t]*(?:{re.escape(_key(name))}|{re.escape(json.dumps(name))})[ \t]*\]", re.M)
+        match = header.search(text)
+        if match is None:
+            raise self._by_hand()
+        following = re.compile(r"^[ \t]*\[", re.M).search(text, match.end())
+        self._write(text[: match.start()] + (text[following.start() :] if following else ""), rest)
+
+    def _tables(self) -> list[tuple[Path, dict[str, Any]]]:
+        tables = [(self.path, read_toml(self.path))]
+        if self._folder is not None:
+            path, table = project_of(self._folder())
+            found = table.get("connections", {})
+            tables.append((path, found if isinstance(found, dict) else {}))
+        return tables
+
+    def _text(self) -> tuple[str, dict[str, Any]]:
+        known = read_toml(self.path)
+        return (self.path.read_text(encoding="utf-8") if self.path.exists() else ""), known
+
+    def _write(self, text: str, meant: Mapping[str, Any]) -> None:
+        """Write the file if the text says what is meant: whatever else people wrote there stays as it is."""
+        from pipemagic.service.files import make_private_folder, write_private
+
+        try:
+            if tomllib.loads(text) != meant:
+                raise self._by_hand()
+        except tomllib.TOMLDecodeError:
+            raise self._by_hand() from None
+        make_private_folder(self.path.parent, "the folder for settings", "name another one with PIPEMAGIC_CONFIG")
+        write_private(self.path, text.encode())
+
+    def _by_hand(self) -> SessionError:
+        return SessionError(f"{self.path} is written in a way that is not edited here", hint="edit the file by hand")
+
+
+def _key(name: str) -> str:
+    return name if _BARE.match(name) else _value(name)
+
+
+def _value(value: object) -> str:
+    """Write a value as TOML does: its texts are those of JSON, but for one character."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _word(name: str) -> str:
+    return name if _BARE.match(name) else '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,81 @@
+"""%pipedb profiles, the places of a token as options of connect, and the default connection."""
+
+from __future__ import annotations
+
+import os
+
+import keyring
+import pytest
+from keyring.backends import null
+
+from pipemagic.session.profiles import FILE
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """A file with the token of `db`; the variable is gone."""
+    path = tmp_path / "token"
+    path.write_text(os.environ["DB_TOKEN"])
+    path.chmod(0o600)
+    return path
+
+
+def url(shell):
+    return shell.ip.magics_manager.registry["PipeMagics"].session.connection().database.url
+
+
+def test_profiles_from_one_connection_to_the_next_notebook(db, file, tmp_path):
+    address = url(db)
+    db(f'%pipedb connect {address} --as again --token-file "{file}" --timeout 20')
+    db("%sql CREATE TABLE here AS SELECT 7 AS a")
+    assert db("%pipedb profiles --save mine").lines == ["Saved profile mine: %pipedb connect mine"]
+    assert "already" in db.fails("%pipedb profiles --save mine").out
+    assert db('%pipedb profiles --save "<b>odd \' name" --on db').lines[0].startswith("Saved profile <b>odd")
+    frame = db("%pipedb profiles").value
+    assert list(frame.columns) == ["profile", "leads to", "token from", "file"]
+    assert frame["profile"].tolist() == ["mine", "<b>odd ' name"]
+    assert frame["token from"].tolist() == [f"file {file}", "variable DB_TOKEN"]
+    assert frame["file"].tolist() == [FILE, FILE]
+    assert os.environ["DB_TOKEN"] not in (tmp_path / "config" / FILE).read_text()
+    db("%pipedb close again\n%pipedb close db")
+    db("%pipedb connect mine")
+    assert db("%sql SELECT a FROM here").value["a"].tolist() == [7]
+    assert db("%pipedb profiles --delete mine").lines == ["Deleted profile mine."]
+    assert "there is no profile" in db.fails("%pipedb profiles --delete mine").out
+    assert "do not go together" in str(db.fails("%pipedb profiles --delete mine --save x").error)
+
+
+def test_the_default_connection(db, file, tmp_path):
+    db("%pipedb profiles --save mine\n%pipedb close")
+    db("%config PipeMagic.connection = 'mine'")
+    ran = db("%sql SELECT 1 AS a")
+    assert ran.value["a"].tolist() == [1]
+    assert len(ran.lines) == 1
+    assert ran.lines[0].startswith("Connected to mine (")
+    assert db("%sql SELECT 1 AS a").lines == []
+    db("%pipedb close")
+    assert db("%pipedb tables").lines[0].startswith("Connected to mine (")
+    db("%pipedb close")
+    assert db("%pipedb connect").lines[0].startswith("Connected to mine (")
+
+
+def test_a_profile_that_is_wrong_is_listed_with_what_is_wrong(shell, tmp_path):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / FILE).write_text("[x]\npassword = 'hunter2'\n[y]\ndatabase = 'd'\n")
+    frame = shell("%pipedb profiles").value
+    wrong = "profile x in connections.toml holds a token, and that file is no place for one"
+    assert frame["leads to"].tolist() == [wrong, "d"]
+    assert "hunter2" not in shell.fails("%pipedb connect x").out
+
+
+def test_a_file_that_is_open_to_others_and_an_empty_keyring(db, file):
+    if os.name == "posix":
+        file.chmod(0o644)
+        assert f"chmod 600 {file}" in db.fails(f'%pipedb connect {url(db)} --as x --token-file "{file}"').out
+    before = keyring.get_keyring()
+    keyring.set_keyring(null.Keyring())
+    try:
+        assert "holds no token" in db.fails(f"%pipedb connect {url(db)} --as x --keyring").out
+    finally:
+        keyring.set_keyring(before)
+    assert "one place only" in db.fails(f"%pipedb connect {url(db)} --keyring --token-env DB_TOKEN").out

@@ -1,0 +1,234 @@
+"""Profiles: connections under a name in files that hold no secrets."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pipemagic import local
+from pipemagic.errors import SessionError
+from pipemagic.session import Session
+from pipemagic.session.profiles import FILE, Profile, Profiles
+
+TOKEN = "eyJhbGciOiJFZERTQSJ9.eyJhIjoicncifQ.c2lnbmF0dXJl"
+
+
+@pytest.fixture
+def project(tmp_path):
+    folder = tmp_path / "project" / "notebooks"
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def profiles(tmp_path, project):
+    return Profiles(tmp_path / "config" / FILE, lambda: project)
+
+
+def write(profiles, text):
+    profiles.path.parent.mkdir(exist_ok=True)
+    profiles.path.write_text(text, encoding="utf-8")
+
+
+def test_a_profile_is_read_with_all_it_has(profiles):
+    write(
+        profiles,
+        """
+        [flights]
+        address = "libsql://flights-acme.example.io"
+        token-env = "FLIGHTS_TOKEN"
+        timeout = 30
+        [ware]
+        database = "ware"
+        organization = "acme"
+        at = "https://api.example.io"
+        api_token_env = "ACME"
+    """,
+    )
+    assert profiles.names() == ["flights", "ware"]
+    flights = profiles.get("flights")
+    assert flights == Profile(
+        "flights", address="libsql://flights-acme.example.io", token_env="FLIGHTS_TOKEN", timeout=30
+    )
+    assert (flights.where, flights.token_from) == ("libsql://flights-acme.example.io", "variable FLIGHTS_TOKEN")
+    assert profiles.get("ware").where == "ware of acme"
+    assert profiles.get("ware").api_token_env == "ACME"
+    assert profiles.get("nothing") is None
+
+
+def test_no_file_is_no_profile(profiles):
+    assert profiles.names() == []
+    assert profiles.get("x") is None
+
+
+def test_the_users_come_before_the_projects(profiles, project):
+    (project.parent / "pyproject.toml").write_text(
+        "[tool.pipemagic.connections.a]\naddress='libsql://theirs.example.io'\n"
+        "[tool.pipemagic.connections.b]\naddress='libsql://b.example.io'\ntoken-file='secret/token'\n"
+    )
+    write(profiles, "[a]\naddress = 'libsql://mine.example.io'\n")
+    assert profiles.names() == ["a", "b"]
+    assert profiles.get("a").address == "libsql://mine.example.io"
+    assert profiles.get("b").whence.file == str(project.parent / "secret" / "token")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[x]\ntimeout = 3", "neither address and database"),
+        ("[x]\naddress='libsql://a.io'\ndatabase='b'", "both address and database"),
+        (
+            "[x]\naddress='libsql://a.io'\ntokne-env='b'",
+            "has 'tokne-env', which no profile has\ndid you mean token-env",
+        ),
+        ("[x]\naddress='libsql://a.io'\ntimeout='long'", "timeout is a number of seconds"),
+        ("[x]\naddress='libsql://a.io'\ntimeout=-1", "timeout is a number of seconds"),
+        ("[x]\naddress='libsql://a.io'\ntimeout=true", "timeout is a number of seconds"),
+        ("[x]\naddress=3", "address is a text"),
+        ("[x]\naddress='libsql://a.io'\nkeyring=false", "keyring is true"),
+        ("[x]\naddress='libsql://a.io'\norganization='acme'", "has organization"),
+        ("[x]\ndatabase='d'\ntoken-env='A'", "has token_env"),
+        ("x = 3", "is not a table"),
+    ],
+)
+def test_what_is_wrong_with_a_profile_is_said_when_it_is_used(profiles, text, said):
+    write(profiles, text + "\n[good]\ndatabase='d'\n" if text[0] == "[" else "good.database='d'\n" + text)
+    with pytest.raises(SessionError) as caught:
+        profiles.get("x")
+    assert said in str(caught.value)
+    assert "profile x in connections.toml" in str(caught.value)
+    assert profiles.get("good").database == "d"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [f"token = '{TOKEN}'", f"authToken = '{TOKEN}'", "password = 'hunter2'", f"timeout = '{TOKEN}'",
+     "jwt = 'x'", f"address = 'libsql://a.example.io?authToken={TOKEN}'", "address = 'https://me:hunter2@a.example.io'",
+     "token-env = 'pmp_0123456789abcdef0123'", f"'{TOKEN}' = 'x'"],
+)  # fmt: skip
+def test_a_literal_token_is_refused_and_not_repeated(profiles, line):
+    write(profiles, f"[x]\n{line}\n")
+    with pytest.raises(SessionError, match="holds a token") as caught:
+        profiles.get("x")
+    assert TOKEN[:12] not in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    assert 'token-env = "VARIABLE"' in caught.value.hint
+
+
+def test_a_file_that_is_no_toml(profiles):
+    write(profiles, "[x\n")
+    with pytest.raises(SessionError, match=r"connections\.toml is not TOML"):
+        profiles.get("x")
+    profiles.path.write_bytes(b"\xff\xfe")
+    with pytest.raises(SessionError, match="it is not UTF-8"):
+        profiles.get("x")
+
+
+NAMES = [
+    "plain",
+    "two words",
+    'quo"te',
+    "it's",
+    "dot.ted",
+    "späße",
+    "\U0001f6eb",
+    "[x]",
+    "a]b",
+    "back\\slash",
+    "<script>",
+    "\x7f",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_saving_and_deleting_leave_the_rest_of_the_file_as_it_was(profiles, name):
+    text = "# mine\n[first]  # the first\naddress = 'libsql://a.example.io'\n\n[last]\ndatabase = 'd' # ]\n"
+    write(profiles, text)
+    profile = Profile(name, address="libsql://b.example.io", token_file='/a "b"/c', keyring=None, timeout=2.5)
+    profiles.save(profile)
+    assert profiles.get(name) == profile
+    assert profiles.path.read_text(encoding="utf-8").startswith(text)
+    if os.name == "posix":
+        assert profiles.path.stat().st_mode & 0o077 == 0
+    with pytest.raises(SessionError, match="already"):
+        profiles.save(profile)
+    profiles.delete(name)
+    assert profiles.path.read_text(encoding="utf-8").rstrip() == text.rstrip()
+    profiles.delete("first")
+    assert profiles.names() == ["last"]
+    with pytest.raises(SessionError, match="there is no profile"):
+        profiles.delete("first")
+
+
+@pytest.mark.parametrize("text", ["x.database = 'd'\n", "[x]\ndatabase='d'\n[y]\ndatabase='''\n[z]\n'''\n[x.y]\n"])
+def test_a_file_of_another_style_is_left_to_its_owner(profiles, text):
+    write(profiles, text)
+    with pytest.raises(SessionError, match="edited here"):
+        profiles.delete("x")
+    assert profiles.path.read_text() == text
+
+
+# -- connecting
+
+
+@pytest.fixture
+def session(profiles, sqld_database, tmp_path):
+    environ = {"MINE": sqld_database.token, "PIPEMAGIC_CONFIG": str(tmp_path / "config")}
+    with Session(environ=environ, profiles=profiles) as session:
+        yield session
+
+
+def test_connecting_by_a_profile(session, profiles, sqld_database):
+    write(profiles, f"[mine]\naddress = '{sqld_database.url}'\ntoken-env = 'MINE'\ntimeout = 7\n")
+    connection = session.connect("mine")
+    assert (connection.name, session.current) == ("mine", "mine")
+    assert connection.database.transport.timeout == 7
+    assert session.run("SELECT 1 AS a")["a"].tolist() == [1]
+    assert session.connect("mine") is connection  # a connection of the session comes before the file
+    assert session.connect("mine", name="other", timeout=9).database.transport.timeout == 9
+    assert sorted(session.connections) == ["mine", "other"]
+
+
+def test_the_current_connection_becomes_a_profile_that_leads_there_again(session, profiles, sqld_database):
+    from dataclasses import replace
+
+    connection = session.connect(sqld_database.url, name="x", token_env="MINE")
+    session.run("CREATE TABLE here(a)")
+    profiles.save(replace(connection.profile, name="saved"))
+    session.close()
+    session.connect("saved")
+    assert session.run("SELECT count(*) AS n FROM here")["n"].tolist() == [0]
+    assert sqld_database.token not in profiles.path.read_text()
+
+
+def test_a_profile_of_a_database_of_the_organization(tmp_path, profiles, monkeypatch):
+    from dataclasses import replace
+
+    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
+    try:
+        with Session(environ={}, profiles=profiles) as session:
+            connection = session.connect()
+            session.run("CREATE TABLE here(a)")
+            profiles.save(replace(connection.profile, name="own"))
+        with Session(environ={}, profiles=profiles, default=lambda: "own") as session:
+            assert session.run("SELECT count(*) AS n FROM here")["n"].tolist() == [0]
+            assert session.current == "own"
+            with pytest.raises(SessionError, match="a token belongs to an address"):
+                session.connect("own", name="z", token_env="MINE")
+    finally:
+        local.stop()
+
+
+def test_the_default_is_used_where_nothing_is_connected(session, profiles, sqld_database):
+    write(profiles, f"[mine]\naddress = '{sqld_database.url}'\ntoken-env = 'MINE'\n")
+    told = []
+    with Session(
+        environ={"MINE": sqld_database.token}, profiles=profiles, default=lambda: "mine", tell=told.append
+    ) as one:
+        assert one.run("SELECT 1 AS a")["a"].tolist() == [1]
+        one.run("SELECT 1")
+        assert len(told) == 1
+        assert told[0].startswith("Connected to mine (")
+        one.close()
+        assert one.connect().name == "mine"
