@@ -1,0 +1,137 @@
+"""Progress: when it is shown, where, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
+
+from pipemagic.notebook import progress
+from pipemagic.notebook.preferences import PipeMagic
+from pipemagic.notebook.progress import InTerminal, Progress, shown
+
+
+class Seconds:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def show(self, label, done, total) -> None:
+        self.lines.append(progress.text(label, done, total))
+
+    def close(self) -> None:
+        self.lines.append("gone")
+
+
+def test_nothing_in_the_first_second_then_at_a_steady_pace() -> None:
+    seconds, seen = Seconds(), Seen()
+    bar = Progress("rows sent", seen, seconds)
+    for tenth in range(17):
+        seconds.now = tenth / 10
+        bar(tenth * 1000, 20_000)
+    bar.close()
+    assert seen.lines == [f"rows sent: {n},000 of 20,000" for n in (10, 12, 14, 16)] + ["gone"]
+
+
+def test_short_work_shows_nothing_at_all() -> None:
+    seen = Seen()
+    bar = Progress("rows sent", seen, Seconds())
+    bar(10, 20)
+    bar.close()
+    assert seen.lines == []
+
+
+def test_a_terminal_has_one_line_that_ends_empty() -> None:
+    stream = io.StringIO()
+    view = InTerminal(stream)
+    view.show("rows received", 12_345, None)
+    view.show("rows received", 7, None)
+    view.close()
+    written = stream.getvalue()
+    assert written.startswith("\rrows received: 12,345\rrows received: 7     \r")
+    assert "\n" not in written
+    assert written.endswith("\r" + " " * len("rows received: 7") + "\r")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "on", "expected"), [(Terminal, True, True), (Terminal, False, False), (io.StringIO, True, False)]
+)
+def test_where_there_is_no_terminal_or_it_is_switched_off_nothing_is_written(monkeypatch, stream, on, expected) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    monkeypatch.setattr(sys, "stderr", stream())
+    with shown("rows sent", PipeMagic(progress=on)) as bar:
+        bar(1, 2)
+    assert bool(sys.stderr.getvalue()) is expected
+
+
+CELL = """
+import time
+from pipemagic.notebook import progress
+from pipemagic.notebook.preferences import PipeMagic
+progress.PATIENCE = 0.05
+print("before")
+with progress.shown("rows <b>sent", PipeMagic()) as bar:
+    for n in range(4):
+        bar(n, 4)
+        time.sleep({pause})
+print("after")
+"""
+
+
+def run(pause: float) -> tuple[nbformat.NotebookNode, list[dict]]:
+    """Run the cell; gives the notebook as it is saved, and all that was shown meanwhile."""
+    notebook = new_notebook(cells=[new_code_cell(CELL.format(pause=pause))])
+    client = NotebookClient(notebook, timeout=60, kernel_name="python3")
+    messages: list[dict] = []
+    process = client.process_message
+
+    def note(message, *args):
+        messages.append(message)
+        return process(message, *args)
+
+    client.process_message = note
+    client.execute()
+    return notebook, messages
+
+
+def test_a_kernel_shows_a_bar_and_its_saved_notebook_holds_none_of_it() -> None:
+    notebook, messages = run(pause=0.3)
+    updates = [one["content"]["data"] for one in messages if one["msg_type"] == "update_display_data"]
+    assert [data.get("text/plain") for data in updates[:-1]] == [f"rows <b>sent: {n} of 4" for n in (1, 2, 3)]
+    assert updates[0]["text/html"] == '<progress max="4" value="1"></progress> rows &lt;b&gt;sent: 1 of 4'
+    assert updates[-1] == {}
+    saved = nbformat.writes(notebook)
+    assert "of 4" not in saved
+    assert "progress>" not in saved
+    assert "widgets" not in notebook.metadata
+    assert [output.get("data", output.get("text")) for output in notebook.cells[0].outputs] == [
+        "before\n", {}, "after\n"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("saved", "now"), [(0.0, 0.3), (0.3, 0.0)])
+def test_a_strict_comparison_passes_however_long_it_takes(tmp_path, saved, now) -> None:
+    notebook, _ = run(saved)
+    notebook.cells[0].source = CELL.format(pause=now)
+    nbformat.write(notebook, tmp_path / "work.ipynb")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "--nbval", "-p", "no:cacheprovider", "-c", "/dev/null", "work.ipynb"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert "1 passed" in done.stdout, done.stdout
