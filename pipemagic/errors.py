@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class PipemagicError(Exception):
     """Base of all errors raised on purpose; ``str()`` shows the message, then the hint.
@@ -123,10 +125,12 @@ class StatementError(PipemagicError):
     """The database refused a statement. ``code`` is the server's code.
 
     ``index`` is the number of the statement within what was sent, from 0; ``sql`` its text; ``offset``
-    the place of the error in it, in UTF-8 bytes, where the server says it.
+    the place of the error in it, in UTF-8 bytes, where the server says it. ``cell`` is what the cell did until then
+    (a `pipemagic.session.CellResult`), if it was one of a cell.
     """
 
     code = "SQL"
+    cell: Any = None
 
     def __init__(
         self, message: str, *, hint: str = "", code: str = "",

@@ -49,7 +49,7 @@ ONLY = {
 
 # These take long to import, so neither `import pipemagic` nor `%load_ext pipemagic` does it.
 HEAVY = [
-    "pandas", "numpy", "pyarrow", "matplotlib", "ipywidgets", "httpx", "uvicorn", "starlette", "apsw",
+    "pandas", "numpy", "pyarrow", "polars", "matplotlib", "ipywidgets", "httpx", "uvicorn", "starlette", "apsw",
     "cryptography", "asyncio", "nbclient", "keyring",
 ]  # fmt: skip
 

@@ -42,7 +42,8 @@ def test_the_examples_print_what_readme_says(shell):
     for source, expected in pairs:
         with capture_output() as captured:
             result = shell.run_cell(source)
-        printed = re.sub(r"^Out\[\d+\]: ?\n?", "", captured.stdout, flags=re.MULTILINE).strip()
+        shown = "".join(f"{output.data['text/plain']}\n" for output in captured.outputs)
+        printed = re.sub(r"^Out\[\d+\]: ?\n?", "", shown + captured.stdout, flags=re.MULTILINE).strip()
         if expected:
             assert printed == expected.strip()
         else:

@@ -81,7 +81,7 @@ class Seen:
         if index is None:
             return
         wrote = any(result.affected_row_count for result in results)
-        passed_on = bool(results) and all(result.query_duration_ms == 0 for result in results)
+        passed_on = bool(results) and not any(result.query_duration_ms for result in results)
         with self._lock:
             self.unbounded = self.unbounded or (wrote and passed_on)
             if self.index is None or index > self.index or ((wrote or passed_on) and index < (before or 0)):

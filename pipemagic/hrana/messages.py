@@ -190,7 +190,7 @@ class StmtResult(msgspec.Struct, frozen=True):
     replication_index: str | int | None = None
     rows_read: int | None = 0
     rows_written: int | None = 0
-    query_duration_ms: float | None = 0.0
+    query_duration_ms: float | None = None
 
 
 class BatchResult(msgspec.Struct, frozen=True):

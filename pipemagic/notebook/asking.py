@@ -40,9 +40,7 @@ def read(line: str, cell: str | None) -> tuple[Arguments, str]:
             raise UsageError(f"--out {args['--out']} and {match[1]} << both name a variable\nusage: {usage}")
         args.values["--out"] = match[1]
         text = "\n" * match[0].count("\n") + text[match.end() :]
-    name = args.get("--out")
-    if name is not None and (not name.isidentifier() or keyword.iskeyword(name)):
-        raise UsageError(f"{name!r} is not a name that a variable can have")
+    variables(args)
     path = args.get("--file")
     if path is not None:
         if text.strip():
@@ -66,6 +64,18 @@ def check_confirmed(cell: Cell, args: Arguments, preferences: PipeMagic) -> None
 
     if not (args.on("--confirm") or preferences.confirm):
         refuse_sweeps(cell)
+
+
+def variables(args: Arguments) -> list[str]:
+    """Give the names of ``--out a,_,c``; UsageError for one that no variable can have."""
+    names = (args.get("--out") or "").split(",") if "--out" in args.values else []
+    for name in names:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise UsageError(f"{name!r} is not a name that a variable can have")
+    twice = next((name for name in names if name != "_" and names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"--out names {twice} twice")
+    return names
 
 
 def _refuse_connection(first: str, usage: str) -> None:
@@ -109,4 +119,5 @@ def wanted(args: Arguments) -> Wanted:
     """Give how the cell is to be run."""
     from pipemagic.session.wanted import Wanted
 
-    return Wanted(close=args.on("--close"))
+    names = variables(args)
+    return Wanted(close=args.on("--close"), tables=len(names) if len(names) > 1 else None)

@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pipemagic.errors import PipemagicError
+from pipemagic.notebook.strip import counted, strip
 
 if TYPE_CHECKING:
-    from pipemagic.session import CellResult, Outcome
-
-_WRITES = ("INSERT", "REPLACE", "UPDATE", "DELETE", "WITH")
+    from pipemagic.session import CellResult
 
 
 def say(line: str) -> None:
@@ -36,31 +35,46 @@ def short_traceback() -> Iterator[None]:
         raise
 
 
-def show_cell(result: CellResult) -> None:
-    """Show what a cell did, in order, all but the frame that it returns."""
+def show(thing: object) -> None:
+    """Show a frame or a picture as a cell shows its value."""
     from IPython.display import display
 
+    display(thing)  # type: ignore[no-untyped-call]
+
+
+def show_lines(result: CellResult, *, timed: bool = False) -> None:
+    """Show what stands above the frames of a cell: lines to know, and a strip if it has several statements."""
     for note in result.notes:
         say(note)
-    writes: list[Outcome] = []
-    for outcome in result.outcomes:
-        if outcome.has_columns and outcome is not result.returned:
-            _say_affected(writes)
-            display(outcome.frame(note=say))  # type: ignore[no-untyped-call]
-        elif not outcome.has_columns and outcome.statement.keyword in _WRITES:
-            writes.append(outcome)
-    said = bool(writes)
-    _say_affected(writes)
+    if result.total > 1:
+        show(strip(result, timed=timed))
+
+
+def show_end(result: CellResult) -> None:
+    """Show what stands below them: a line for a single statement without rows, another for an open transaction."""
+    if result.total == 1 and result.returned is None and (_writes(result) or not result.open_line):
+        say(_done(result))
     if result.open_line:
         say(result.open_line)
-    elif not said and result.returned is None:
-        say("Done.")
 
 
-def _say_affected(writes: list[Outcome]) -> None:
-    """Say in one line how many rows were changed since the last time."""
-    if writes:
-        total = sum(outcome.affected_row_count for outcome in writes)
-        by = f" by {len(writes)} statements" if len(writes) > 1 else ""
-        say(f"{total} row{'' if total == 1 else 's'} affected{by}.")
-        writes.clear()
+def limit_display(kind: str, rows: int) -> None:
+    """Have pandas, or Polars, show at most so many rows of a frame; 0 leaves its own setting as it is."""
+    if rows and kind == "pandas":
+        import pandas as pd
+
+        pd.set_option("display.max_rows", rows)
+        pd.set_option("display.min_rows", rows)
+    elif rows and kind == "polars":
+        import polars as pl
+
+        pl.Config.set_tbl_rows(rows)
+
+
+def _writes(result: CellResult) -> bool:
+    return any(outcome.writes_rows for outcome in result.outcomes)
+
+
+def _done(result: CellResult) -> str:
+    """Say what the only statement of a cell did."""
+    return f"{counted(result.outcomes[0].affected_row_count)} affected." if _writes(result) else "Done."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -61,8 +61,8 @@ class PipeMagics(Magics):
         with short_traceback(), collector_paused():
             ready = asking.cell(args, text, local_ns, self.user_ns)
             asking.check_confirmed(ready, args, self.preferences)
-            result = self.session.run_cell(ready, on=args.get("--on"), wanted=asking.wanted(args))
-            return deliver(result, args, self.user_ns, self.preferences)
+            run = partial(self.session.run_cell, ready, on=args.get("--on"), wanted=asking.wanted(args))
+            return deliver(run, args, self.user_ns, self.preferences)
 
     @no_var_expand
     @line_magic

@@ -17,7 +17,11 @@ RUNNING = (
 )
 
 RESULTS = (
-    Option("--out", "store the frame under this name and show nothing of it", "NAME", short="-o"),
+    Option("--out", "store the frame under this name and show nothing of it; a,b,c for several", "NAME", short="-o"),
+    Option("--type", "the kind of table to give and to show", "TYPE", choices=("pandas", "polars", "arrow")),
+    Option("--to-csv", "write the last result into this file and show nothing of it", "FILE"),
+    Option("--to-parquet", "the same as Parquet (needs pyarrow)", "FILE"),
+    Option("--time", "show how long each statement and the whole cell took"),
     Option("--quiet", "print no lines and show no frame but the returned one", short="-q"),
 )
 

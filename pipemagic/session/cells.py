@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pipemagic import sql
 from pipemagic.errors import SessionError
 from pipemagic.hrana.messages import Stmt
+from pipemagic.session.names import named
 from pipemagic.session.text import parameters
 from pipemagic.session.text.woven import Place, Source, Woven, whole
 
@@ -18,7 +19,7 @@ class Cell:
 
     ``stmts`` are what is sent, which may differ from what was written; `place` finds the way back. ``before`` counts
     the statements that stand before these in the text and are dealt with already. ``source`` says what the text is
-    if it is not the cell's own, such as a file.
+    if it is not the cell's own, such as a file. ``names`` holds what ``-- name: x`` calls each of them, '' for nothing.
     """
 
     text: str
@@ -27,11 +28,13 @@ class Cell:
     before: int = 0
     source: str = ""
     woven: tuple[Woven, ...] = ()
+    names: tuple[str, ...] = ()
 
     def without_first(self) -> Cell:
         """Give the rest of the cell; statements and lines keep their numbers."""
         rest = (self.statements[1:], self.stmts[1:], self.woven[1:])
-        return replace(self, statements=rest[0], stmts=rest[1], woven=rest[2], before=self.before + 1)
+        names = self.names[1:]
+        return replace(self, statements=rest[0], stmts=rest[1], woven=rest[2], names=names, before=self.before + 1)
 
     @property
     def total(self) -> int:
@@ -53,11 +56,13 @@ def read(text: str, values: Mapping[str, object] | None = None, *, source: str =
     """Split a cell and bind the parameters of its statements to ``values``.
 
     ``source`` names the text in messages if it is not the cell's own. Raises SessionError if there is no statement,
-    ParameterError for a ``?``, a name without a value, and a value that SQL cannot hold.
+    or a ``-- name:`` that names none; ParameterError for a ``?``, a name without a value, and a value that SQL cannot
+    hold.
     """
     statements = sql.split(text)
     if not statements:
         raise SessionError("there is no SQL to run", hint="write a statement below %%sql, or after %sql")
-    written = Source(text, source)
+    written, names = Source(text, source), named(text, statements)
     bound = [parameters.bind(whole(written, one.start, one.text), values) for one in statements]
-    return Cell(text, statements, tuple(stmt for _, stmt in bound), 0, source, tuple(woven for woven, _ in bound))
+    stmts, woven = tuple(stmt for _, stmt in bound), tuple(woven for woven, _ in bound)
+    return Cell(text, statements, stmts, 0, source, woven, names)

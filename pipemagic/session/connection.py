@@ -23,7 +23,7 @@ from pipemagic.session.cells import Cell
 from pipemagic.session.ledger import Ledger, is_rollback, opens
 from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import Profile
-from pipemagic.session.results import CellResult, Outcome
+from pipemagic.session.results import CellResult, Outcome, failed, outcomes
 from pipemagic.session.settings import Settings
 from pipemagic.session.wanted import AS_IT_IS, Wanted
 
@@ -95,7 +95,9 @@ class Connection:
         is_open = self.transaction is Tx.OPEN and not wanted.close
         if ran.error is not None:
             failure = reports.Failure(cell, ran.error, len(ran.results), before, is_open)
-            raise reports.statement_error(failure, notes)
+            fault = reports.statement_error(failure, notes)
+            fault.cell = failed(failure, done, fault.message.split("\n")[0])
+            raise fault
         return CellResult(tuple(done), tuple(notes), is_open)
 
     def once(self, ask: Callable[[Database], T]) -> T:
@@ -228,11 +230,10 @@ class Connection:
 
     def _follow(self, cell: Cell, ran: Run) -> list[Outcome]:
         """Take in the statements that ran."""
-        outcomes = []
-        for index, (statement, result) in enumerate(zip(cell.statements, ran.results, strict=False)):
-            self._ledger.follow(statement)
-            self._settings.follow(replace(statement, text=cell.sent(index)))
-            outcomes.append(Outcome(statement, result))
+        done = outcomes(cell, ran.results)
+        for index, outcome in enumerate(done):
+            self._ledger.follow(outcome.statement)
+            self._settings.follow(replace(outcome.statement, text=cell.sent(index)))
         if self.transaction is not Tx.OPEN:
             self._ledger.clear()
-        return outcomes
+        return done

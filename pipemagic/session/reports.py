@@ -107,6 +107,14 @@ def _fate(failure: Failure) -> list[str]:
     return [f"{said[0].upper()}{said[1:]}."] if said else []
 
 
+def undone_from(failure: Failure) -> int | None:
+    """Give the index of the first statement that ran and was rolled back with the failure; None if nothing was."""
+    ran = failure.cell.statements[: failure.ran]
+    if failure.open_after or not failure.before.ahead(ran).open:
+        return None
+    return failure.before.began_at(ran) or 0
+
+
 def _were(cell: Cell, first: int, end: int, fate: str) -> str:
     named = span(cell, first, end)
     return f"{named} {'was' if end - first == 1 else 'were'} {fate}" if named else ""

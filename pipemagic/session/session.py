@@ -24,7 +24,7 @@ from pipemagic.session.connection import Connection
 from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import FILE, Profile, Profiles
 from pipemagic.session.reports import ROLLED_BACK
-from pipemagic.session.results import CellResult
+from pipemagic.session.results import CellResult, check_tables
 from pipemagic.session.services import Services
 from pipemagic.session.wanted import AS_IT_IS, Wanted
 
@@ -95,7 +95,9 @@ class Session:
         """
         connection = self.connection(on)
         try:
-            return connection.run(sql if isinstance(sql, Cell) else read(sql, params), wanted)
+            cell = sql if isinstance(sql, Cell) else read(sql, params)
+            check_tables(cell, wanted.tables)
+            return connection.run(cell, wanted)
         finally:
             if wanted.close and connection.close():
                 self._tell(ROLLED_BACK)

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Wanted:
-    """``close`` ends the stream afterwards."""
+    """``close`` ends the stream afterwards. ``tables`` says how many statements have to return columns."""
 
     close: bool = False
+    tables: int | None = None
 
 
 AS_IT_IS = Wanted()

@@ -1,0 +1,107 @@
+"""A result -> a CSV or Parquet file, which appears whole or not at all; an earlier file of the name is replaced.
+
+CSV holds the values as the database does: integers with all digits also beside NULLs, floats with as many as they need,
+dates as their text, truth values as 0 and 1. NULL is an empty field, an empty text ``""``. Lines end with a line feed,
+the encoding is UTF-8. Bytes have no form in it and are refused.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipemagic.errors import SessionError, UnsupportedError
+from pipemagic.frames.reading import Note
+from pipemagic.frames.typed import as_text
+from pipemagic.hrana.messages import Col, StmtResult
+from pipemagic.hrana.values import Value, decode
+
+if TYPE_CHECKING:
+    import pyarrow
+
+Rows = Iterable[Sequence[Value]]
+
+
+def check_path(path: Path) -> None:
+    """SessionError if a file cannot be made there."""
+    if path.is_dir():
+        raise SessionError(f"{path} is a folder", hint="name a file in it")
+    if not path.parent.is_dir():
+        raise SessionError(f"there is no folder {path.parent}", hint="make it first")
+
+
+def write_csv(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None = None) -> int:  # noqa: ARG001
+    """Write rows, as they come, under a line with the columns' names; gives how many.
+
+    There is nothing to ``note``: no value changes its type. UnsupportedError for bytes, SessionError for a file that
+    cannot be written; nothing is left of it then.
+    """
+    count = 0
+    with _replaced(path) as draft, draft.open("x", encoding="utf-8", newline="") as file:
+        file.write(_line([_quoted(col.name or "") for col in cols]))
+        for count, row in enumerate(rows, start=1):  # noqa: B007 - how many there were
+            file.write(_line([_field(value, cols[at]) for at, value in enumerate(row)]))
+    return count
+
+
+def write_parquet(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None = None) -> int:
+    """Write rows as Parquet, typed as an Arrow table is; gives how many.
+
+    The types are known only when all rows are there. UnsupportedError without pyarrow, SessionError for a file that
+    cannot be written.
+    """
+    from pyarrow import parquet
+
+    from pipemagic.frames.tables import to_arrow
+
+    table: pyarrow.Table = to_arrow(StmtResult(list(cols), [list(row) for row in rows]), note=note, unique=True)
+    with _replaced(path) as draft:
+        parquet.write_table(table, str(draft))
+    return int(table.num_rows)
+
+
+WRITERS: dict[str, Callable[..., int]] = {"csv": write_csv, "parquet": write_parquet}
+
+
+def _line(fields: Sequence[str]) -> str:
+    if list(fields) == [""]:
+        return '""\n'  # readers pass over an empty line
+    return ",".join(fields) + "\n"
+
+
+def _field(value: Value, col: Col) -> str:
+    plain = decode(value)
+    if plain is None:
+        return ""
+    if isinstance(plain, bytes):
+        raise UnsupportedError(
+            f"column {col.name} holds bytes, which CSV has no form for; no file was written",
+            hint="write hex(column) in the query, or use --to-parquet",
+        )
+    return _quoted(plain) if isinstance(plain, str) else as_text(plain)
+
+
+def _quoted(text: str) -> str:
+    if text and text == text.strip() and not any(char in text for char in '",\r\n'):
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+@contextmanager
+def _replaced(path: Path) -> Iterator[Path]:
+    """Give another name to write to, which becomes ``path`` when the block ends well and else is removed."""
+    check_path(path)
+    draft = path.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        yield draft
+        with draft.open("r+b") as file:
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        raise SessionError(f"{path} cannot be written: {error.strerror or error}") from None
+    finally:
+        draft.unlink(missing_ok=True)

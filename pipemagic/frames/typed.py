@@ -1,0 +1,123 @@
+"""A result -> typed columns, for tables that know NULL and fixed types: Arrow, Polars, Parquet.
+
+| values of the column (NULL aside)            | kind |
+|----------------------------------------------|------|
+| INTEGER                                      | integer (64 bits) |
+| REAL                                         | float (64 bits) |
+| TEXT                                         | text |
+| BLOB                                         | binary |
+| declared BOOLEAN, only 0 and 1               | boolean |
+| declared DATE, DATETIME, TIMESTAMP, only ISO | moment (microseconds), with offsets instant (in UTC) |
+| INTEGER and REAL, every integer exact in it  | float; a note unless declared NUMERIC |
+| anything else mixed                          | text, or binary where there is a BLOB; a note |
+| none at all (empty or all NULL)              | by the declared type; nothing, if none was declared |
+
+Numbers that become text are written with all their digits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from pipemagic.errors import ProtocolError
+from pipemagic.frames.dates import parse_dates
+from pipemagic.frames.reading import Note, affinity, is_boolean, is_date
+from pipemagic.hrana.messages import Col, StmtResult
+from pipemagic.hrana.values import Blob, Float, Integer, Null, Text, Value, decode
+
+Kind: TypeAlias = Literal["integer", "float", "text", "binary", "boolean", "moment", "instant", "nothing"]
+
+_EXACT_FLOAT = 2**53
+_NAMES: dict[Any, str] = {Integer: "INTEGER", Float: "REAL", Text: "TEXT", Blob: "BLOB"}
+_KINDS: dict[Any, Kind] = {Integer: "integer", Float: "float", Text: "text", Blob: "binary"}
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A column: its name, what all its values are, and the values, None for NULL; moments as ``datetime64[us]``."""
+
+    name: str
+    kind: Kind
+    values: Sequence[Any]
+
+
+def typed_columns(result: StmtResult, note: Note | None = None) -> list[Typed]:
+    """Give the columns of a result, each of one kind.
+
+    ``note`` is called with a line of text, at most once a column, where values had to change their type. Raises
+    ProtocolError for rows that are not as wide as ``cols`` and for values that are none.
+    """
+    width = len(result.cols)
+    if set(map(len, result.rows)) - {width}:
+        raise ProtocolError("the server sent rows that are not as wide as their columns")
+    say = note or (lambda _: None)
+    return [_column([row[at] for row in result.rows], col, at, say) for at, col in enumerate(result.cols)]
+
+
+def _column(wire: Sequence[Value], col: Col, at: int, note: Note) -> Typed:
+    name, declared = col.name or "", col.decltype or ""
+    kinds = set(map(type, wire)) - {Null}
+    values = [decode(value) for value in wire]
+    if not kinds:
+        return Typed(name, _declared_kind(declared), values)
+    if len(kinds) > 1:
+        return _mixed(name, values, kinds, declared, name or f"number {at + 1}", note)
+    (kind,) = kinds
+    if kind is Integer and is_boolean(declared) and all(value in (None, 0, 1) for value in values):
+        return Typed(name, "boolean", [None if value is None else value == 1 for value in values])
+    if kind is Text and is_date(declared):
+        dates = parse_dates(values)  # type: ignore[arg-type]
+        if dates is not None:
+            return _dates(name, dates)
+    if kind is Float and any(type(one) is Float and one.value is None for one in wire):
+        note(f"column {name} holds infinities; the server does not tell their sign, they are shown as NaN")
+    return Typed(name, _KINDS[kind], values)
+
+
+def _dates(name: str, dates: Any) -> Typed:
+    """Tell instants, which come as a pandas array in UTC, from dates and times without a zone."""
+    zoned = hasattr(dates, "tz_localize")
+    return Typed(name, "instant" if zoned else "moment", dates.tz_localize(None).to_numpy() if zoned else dates)
+
+
+def _declared_kind(declared: str) -> Kind:
+    if is_boolean(declared):
+        return "boolean"
+    if is_date(declared):
+        return "moment"
+    kinds: dict[str, Kind] = {
+        "INTEGER": "integer", "REAL": "float", "NUMERIC": "float", "TEXT": "text", "BLOB": "binary",
+    }  # fmt: skip
+    return kinds.get(affinity(declared), "nothing")
+
+
+def _mixed(name: str, values: list[Any], kinds: set[type], declared: str, shown: str, note: Note) -> Typed:
+    names = " and ".join(_NAMES[kind] for kind in _NAMES if kind in kinds)
+    cast = f"CAST({shown} AS ...) gives it a type of your choice"
+    if kinds == {Integer, Float} and _all_exact(values):
+        if affinity(declared) != "NUMERIC" or is_boolean(declared) or is_date(declared):
+            note(f"column {shown} mixes {names} values and becomes float; {cast}")
+        return Typed(name, "float", [None if value is None else float(value) for value in values])
+    if Blob in kinds:
+        note(f"column {shown} mixes {names} values and becomes binary; {cast}")
+        return Typed(name, "binary", [None if value is None else _bytes(value) for value in values])
+    note(f"column {shown} mixes {names} values and becomes text; {cast}")
+    return Typed(name, "text", [None if value is None else as_text(value) for value in values])
+
+
+def _all_exact(values: Sequence[Any]) -> bool:
+    return all(abs(value) <= _EXACT_FLOAT for value in values if isinstance(value, int))
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else as_text(value).encode()
+
+
+def as_text(value: int | float | str) -> str:
+    """Write a value as text that says all of it: 17 digits of a float where they are needed."""
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else repr(value)
+    return str(value)

@@ -1,0 +1,167 @@
+"""Several statements in a cell: the strip, and how each of their results is reached."""
+
+from __future__ import annotations
+
+import pytest
+from IPython.core.error import UsageError
+
+from pipemagic.errors import SessionError, StatementError
+
+
+def strip(cell) -> list[str]:
+    """The lines of the strip that a cell shows first."""
+    return [line.rstrip() for line in cell.shown[0]["text/plain"].splitlines()]
+
+
+def test_the_strip_names_each_statement_and_what_it_did(db):
+    cell = db(
+        "%%sql\nCREATE TABLE t (a, b);\nINSERT INTO t VALUES (1, 2), (3, 4);\n"
+        "UPDATE t SET b = 0 WHERE a = 1;\nINSERT INTO t VALUES (5, 6) RETURNING a;\nSELECT a\nFROM t -- all\n;"
+    )
+    assert strip(cell) == [
+        "1  CREATE TABLE t (a, b)                    done",
+        "2  INSERT INTO t VALUES (1, 2), (3, 4)      2 rows affected",
+        "3  UPDATE t SET b = 0 WHERE a = 1           1 row affected",
+        "4  INSERT INTO t VALUES (5, 6) RETURNING a  1 row, 1 affected",
+        "5  SELECT a FROM t                          3 rows",
+    ]
+    assert cell.value["a"].tolist() == [1, 3, 5]
+    assert cell.lines == []
+    assert db("%sql SELECT 1").shown == []
+
+
+def test_what_was_written_is_not_markup_and_not_obeyed_by_a_terminal(db):
+    cell = db("%%sql\nSELECT '<script>alert(1)</script>' AS \"<b>\";\nSELECT '\x1b[2J' AS \"&\"")
+    html = cell.shown[0]["text/html"]
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+    assert "\x1b" not in html + cell.shown[0]["text/plain"]
+    assert "var(--jp-ui-font-color1" in html
+
+
+def test_one_name_for_each_result(db):
+    cell = db("%%sql -o a,_,c\nSELECT 1 AS x;\nSELECT 2 AS x;\nCREATE TABLE t (a);\nSELECT 3 AS x")
+    assert [db.names[name]["x"].tolist() for name in ("a", "c")] == [[1], [3]]
+    assert cell.value is None
+    assert [one["text/plain"].split()[-1] for one in cell.shown[1:]] == ["2"]  # the skipped one is shown
+
+
+def test_the_wrong_number_of_names_is_refused_before_anything_runs(db):
+    db("%sql CREATE TABLE t (a)")
+    failed = db.fails("%%sql -o a,b\nINSERT INTO t VALUES (1);\nSELECT 1")
+    assert isinstance(failed.error, SessionError)
+    assert "1 statement of the cell returns columns, not 2; nothing was run" in failed.out
+    assert (
+        "no statements of the cell return columns, not 2"
+        in db.fails("%%sql -o a,b\nDROP TABLE t; CREATE TABLE t (a)").out
+    )
+    assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
+
+
+def test_the_wrong_number_of_names_is_told_afterwards_where_only_the_server_knows(db):
+    failed = db.fails("%%sql -o a,b\nPRAGMA foreign_keys = ON;\nSELECT 1")
+    assert "1 statement of the cell returns columns, not 2; the cell ran, and nothing was stored" in failed.out
+    assert "a" not in db.names
+
+
+@pytest.mark.parametrize(("out", "message"), [("a,", "''"), ("a,1b", "'1b'"), ("a,class", "'class'"), ("a,a", "twice")])
+def test_names_are_names(db, out, message):
+    failed = db.fails(f"%%sql -o {out}\nSELECT 1; SELECT 2")
+    assert isinstance(failed.error, UsageError)
+    assert message in failed.err
+
+
+def test_a_comment_names_the_result_of_the_statement_after_it(db):
+    cell = db(
+        "%%sql\n-- name: first\nSELECT 1 AS x;\n/* on */ -- other\n-- name: größe\n\nSELECT 2 AS x;\n"
+        "-- name: nothing\nCREATE TABLE t (a);\nSELECT 3 AS x"
+    )
+    assert db.names["first"]["x"].tolist() == [1]
+    assert db.names["größe"]["x"].tolist() == [2]
+    assert db.names["nothing"] is None
+    assert strip(cell)[0] == "1  first    SELECT 1 AS x       1 row"
+    assert len(cell.shown) == 1  # what is stored is not shown as well
+    assert cell.lines == ["nothing is None: its statement returned no columns."]
+    assert cell.value["x"].tolist() == [3]
+
+
+def test_a_name_and_out_go_together(db):
+    db("%%sql -o last\n-- name: one\nSELECT 1 AS x;\n-- name: two\nSELECT 2 AS x")
+    assert [db.names[name]["x"].tolist() for name in ("one", "two", "last")] == [[1], [2], [2]]
+    assert db("%%sql\n-- name: alone\nSELECT 4 AS x").value is db.names["alone"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        ("-- name: a b\nSELECT 1", "line 2: 'a b' is not a name that a variable can have"),
+        ("-- name: for\nSELECT 1", "line 2: 'for' is not a name"),
+        ("-- name: x; import os\nSELECT 1", "is not a name"),
+        ("SELECT 1; -- name: x\nSELECT 2", "line 2: `-- name: x` stands behind other text"),
+        ("SELECT 1;\n-- name: x", "stands after the last statement and names nothing"),
+        ("-- name: x\n;SELECT 1", "stands before an empty statement"),
+        ("-- name: x\nSELECT 1;\n-- name: x\nSELECT 2", "two statements have the name x"),
+    ],
+)
+def test_a_name_that_is_none_is_refused(db, cell, message):
+    failed = db.fails(f"%%sql\n{cell}")
+    assert isinstance(failed.error, SessionError)
+    assert message in failed.out
+
+
+def test_a_name_inside_a_statement_or_a_string_is_text(db):
+    db("%%sql\nSELECT 1 AS x\n-- name: inside\n, '-- name: text' AS y; SELECT 2")
+    assert "inside" not in db.names
+
+
+def test_a_cell_that_fails_shows_what_ran_and_keeps_what_is_named(db):
+    db("later = 'as it was'")
+    failed = db.fails(
+        "%%sql\nCREATE TABLE t (a);\n-- name: early\nSELECT 1 AS x;\nSELECT nope FROM t;\n-- name: later\nSELECT 3 AS x"
+    )
+    assert isinstance(failed.error, StatementError)
+    assert strip(failed) == [
+        "1         CREATE TABLE t (a)  done",
+        "2  early  SELECT 1 AS x       1 row",
+        "3         SELECT nope FROM t  failed: no such column: nope",
+        "4         SELECT 3 AS x       not run",
+    ]
+    assert db.names["early"]["x"].tolist() == [1]
+    assert db.names["later"] == "as it was"
+    assert "no such column: nope" in failed.out
+
+
+def test_what_a_failed_cell_undid_is_said_and_not_stored(db):
+    db("%sql CREATE TABLE t (a)")
+    failed = db.fails(
+        "%%sql\n-- name: kept\nSELECT 1 AS x;\nBEGIN;\nINSERT INTO t VALUES (1);\n"
+        "-- name: gone\nSELECT a FROM t;\nSELECT nope;\nCOMMIT"
+    )
+    assert [line.split("  ")[-1].strip() for line in strip(failed)] == [
+        "1 row", "undone", "1 row affected, undone", "1 row, undone", "failed: no such column: nope", "not run",
+    ]  # fmt: skip
+    assert "kept" in db.names
+    assert "gone" not in db.names
+
+
+def test_in_a_transaction_of_an_earlier_cell_what_ran_stays(db):
+    db("%%sql\nCREATE TABLE t (a);\nBEGIN")
+    failed = db.fails("%%sql\nINSERT INTO t VALUES (1);\n-- name: seen\nSELECT a FROM t;\nSELECT nope")
+    assert not any("undone" in line for line in strip(failed))
+    assert db.names["seen"]["a"].tolist() == [1]
+    db("%sql ROLLBACK")
+
+
+def test_times_are_shown_only_when_asked_for(db):
+    cell = db("%%sql --time\nCREATE TABLE t (a);\nSELECT 1")
+    assert all(line.endswith(" ms") for line in strip(cell))
+    (line,) = cell.lines
+    assert line.startswith("Time: ")
+    assert line.endswith(" ms on the server.")
+    assert db("%sql --time SELECT 1").lines[0].startswith("Time: ")
+    assert " ms" not in str(db("%%sql\nSELECT 1;\nSELECT 2").shown)
+
+
+def test_quiet_shows_no_strip(db):
+    assert db("%%sql --quiet\nSELECT 1;\nSELECT 2").shown == []
+    assert db.fails("%%sql --quiet\nSELECT 1;\nSELECT nope").shown == []
