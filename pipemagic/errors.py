@@ -154,6 +154,12 @@ class UnknownName(PipemagicError):
     code = "UNKNOWN_NAME"
 
 
+class ReadOnlyError(PipemagicError):
+    """A statement would write, or might, and the connection is read-only; nothing was sent."""
+
+    code = "READ_ONLY"
+
+
 class ConfirmError(PipemagicError):
     """A statement would change or delete all rows of a table, and that was not confirmed; nothing was sent."""
 

@@ -17,11 +17,12 @@ from pipemagic.client import urls
 from pipemagic.client.arguments import Arguments, statement
 from pipemagic.client.consistency import Seen
 from pipemagic.client.cursors import Cursor
+from pipemagic.client.readonly import HINT
 from pipemagic.client.running import Run, result_of, run
 from pipemagic.client.secrets import Token
 from pipemagic.client.stream import AGAIN, ClientStream, Dialect
 from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT, Transport
-from pipemagic.errors import ProtocolError, TransactionLost
+from pipemagic.errors import ProtocolError, ReadOnlyError, TransactionLost
 from pipemagic.frames import to_frame
 from pipemagic.frames.collector import collector_paused
 from pipemagic.hrana.messages import Close, Execute, Request, Stmt, StmtResult
@@ -84,13 +85,17 @@ def connect(
     timeout: float | None = READ_TIMEOUT,
     connect_timeout: float | None = CONNECT_TIMEOUT,
     http: httpx.Client | None = None,
+    read_only: bool = False,
 ) -> Database:
     """Give the database at ``url`` (``libsql://``, ``https://``, ``http://``); nothing is sent yet.
 
     ``token`` is the database's token. ``timeout`` is how many seconds to wait for the next part of an answer,
-    ``connect_timeout`` for the connection; None waits without end. ``http`` is an ``httpx.Client`` to send with.
+    ``connect_timeout`` for the connection; None waits without end. ``http`` is an ``httpx.Client`` to send with. With
+    ``read_only`` a statement that is not known to read raises ReadOnlyError and is not sent.
     """
-    return Database(url, token, timeout=timeout, connect_timeout=connect_timeout, http=http)
+    return Database(
+        url, token, timeout=timeout, connect_timeout=connect_timeout, http=http, read_only=read_only
+    )  # fmt: skip
 
 
 def _whole(number: str | int) -> int:
@@ -104,7 +109,8 @@ class Database:
     """One database. Every call but `transaction` and `open_stream` is one request that leaves nothing open.
 
     ``url`` is ``libsql://``, ``https://`` or ``http://``; ``token`` its database token. ``timeout`` and
-    ``connect_timeout`` are seconds. ``http`` takes an ``httpx.Client`` of your own, which stays yours to close.
+    ``connect_timeout`` are seconds. ``http`` takes an ``httpx.Client`` of your own, which stays yours to close. With
+    ``read_only`` whatever is not known to read is refused, everywhere, with ReadOnlyError.
     Reads see what was written through the same Database before, also where a replica answers. Safe to use from
     several threads; a stream or transaction is for one.
     """
@@ -118,7 +124,9 @@ class Database:
         connect_timeout: float | None = CONNECT_TIMEOUT,
         http: httpx.Client | None = None,
         clock: Callable[[], float] = time.monotonic,
+        read_only: bool = False,
     ) -> None:
+        self.read_only = read_only
         self.endpoint = urls.parse(url) if isinstance(url, str) else url
         self.transport = Transport(self.endpoint, token, timeout=timeout, connect_timeout=connect_timeout, http=http)
         self._clock = clock
@@ -152,7 +160,9 @@ class Database:
         """Run one statement by itself and close in the same request; StatementError if it fails."""
         # Every server takes these two requests; whether it takes arguments, or an index, has to be known.
         dialect = self.dialect if args or self._seen.index is not None else Dialect.V2
-        stream = ClientStream(self.transport, dialect=dialect, clock=self._clock, seen=self._seen)
+        stream = ClientStream(
+            self.transport, dialect=dialect, clock=self._clock, seen=self._seen, read_only=self.read_only
+        )  # fmt: skip
         entry = stream.send([Execute(statement(sql, args)), Close()])[0]
         return Result(result_of(entry, sql), sql)
 
@@ -197,13 +207,24 @@ class Database:
         """Write a DataFrame into a table, all rows or none; gives the number of rows (see `pipemagic.client.load`)."""
         from pipemagic.client.load import load
 
+        self.check_writable("load")
         return load(self, frame, table, if_exists=if_exists, progress=progress)
+
+    def check_writable(self, what: str) -> None:
+        """ReadOnlyError, before anything is sent, if ``what`` would write and the database is open read-only."""
+        if self.read_only:
+            raise ReadOnlyError(f"{what} writes, and this connection is read-only; nothing was sent", hint=HINT)
 
     def open_stream(self, on_reopen: Callable[[], Sequence[Request]] | None = None) -> ClientStream:
         """Give a stream that stays open between requests; it is opened by the first one."""
         return ClientStream(
-            self.transport, dialect=self.dialect, clock=self._clock, on_reopen=on_reopen, seen=self._seen
-        )  # fmt: skip
+            self.transport,
+            dialect=self.dialect,
+            clock=self._clock,
+            on_reopen=on_reopen,
+            seen=self._seen,
+            read_only=self.read_only,
+        )
 
     def version(self) -> str:
         """Give the server's version, one line of text."""

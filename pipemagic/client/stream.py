@@ -13,6 +13,7 @@ from typing import TypeVar
 from pipemagic.client import answers
 from pipemagic.client.consistency import Freshness, Seen
 from pipemagic.client.nesting import Nesting
+from pipemagic.client.readonly import refuse_writes
 from pipemagic.client.streamed import Streamed
 from pipemagic.client.transport import HttpAnswer, Transport
 from pipemagic.client.urls import Endpoint, follow, instance_of
@@ -74,7 +75,8 @@ class ClientStream:
     It takes one request at a time; a second one meanwhile raises StreamError. ``on_reopen`` is called when a
     stream is opened in the place of an earlier one and gives requests to send ahead (settings to replay);
     their entries are then in ``replayed``. ``reopened`` counts these times. ``seen`` is what is known of the
-    database's state, shared by its streams: reads wait for it where a replica answers.
+    database's state, shared by its streams: reads wait for it where a replica answers. With ``read_only`` nothing is
+    sent that is not known to read.
     """
 
     def __init__(
@@ -85,8 +87,10 @@ class ClientStream:
         clock: Callable[[], float] = time.monotonic,
         on_reopen: Callable[[], Sequence[Request]] | None = None,
         seen: Seen | None = None,
+        read_only: bool = False,
     ) -> None:
         self.dialect = dialect
+        self.read_only = read_only
         self.on_reopen = on_reopen
         self.transaction = Transaction()
         self.reopened = 0
@@ -138,6 +142,7 @@ class ClientStream:
         A stream that expired, or whose baton the server no longer knows, is opened again and the requests are
         sent there, if no transaction was open. Nothing else is ever sent twice. Raises
 
+        - ReadOnlyError: nothing was sent, the stream is as before;
         - TransactionLost: a transaction was open and the server rolled it back, now or earlier (see `settle`);
         - UnknownOutcome: no whole answer came, nobody knows what ran; the stream is dropped;
         - AuthError (401), BusyError, ConnectError: nothing of it ran, the stream and its baton are as before;
@@ -159,7 +164,7 @@ class ClientStream:
 
         The stream is in use until those are closed. Only servers of version 3 have cursors; raises as `send` does.
         """
-        self._check(())
+        self._check([Execute(stmt)])
         if self.is_open and self.phase is Phase.IDLE and self.idle_for() > IDLE_LIMIT:
             self._expire()
         if not self.is_open and self.phase is not Phase.IDLE:
@@ -210,6 +215,8 @@ class ClientStream:
     def _check(self, requests: Sequence[Request]) -> None:
         if self.transaction.state is Tx.LOST:
             raise TransactionLost("the transaction was lost and nothing was run outside it", hint=AGAIN)
+        if self.read_only:
+            refuse_writes(requests)
         if self.dialect is Dialect.SEED:
             for request in requests:
                 if not isinstance(request, Execute | Close):

@@ -44,6 +44,7 @@ def dumped(database: Database) -> Iterator[Iterator[bytes]]:
 
 def upload(database: Database, file: Path) -> None:
     """Send a SQLite file to a database that was created for it (``seed`` of the type ``database_upload``)."""
+    database.check_writable("upload")
     with file.open("rb") as source:
         pieces = iter(lambda: source.read(_PIECE), b"")
         with database.transport.streamed("POST", "/v1/upload", pieces, size=file.stat().st_size) as answer:

@@ -60,7 +60,7 @@ def cell(args: Arguments, text: str, local_ns: Mapping[str, Any] | None, user_ns
 
 def check_confirmed(cell: Cell, args: Arguments, preferences: PipeMagic) -> None:
     """ConfirmError if the cell changes or deletes all rows of a table and nobody said that this is meant."""
-    from pipemagic.session.text.sweeping import refuse_sweeps
+    from pipemagic.session.guards import refuse_sweeps
 
     if not (args.on("--confirm") or preferences.confirm):
         refuse_sweeps(cell)

@@ -18,7 +18,7 @@ from pipemagic.errors import (
 )
 from pipemagic.hrana.messages import Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Tx
-from pipemagic.session import reports
+from pipemagic.session import guards, reports
 from pipemagic.session.cells import Cell
 from pipemagic.session.ledger import Ledger, is_rollback, opens
 from pipemagic.session.platform import Platform
@@ -56,8 +56,19 @@ class Connection:
     @property
     def greeting(self) -> str:
         """The line that says where one is connected to."""
-        where = "" if self.where == self.name else f" ({self.where})"
-        return f"Connected to {self.name}{where}."
+        parts = ["" if self.where == self.name else self.where, "read-only" if self.read_only else ""]
+        where = ", ".join(filter(None, parts))
+        return f"Connected to {self.name}{f' ({where})' if where else ''}."
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it only reads: what may write is refused before anything is sent."""
+        return self.database.read_only
+
+    @property
+    def description(self) -> str:
+        """What it is a database of, and whether it only reads, for people."""
+        return f"{self.where}, read-only" if self.read_only else self.where
 
     @property
     def stream(self) -> ClientStream | None:
@@ -81,6 +92,8 @@ class Connection:
             return self._run(cell, wanted)
 
     def _run(self, cell: Cell, wanted: Wanted) -> CellResult:
+        if self.read_only:
+            guards.refuse_writes(cell, self.name)
         done, cell = self._settle(cell)
         if not cell.statements:
             return CellResult(tuple(done))

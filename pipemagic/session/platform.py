@@ -133,8 +133,11 @@ class Platform:
         told = self._ask(lambda api: api.update_organization(overages=on)).overages
         return on if told is None else told
 
-    def open(self, name: str, timeout: float | None = READ_TIMEOUT) -> Database:
-        """Give a database, with a token made for this session; ``timeout`` is in seconds."""
+    def open(self, name: str, timeout: float | None = READ_TIMEOUT, *, read_only: bool = False) -> Database:
+        """Give a database, with a token made for this session; ``timeout`` is in seconds.
+
+        With ``read_only`` neither the token nor the Database lets anything write.
+        """
         info = self._find(name)
         if not info.url:
             raise SessionError(
@@ -142,12 +145,12 @@ class Platform:
                 hint="%pipedb connect ADDRESS --token-env VARIABLE",
             )
         try:
-            token = self._ask(lambda api: api.create_token(name))
+            token = self._ask(lambda api: api.create_token(name, read_only=read_only))
         except NotFound:
             raise SessionError(
                 f"the service makes no tokens for {name}", hint=f"%pipedb connect {info.url} --token-env VARIABLE"
             ) from None
-        return Database(info.url, token, timeout=timeout)
+        return Database(info.url, token, timeout=timeout, read_only=read_only)
 
     def close(self) -> None:
         """Close the connections to the API."""

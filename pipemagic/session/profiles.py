@@ -28,8 +28,8 @@ class Profile:
     """How to connect to a database: by its ``address``, or as a ``database`` of an organization.
 
     ``organization`` and ``at`` (the address of the management API) choose another organization than the current
-    one; ``api_token_env`` is the variable with its token. ``keyring`` is True, or a service in the keyring. ``path``
-    is the file it stands in.
+    one; ``api_token_env`` is the variable with its token. ``keyring`` is True, or a service in the keyring. With
+    ``read_only`` nothing is sent that may write. ``path`` is the file it stands in.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Profile:
     token_file: str | None = None
     keyring: str | bool | None = None
     timeout: float | None = None
+    read_only: bool | None = None
     path: Path | None = field(default=None, compare=False)
 
     @property
@@ -75,6 +76,7 @@ class Profile:
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "keyring": ((bool, str), "true, or a service of the keyring"),
     "timeout": ((int, float), "a number of seconds"),
+    "read_only": ((bool,), "true"),
 }
 
 

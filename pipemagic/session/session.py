@@ -136,6 +136,7 @@ class Session:
         remember: bool = False,
         temporary: bool = False,
         timeout: float | None = None,
+        read_only: bool = False,
     ) -> Connection:
         """Connect to a database and make it the current one.
 
@@ -145,7 +146,8 @@ class Session:
         that only its owner may read, the ``keyring`` (True, or a service in it), from PIPEMAGIC_TOKEN or
         TURSO_AUTH_TOKEN, or is asked for; with ``remember`` the keyring then keeps it. ``temporary`` uses a service
         of this process alone, whose data end with it. ``timeout`` is how many seconds to wait for an answer, 60 by
-        default.
+        default. With ``read_only`` nothing is sent that is not known to read, and the token that is made for a database
+        of an organization cannot write either.
         """
         service = keyrings.SERVICE if keyring is True or (remember and not keyring) else keyring or None
         whence = secrets.Whence(token_env, token_file, service, remember)
@@ -154,36 +156,50 @@ class Session:
         if target is not None and "://" in target:
             if temporary:
                 raise SessionError("--temporary is for the embedded service, not for an address")
-            return self.adopt(self._at_address(target, name, token, whence, timeout))
+            return self.adopt(self._at_address(target, name, token, whence, timeout, read_only))
         known = self.connections.get(target or "")
-        if target is not None and known is not None and not (known.refused or name or temporary or token or whence):
+        if known is not None and read_only and not known.read_only and known.platform is None:
+            again = f"%pipedb connect {known.database.url} --as {target} --read-only"
+            raise SessionError(f"{target} is connected already, and may write", hint=again)
+        if (
+            target is not None
+            and known is not None
+            and not (known.refused or name or temporary or token or whence or (read_only and not known.read_only))
+        ):
             return self.use(target)
         profile = None if target is None or temporary else self.profiles.get(target)
         if profile is not None and profile.address is not None:
             whence = whence or profile.whence
-            found = self._at_address(profile.address, name or profile.name, token, whence, timeout or profile.timeout)
-            return self.adopt(found)
+            return self.adopt(
+                self._at_address(
+                    profile.address, name or profile.name, token, whence, timeout or profile.timeout,
+                    read_only or bool(profile.read_only),
+                )
+            )  # fmt: skip
         if token is not None or whence:
             raise SessionError(
                 "a token belongs to an address; for a database of an organization pipemagic makes one itself",
                 hint="%pipedb connect ADDRESS --token-env VARIABLE",
             )
         if profile is not None:
-            return self.adopt(self._in_organization(profile, name, timeout))
+            return self.adopt(self._in_organization(profile, name, timeout, read_only or bool(profile.read_only)))
         if target is None or temporary:
             first = self._services.prepare(temporary=temporary)
             target = target or first
-        found = self.open(target, name, timeout)
+        found = self.open(target, name, timeout, read_only)
         if temporary:
             found.profile = None  # nothing leads to it again
         return self.adopt(found)
 
-    def open(self, database: str, name: str | None = None, timeout: float | None = None) -> Connection:
+    def open(
+        self, database: str, name: str | None = None, timeout: float | None = None, read_only: bool = False
+    ) -> Connection:
         """Give a connection to a database of the current organization, without taking it in."""
-        platform, profile = self.platform, Profile(database, database=database, timeout=timeout)
+        platform = self.platform
+        profile = Profile(database, database=database, timeout=timeout, read_only=read_only or None)
         timeout = timeout or READ_TIMEOUT
-        again = (lambda: platform.open(database, timeout)) if platform.moves else None
-        found = platform.open(database, timeout)
+        again = (lambda: platform.open(database, timeout, read_only=read_only)) if platform.moves else None
+        found = platform.open(database, timeout, read_only=read_only)
         with _closing_on_error(found):
             _check(found)
         profile = replace(profile, organization=platform.organization, at=platform.address)
@@ -195,7 +211,10 @@ class Session:
         If the server no longer took the earlier one's token and it is the same database, that one goes on.
         """
         earlier = self.connections.get(connection.name)
-        if earlier is not None and earlier.refused and earlier.database.url == connection.database.url:
+        same = earlier is not None and (earlier.database.url, earlier.read_only) == (
+            connection.database.url, connection.read_only
+        )  # fmt: skip
+        if earlier is not None and earlier.refused and same:
             earlier.renew(connection)
             return self.use(connection.name)
         if earlier is not None:
@@ -257,12 +276,13 @@ class Session:
     # -- inside
 
     def _at_address(
-        self, address: str, name: str | None, token: str | None, whence: secrets.Whence, timeout: float | None
-    ) -> Connection:
+        self, address: str, name: str | None, token: str | None, whence: secrets.Whence, timeout: float | None,
+        read_only: bool,
+    ) -> Connection:  # fmt: skip
         endpoint = urls.parse(address)
         host, entry = endpoint.named_host, keyrings.entry_of(endpoint)
         given = Secret(token) if token else self._environment.database_token(whence, entry)
-        database = Database(endpoint, given, timeout=timeout or READ_TIMEOUT)
+        database = Database(endpoint, given, timeout=timeout or READ_TIMEOUT, read_only=read_only)
         with _closing_on_error(database):
             try:
                 _check(database)
@@ -276,14 +296,16 @@ class Session:
                     keyrings.put(whence.keyring or keyrings.SERVICE, entry, asked)
         profile = Profile(
             name or _name_for(host), address=endpoint.address, token_env=whence.env, token_file=whence.absolute_file,
-            keyring=whence.keyring == keyrings.SERVICE or whence.keyring, timeout=timeout,
+            keyring=whence.keyring == keyrings.SERVICE or whence.keyring, timeout=timeout, read_only=read_only or None,
         )  # fmt: skip
         return Connection(profile.name, database, host, profile=profile)
 
-    def _in_organization(self, profile: Profile, name: str | None, timeout: float | None) -> Connection:
+    def _in_organization(
+        self, profile: Profile, name: str | None, timeout: float | None, read_only: bool
+    ) -> Connection:
         if profile.at is not None or profile.organization not in (None, self.platform.organization):
             self.organization(profile.organization, at=profile.at, token_env=profile.api_token_env)
-        return self.open(str(profile.database), name or profile.name, timeout or profile.timeout)
+        return self.open(str(profile.database), name or profile.name, timeout or profile.timeout, read_only)
 
     def _forget(self, connection: Connection) -> None:
         del self.connections[connection.name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from IPython.core.error import UsageError
 
-from pipemagic.errors import ConfirmError, ParameterError, StatementError
+from pipemagic.errors import ConfirmError, ParameterError, ReadOnlyError, StatementError
 
 
 def test_params_are_a_dict_or_json(db):
@@ -86,3 +86,20 @@ def test_without_where_nothing_is_sent_unless_confirmed(db):
     assert db("%sql UPDATE t SET a = 1 WHERE true").lines == ["2 rows affected."]
     db("%config PipeMagic.confirm = True")
     assert db("%sql DELETE FROM t").lines == ["2 rows affected."]
+
+
+def test_a_connection_may_be_read_only(db, monkeypatch):
+    db("%sql CREATE TABLE t (a)")
+    url = db("%pipedb connections") and db.ip.find_line_magic("sql").__self__.session.connection().database.url
+    assert db(f"%pipedb connect {url} --as look --token-env DB_TOKEN --read-only").lines[0].endswith("read-only).")
+    error = db.fails("%sql INSERT INTO t VALUES (1)").error
+    assert isinstance(error, ReadOnlyError)
+    assert "line 1: INSERT writes, and look is connected read-only; nothing was sent" in error.message
+    db("import pandas as pd\nframe = pd.DataFrame({'a': [1]})")
+    assert isinstance(db.fails("%pipedb load frame --table t --if-exists append").error, ReadOnlyError)
+    assert db("%sql SELECT count(*) AS c FROM t").value["c"].tolist() == [0]
+    shown = db("%pipedb connections").value.set_index("connection")["where"]
+    assert shown["look"].endswith(", read-only")
+    assert not shown["db"].endswith("read-only")
+    assert "read-only, current" in db("%pipedb status --on look").lines[0]
+    assert db("%sql --on db INSERT INTO t VALUES (1)").lines == ["1 row affected."]

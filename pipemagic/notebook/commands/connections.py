@@ -22,6 +22,7 @@ def connect(context: Context, args: Arguments) -> None:
         remember=args.on("--remember"),
         temporary=args.on("--temporary"),
         timeout=_seconds(args.get("--timeout")),
+        read_only=args.on("--read-only"),
     )
     say(connection.greeting)
 
@@ -44,7 +45,7 @@ def connections(context: Context, args: Arguments) -> object:  # noqa: ARG001
     from pandas import DataFrame
 
     session = context.session
-    rows = [(one.name, one.where, one.name == session.current) for one in session.connections.values()]
+    rows = [(one.name, one.description, one.name == session.current) for one in session.connections.values()]
     return DataFrame(rows, columns=["connection", "where", "current"])
 
 
@@ -81,6 +82,7 @@ COMMANDS: tuple[Command, ...] = (
             Option("--keyring", "take the token from the keyring"),
             Option("--remember", "have the keyring keep the token that is asked for"),
             Option("--timeout", "how long to wait for an answer; by default 60", "SECONDS"),
+            Option("--read-only", "send nothing that may write"),
             Option("--temporary", "use a service of this notebook alone, whose data end with it"),
         ),
     ),

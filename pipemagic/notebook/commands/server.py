@@ -21,7 +21,7 @@ def status(context: Context, args: Arguments) -> None:
     for name in names:
         connection = session.connection(name)
         current = ", current" if name == session.current else ""
-        say(f"{name} ({connection.where}{current}): {_stream(connection)}; {_transaction(connection)}")
+        say(f"{name} ({connection.description}{current}): {_stream(connection)}; {_transaction(connection)}")
 
 
 def _stream(connection: Connection) -> str:

@@ -1,10 +1,15 @@
-"""UPDATE and DELETE that go over a whole table because they have no WHERE: asked about before anything is sent."""
+"""Cells that are refused before anything is sent.
+
+Writes on a read-only connection; and, where that was not confirmed, UPDATE and DELETE that go over a whole table
+because they have no WHERE.
+"""
 
 from __future__ import annotations
 
-from pipemagic.errors import ConfirmError
+from pipemagic.client.heads import Head, head
+from pipemagic.client.readonly import HINT, writing
+from pipemagic.errors import ConfirmError, ReadOnlyError
 from pipemagic.session.cells import Cell
-from pipemagic.session.text.heads import Head, head
 
 
 def refuse_sweeps(cell: Cell) -> None:
@@ -14,13 +19,27 @@ def refuse_sweeps(cell: Cell) -> None:
             continue
         sent = cell.sent(index)
         if table := swept(sent):
-            number = f"statement {cell.before + index + 1} of {cell.total}, " if cell.total > 1 else ""
             does = "changes" if head(sent).verb == "UPDATE" else "deletes"
             raise ConfirmError(
-                f"{number}{cell.place(index, 0).where}: this {head(sent).verb} has no WHERE and {does} all rows of "
+                f"{_place(cell, index)}: this {head(sent).verb} has no WHERE and {does} all rows of "
                 f"{table}; nothing was sent",
                 hint="write --confirm behind %%sql or %sql if that is what you want, or add a WHERE",
             )
+
+
+def refuse_writes(cell: Cell, connection: str) -> None:
+    """ReadOnlyError if a statement of the cell is not known to read; ``connection`` is a name for people."""
+    for index in range(len(cell.statements)):
+        if what := writing(cell.sent(index)):
+            raise ReadOnlyError(
+                f"{_place(cell, index)}: {what} writes, and {connection} is connected read-only; nothing was sent",
+                hint=HINT,
+            )
+
+
+def _place(cell: Cell, index: int) -> str:
+    number = f"statement {cell.before + index + 1} of {cell.total}, " if cell.total > 1 else ""
+    return f"{number}{cell.place(index, 0).where}"
 
 
 def swept(text: str) -> str:

@@ -4,7 +4,7 @@ import pytest
 
 from pipemagic.errors import ConfirmError
 from pipemagic.session.cells import read
-from pipemagic.session.text.sweeping import refuse_sweeps, swept
+from pipemagic.session.guards import refuse_sweeps, swept
 
 SWEEPS = [
     ("DELETE FROM t", "t"),

@@ -1,0 +1,40 @@
+"""What a read-only connection lets through: held against what the servers themselves say of each statement."""
+
+from __future__ import annotations
+
+import pytest
+from read_only_statements import READS, WRITES
+
+from pipemagic.client.database import Database
+from pipemagic.client.readonly import writing
+from pipemagic.errors import ReadOnlyError
+from pipemagic.hrana.messages import Batch, Execute, RunBatch, Sequence, Step, Stmt, StoreSql
+
+
+@pytest.mark.parametrize("text", READS)
+def test_what_reads_is_let_through(text):
+    assert writing(text) == ""
+
+
+@pytest.mark.parametrize(("text", "what"), WRITES.items())
+def test_what_writes_or_might_is_named(text, what):
+    assert writing(text).startswith(what)
+
+
+def test_every_kind_of_request_is_looked_at():
+    database = Database("http://127.0.0.1:9", "token", read_only=True)
+    delete = Stmt("DELETE FROM t")
+    for request in (
+        Execute(delete), RunBatch(Batch([Step(Stmt("SELECT 1")), Step(delete)])), Sequence("SELECT 1; DELETE FROM t"),
+        StoreSql(1, "DELETE FROM t"),
+    ):  # fmt: skip
+        with pytest.raises(ReadOnlyError, match=r"DELETE writes, and this connection is read-only; nothing was sent"):
+            _stream(database).send([request])
+    with pytest.raises(ReadOnlyError):
+        _stream(database).stream(delete)
+
+
+def _stream(database):
+    from pipemagic.client.stream import ClientStream
+
+    return ClientStream(database.transport, read_only=database.read_only)
