@@ -27,3 +27,19 @@ def test_tables_columns_and_schema(db):
     for command in ("columns", "schema"):
         failed = db.fails(f"%pipedb {command} citi")
         assert failed.out == "UNKNOWN_NAME: there is no table or view 'citi'\ndid you mean city?\n"
+
+
+def test_profile(db):
+    db(
+        f'%%sql\nCREATE TABLE {QUOTED} (id INTEGER PRIMARY KEY, {QUOTED} TEXT, "a,b" REAL);\n'
+        f"INSERT INTO {QUOTED} VALUES (1, '<i>', 0.5), (2, '<i>', 2.5), (3, NULL, NULL)"
+    )
+    shown = db(f"%pipedb profile {QUOTED}")
+    assert shown.value.frame["nulls"].tolist() == [0, 1, 1]
+    assert shown.value["a,b"].quartiles == (1.0, 1.5, 2.0)
+    assert "3 rows, 3 columns" in shown.out
+    assert "<i> ×2" in shown.out
+    assert "<i>" not in shown.value._repr_html_()
+    few = db(f"""%pipedb profile {QUOTED} --on db --columns 'ID,"a,b"'""").value
+    assert [column.name for column in few.columns] == ["id", "a,b"]
+    assert "did you mean id?" in db.fails(f"%pipedb profile {QUOTED} --columns idd").out

@@ -1,7 +1,8 @@
-"""%pipedb tables, columns, schema: in requests of their own, so they see what is committed."""
+"""%pipedb tables, columns, schema, profile: in requests of their own, so they see what is committed."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,9 +14,12 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from pipemagic.client.database import Database
+    from pipemagic.explore.profile import Profile
     from pipemagic.explore.script import Script
 
 T = TypeVar("T")
+
+_LISTED = re.compile(r'(?:\s*"(?:[^"]|"")*"\s*(?=,|$)|[^,])+')
 
 TABLE = Positional("TABLE", 'the table or view, in quotes if its name has blanks: "my table"')
 
@@ -46,6 +50,24 @@ def schema(context: Context, args: Arguments) -> Script:
     return _ask(context, args, lambda database: script(database, args.get("TABLE")))
 
 
+def profile(context: Context, args: Arguments) -> Profile:
+    """Give what the columns of a table hold."""
+    from pipemagic.explore.profile import profile
+
+    columns = names_of(args.get("--columns"))
+    return _ask(context, args, lambda database: profile(database, args["TABLE"], columns or None))
+
+
+def names_of(words: str | None) -> list[str]:
+    """Read names with commas between them; one that holds a comma or blanks at its ends stands in quotes."""
+    return [name for name in map(_unquoted, _LISTED.findall(words or "")) if name]
+
+
+def _unquoted(name: str) -> str:
+    name = name.strip()
+    return name[1:-1].replace('""', '"') if name[:1] == '"' == name[-1:] and len(name) > 1 else name
+
+
 COMMANDS: tuple[Command, ...] = (
     Command(
         "tables",
@@ -61,5 +83,12 @@ COMMANDS: tuple[Command, ...] = (
         schema,
         (Positional("TABLE", TABLE.help, optional=True),),
         (ON,),
+    ),
+    Command(
+        "profile",
+        "Show what the columns of a table hold: counts, NULLs, quartiles, frequent values",
+        profile,
+        (TABLE,),
+        (Option("--columns", "look only at these columns, with commas between them", "A,B"), ON),
     ),
 )

@@ -1,0 +1,22 @@
+"""Several questions in one round trip, and whether the database stood still meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipemagic.client.database import Database, Result
+
+_VERSION = "PRAGMA data_version"
+
+MOVED = "The database was written to meanwhile: the figures may be of different moments."
+
+
+def ask(database: Database, statements: Sequence[str]) -> tuple[list[Result], bool]:
+    """Run queries in one round trip; gives their results, and whether another connection wrote between them.
+
+    They are no transaction, which the server would end after 5 s. StatementError if one fails.
+    """
+    first, *results, last = database.batch([_VERSION, *statements, _VERSION], atomic=False)
+    return results, first.rows != last.rows

@@ -1,0 +1,40 @@
+"""How single values look in lists and pictures: short, on one line, told apart from each other."""
+
+from __future__ import annotations
+
+import re
+
+from pipemagic.hrana.values import SqlValue
+from pipemagic.sql import display_width
+from pipemagic.svg import shortened
+
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+
+
+def one_line(words: str) -> str:
+    """Give text on one line: control characters, also those that turn the direction of writing, as escapes."""
+    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), words)
+
+
+def value(given: SqlValue, width: int = 24, *, quotes: bool = False) -> str:
+    """Give a value for people: numbers to six digits, blobs as their first bytes; text in ``quotes`` if told so."""
+    match given:
+        case None:
+            return "NULL"
+        case float():
+            return f"{given:.6g}" if given % 1 or abs(given) >= 1e16 else f"{given:.1f}"
+        case bytes():
+            return shortened(f"x'{given.hex()}'", width)
+    words = one_line(str(given))
+    return shortened(f"'{words}'" if quotes and isinstance(given, str) else words, width)
+
+
+def padded(words: str, width: int, *, right: bool = False) -> str:
+    """Fill with blanks up to a width in columns of a terminal."""
+    blanks = " " * max(0, width - display_width(words))
+    return blanks + words if right else words + blanks
+
+
+def count(number: int, thing: str) -> str:
+    """Give '1 row', '2 rows'."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"

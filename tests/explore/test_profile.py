@@ -1,0 +1,197 @@
+"""What the columns of a table hold, against pandas and by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipemagic.errors import AnswerTimeout, UnknownName
+from pipemagic.explore.profile import BINS, Common, profile
+from pipemagic.explore.schema import read_relation
+
+HOSTILE = """sel'ect "<script>alert(1)</script> 😀 é"""
+QUOTED = '"' + HOSTILE.replace('"', '""') + '"'
+
+
+@pytest.fixture
+def mixed(database):
+    for sql in (
+        "CREATE TABLE m (id INTEGER PRIMARY KEY, any, day DATE, t TEXT COLLATE NOCASE, void INT, b BLOB)",
+        """INSERT INTO m VALUES
+            (1, 1, '2024-01-03', 'a', NULL, x''), (2, 1.0, '2024-01-01', 'A', NULL, x'00ff'),
+            (3, '1', '2024-01-02', 'b', NULL, x''), (4, x'31', NULL, NULL, NULL, NULL),
+            (5, 2.5, '2024-02-01', 'b', NULL, NULL), (6, NULL, '2024-01-09 10:00:00', '', NULL, zeroblob(1000))""",
+    ):
+        database.execute(sql)
+    return database
+
+
+def test_numbers_are_those_of_pandas(embedded):
+    random = np.random.default_rng(1)
+    frame = pd.DataFrame({
+        "i": random.integers(-50, 50, 137), "f": random.normal(size=137), "one": np.repeat(7, 137),
+        "gaps": np.where(random.random(137) < 0.3, np.nan, random.normal(size=137)),
+    })  # fmt: skip
+    embedded.load(frame, "t")
+    found = profile(embedded, "t").frame.set_index("column")
+    told = frame.describe()
+    for name in frame:
+        assert found.loc[name, "count"] == told.loc["count", name]
+        assert found.loc[name, "nulls"] == frame[name].isna().sum()
+        assert found.loc[name, "distinct"] == frame[name].nunique()
+        for figure in ("min", "25%", "50%", "75%", "max", "mean"):
+            assert math.isclose(found.loc[name, figure], told.loc[figure, name], rel_tol=1e-12), (name, figure)
+    assert found.loc["i", "top count"] == frame["i"].value_counts().max()
+
+
+@pytest.mark.parametrize("size", range(1, 10))
+def test_quartiles_of_few_numbers(embedded, size):
+    embedded.execute(f"CREATE TABLE t AS SELECT j.value * j.value AS v FROM json_each('{list(range(size))}') AS j")
+    squares = pd.Series([number**2 for number in range(size)])
+    assert profile(embedded, "t")["v"].quartiles == tuple(squares.quantile([0.25, 0.5, 0.75]))
+
+
+def test_every_type_by_itself(mixed):
+    found = profile(mixed, "m")
+    anything = found["any"]
+    assert anything.stored == {"integer": 1, "real": 2, "text": 1, "blob": 1}
+    assert (anything.kind, anything.rows, anything.nulls, anything.distinct) == ("number", 6, 1, 4)
+    assert (anything.minimum, anything.maximum, anything.mean) == (1, b"1", 1.5)
+    assert anything.quartiles == (1, 1, 1.75)
+    assert anything.common[0].count == 2
+    day = found["day"]
+    assert (day.kind, day.minimum, day.maximum) == ("date", "2024-01-01", "2024-02-01")
+    assert day.quartiles == ("2024-01-02", "2024-01-03", "2024-01-09 10:00:00")
+    assert day.bins == (3, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1)
+    text = found["t"]
+    assert (text.kind, text.distinct, text.minimum, text.maximum, text.quartiles[1]) == ("text", 3, "", "b", None)
+    assert text.common[1] == Common("b", 2)
+    void = found["void"]
+    assert (void.kind, void.nulls, void.count, void.common, void.bins) == ("empty", 6, 0, (), ())
+    assert (void.minimum, void.mean, void.quartiles) == (None, None, (None, None, None))
+    blob = found["b"]
+    assert (blob.kind, blob.distinct, blob.minimum) == ("blob", 3, b"")
+    assert blob.common == (Common(b"", 2), Common(bytes(20), 1, whole=False), Common(b"\x00\xff", 1))
+
+
+def test_numbers_at_the_edge(database):
+    database.execute("CREATE TABLE t (big INT, wide REAL, infinite REAL, both REAL)")
+    database.execute("""INSERT INTO t VALUES (9223372036854775807, 1.7e308, 1, 9e999),
+        (9223372036854775806, -1.7e308, 9e999, -9e999), (-9223372036854775807 - 1, 0, 2, 0)""")
+    found = profile(database, "t")
+    assert found["big"].quartiles[1] == 9223372036854775806
+    assert (found["big"].minimum, found["big"].maximum) == (-(2**63), 2**63 - 1)
+    assert sum(found["wide"].bins) == 3
+    assert found["wide"].bins[0] == found["wide"].bins[-1] == 1
+    assert (found["infinite"].maximum, found["infinite"].mean) == (math.inf, math.inf)
+    assert (found["both"].minimum, found["both"].mean, found["both"].quartiles[1]) == (-math.inf, None, 0)
+    assert not found.frame.map(lambda figure: isinstance(figure, float) and math.isnan(figure)).any().any()
+
+
+def test_long_values_are_cut(embedded):
+    embedded.execute("CREATE TABLE t (a)")
+    embedded.execute("INSERT INTO t VALUES (?)", ["é" * 1_000_000])
+    (one,) = profile(embedded, "t")["a"].common
+    assert one == Common("é" * 60, 1, whole=False)
+    assert len(str(profile(embedded, "t"))) < 300
+
+
+def test_an_empty_table(database):
+    database.execute("CREATE TABLE t (a, b INT)")
+    found = profile(database, "t")
+    assert (found.rows, [column.kind for column in found.columns]) == (0, ["empty", "empty"])
+    assert found._repr_html_().count("<tr>") == 3
+    assert str(found).splitlines()[0] == "t: 0 rows, 2 columns"
+
+
+def test_views_keyed_tables_and_hostile_names(database):
+    # Names that the statement itself uses must not be taken for its own.
+    for table, kind in ((HOSTILE, ""), ("g", "WITHOUT ROWID"), ("s", "")):
+        name = '"' + table.replace('"', '""') + '"'
+        database.execute(f"CREATE TABLE {name} ({QUOTED} TEXT PRIMARY KEY, v, n INT) {kind}")
+        database.execute(f"INSERT INTO {name} VALUES ('<b>x</b>', NULL, 4)")
+        found = profile(database, table)
+        assert found[HOSTILE].common == (Common("<b>x</b>", 1),)
+        assert (found["v"].nulls, found["n"].mean) == (1, 4.0)
+        html = found._repr_html_()
+        assert "<script>" not in html
+        assert "<b>x</b>" not in html
+        assert "&lt;b&gt;x&lt;/b&gt;" in html
+    database.execute(f"CREATE VIEW o AS SELECT n * 2 AS n FROM {QUOTED}")
+    assert profile(database, "O")["n"].minimum == 8
+
+
+def test_some_columns_only(mixed):
+    assert [column.name for column in profile(mixed, "m", ["T", "id"]).columns] == ["t", "id"]
+    with pytest.raises(UnknownName, match="table m has no column 'dai'\ndid you mean day"):
+        profile(mixed, "m", ["dai"])
+    with pytest.raises(UnknownName, match="there is no table or view 'mm'"):
+        profile(mixed, "mm")
+    with pytest.raises(KeyError):
+        profile(mixed, "m", ["id"])["t"]
+
+
+def test_a_broken_view(embedded):
+    embedded.execute("CREATE VIEW v AS SELECT * FROM nowhere")
+    with pytest.raises(UnknownName, match="cannot be told: no such table"):
+        profile(embedded, "v")
+
+
+@pytest.mark.parametrize("server", ["embedded", "on_sqld"])
+def test_five_hundred_columns_in_one_round_trip(server, request, count_requests):
+    database = request.getfixturevalue(server)
+    names = [f"c{number}" for number in range(500)]
+    database.execute(f"CREATE TABLE wide ({', '.join(names)})")
+    database.execute(f"INSERT INTO wide VALUES ({', '.join(map(str, range(500)))})")
+    relation = read_relation(database, "wide")
+    sent = count_requests(database)
+    found = profile(database, relation)
+    assert len(sent) == 1
+    assert [column.minimum for column in found.columns] == list(range(500))
+    assert len(str(found).splitlines()) == 502
+
+
+def test_a_write_in_between_is_told(embedded, monkeypatch):
+    embedded.execute("CREATE TABLE t (a)")
+    assert not profile(embedded, "t").moved
+    from pipemagic.explore import asking
+
+    monkeypatch.setattr(asking, "_VERSION", "SELECT random()")
+    found = profile(embedded, "t")
+    assert found.moved
+    assert str(found).endswith("The database was written to meanwhile: the figures may be of different moments.")
+    assert "written to meanwhile" in found._repr_html_()
+
+
+def test_a_server_that_takes_too_long(embedded, monkeypatch):
+    embedded.execute("CREATE TABLE t (a)")
+    relation = read_relation(embedded, "t")
+
+    def too_late(*_args, **_options):
+        raise AnswerTimeout("it did not answer in time", hint="look before you run it again")
+
+    monkeypatch.setattr(embedded.transport, "post", too_late)
+    with pytest.raises(AnswerTimeout, match="look at fewer columns at once with --columns"):
+        profile(embedded, relation)
+
+
+def test_the_text_is_stable_and_told_apart(mixed):
+    lines = str(profile(mixed, "m")).splitlines()
+    assert lines[0] == "m: 6 rows, 6 columns"
+    assert lines[1].split() == ["column", "type", "nulls", "distinct", "min", "25%", "50%", "75%", "max", "mean"]
+    by_name = {line.split()[0]: line for line in lines[2:]}
+    assert by_name["any"].endswith("1 ×2, 2.5 ×1, '1' ×1") or by_name["any"].endswith("1.0 ×2, 2.5 ×1, '1' ×1")
+    assert by_name["void"].split() == ["void", "INT", "6", "0"]
+    assert by_name["b"].endswith("x'' ×2, x'00000000000000000… ×1, x'00ff' ×1")
+    assert str(profile(mixed, "m")) == "\n".join(lines)
+
+
+def test_the_shape_of_many_numbers(embedded):
+    embedded.execute(f"CREATE TABLE t AS SELECT j.value AS v FROM json_each('{list(range(120))}') AS j")
+    found = profile(embedded, "t")
+    assert found["v"].bins == (10,) * BINS
+    assert str(found).splitlines()[-1].endswith("  " + "█" * BINS)
+    assert found._repr_html_().count("<rect") == BINS + 2
