@@ -17,6 +17,7 @@ from pipemagic.client import urls
 from pipemagic.client.arguments import Arguments, statement
 from pipemagic.client.consistency import Seen
 from pipemagic.client.cursors import Cursor
+from pipemagic.client.exchanges import Observer
 from pipemagic.client.readonly import HINT
 from pipemagic.client.running import Run, result_of, run
 from pipemagic.client.secrets import Token
@@ -86,15 +87,18 @@ def connect(
     connect_timeout: float | None = CONNECT_TIMEOUT,
     http: httpx.Client | None = None,
     read_only: bool = False,
+    observer: Observer | None = None,
 ) -> Database:
     """Give the database at ``url`` (``libsql://``, ``https://``, ``http://``); nothing is sent yet.
 
     ``token`` is the database's token. ``timeout`` is how many seconds to wait for the next part of an answer,
     ``connect_timeout`` for the connection; None waits without end. ``http`` is an ``httpx.Client`` to send with. With
-    ``read_only`` a statement that is not known to read raises ReadOnlyError and is not sent.
+    ``read_only`` a statement that is not known to read raises ReadOnlyError and is not sent. ``observer`` is told of every HTTP
+    exchange (`pipemagic.client.exchanges`).
     """
     return Database(
-        url, token, timeout=timeout, connect_timeout=connect_timeout, http=http, read_only=read_only
+        url, token, timeout=timeout, connect_timeout=connect_timeout, http=http, read_only=read_only,
+        observer=observer,
     )  # fmt: skip
 
 
@@ -125,10 +129,13 @@ class Database:
         http: httpx.Client | None = None,
         clock: Callable[[], float] = time.monotonic,
         read_only: bool = False,
+        observer: Observer | None = None,
     ) -> None:
         self.read_only = read_only
         self.endpoint = urls.parse(url) if isinstance(url, str) else url
-        self.transport = Transport(self.endpoint, token, timeout=timeout, connect_timeout=connect_timeout, http=http)
+        self.transport = Transport(
+            self.endpoint, token, timeout=timeout, connect_timeout=connect_timeout, http=http, observer=observer
+        )  # fmt: skip
         self._clock = clock
         self._dialect: Dialect | None = None
         self._seen = Seen()

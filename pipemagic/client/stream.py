@@ -10,8 +10,9 @@ from enum import IntEnum
 from types import TracebackType
 from typing import TypeVar
 
-from pipemagic.client import answers
+from pipemagic.client import answers, exchanges
 from pipemagic.client.consistency import Freshness, Seen
+from pipemagic.client.exchanges import Exchange
 from pipemagic.client.nesting import Nesting
 from pipemagic.client.readonly import refuse_writes
 from pipemagic.client.streamed import Streamed
@@ -37,11 +38,13 @@ from pipemagic.hrana.messages import (
     GetAutocommit,
     GetAutocommitResponse,
     OkEntry,
+    PipelineRequest,
     Request,
     RunBatch,
     Step,
     Stmt,
     decode_response,
+    encode,
     pipeline,
 )
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Stream, Transaction, Tx
@@ -105,6 +108,8 @@ class ClientStream:
         self._answered_at = 0.0
         self._sent_at = 0.0
         self._opened_at = 0.0
+        self._encoding = 0.0
+        self._exchanged: Exchange | None = None
         self._beginning = threading.RLock()
         """Held from the look whether a request is under way until the next one is."""
 
@@ -249,16 +254,19 @@ class ClientStream:
         """Do one round trip; None if the stream is gone and nothing of it ran, and nothing was at stake."""
         behind: list[Request] = [GetAutocommit()] if self.dialect is Dialect.V3 and not answers.closes(requests) else []
         with self._beginning:
+            reopened = self.reopened
             ahead = self._open_if_needed()
             asks = self.dialect is not Dialect.SEED and self.transaction.state is not Tx.OPEN
             sent = self._freshness.prepare([*ahead, *requests, *behind], asks=asks)
             if sent.limit is not None:
                 timeout = min(timeout or sent.limit, self._transport.timeout or sent.limit, sent.limit)
-            body = pipeline(sent.requests, self._stream.baton)
+            started, message = time.perf_counter(), PipelineRequest(list(sent.requests), self._stream.baton)
+            body = encode(message)
+            self._encoding = time.perf_counter() - started
             self._stream.move("begin")
-        self._sent_at = self._clock()
+        self._sent_at, self._exchanged = self._clock(), None
         try:
-            entries = self._round_trip(body, sent.requests, timeout)
+            entries = self._round_trip(body, message, timeout)
         except BaseException as error:
             self._freshness.failed(sent, error)
             if self.phase is Phase.IN_USE:  # whatever it was, the baton is spent
@@ -269,11 +277,21 @@ class ClientStream:
         self._freshness.answered(sent, entries)
         if ahead:
             self.replayed, entries = entries[: len(ahead)], entries[len(ahead) :]
-        if count:
-            self._follow_transaction(requests, entries)
+        try:
+            if count:
+                self._follow_transaction(requests, entries)
+        finally:
+            self._tell(reopened=self.reopened > reopened)
         return entries[: len(requests)]
 
-    def _round_trip(self, body: bytes, sent: Sequence[Request], timeout: float | None) -> list[Entry] | None:
+    def _tell(self, *, reopened: bool) -> None:
+        """Tell the observer what the answer was, now that it is known what became of the transaction."""
+        exchange, observer = self._exchanged, self._transport.observer
+        if exchange is not None and observer is not None:
+            exchange.reopened, exchange.transaction_open = reopened, self.transaction.state is Tx.OPEN
+            observer.understood(exchange)
+
+    def _round_trip(self, body: bytes, sent: PipelineRequest, timeout: float | None) -> list[Entry] | None:
         try:
             answer = self._transport.post(self._path, body, self._endpoint, timeout=timeout)
         except (ConnectError, BusyError) as error:
@@ -354,14 +372,18 @@ class ClientStream:
         self.reopened += 1
         return self.on_reopen() if self.on_reopen is not None else ()
 
-    def _read(self, answer: HttpAnswer, sent: Sequence[Request]) -> list[Entry]:
+    def _read(self, answer: HttpAnswer, sent: PipelineRequest) -> list[Entry]:
         """Read a 200: the entries, the new baton, the address to go on at."""
+        started, asked = time.perf_counter(), len(sent.requests)
         try:
             with collector_paused(len(answer.body)):
                 response = decode_response(answer.body)
-            if len(response.results) != len(sent):
-                raise ProtocolError(f"{len(sent)} requests were sent and {len(response.results)} results came back")
-            for request, entry in zip(sent, response.results, strict=True):
+            if answer.exchange is not None:
+                decoding, self._exchanged = time.perf_counter() - started, answer.exchange
+                exchanges.read(answer.exchange, sent, response, encoding=self._encoding, decoding=decoding)
+            if len(response.results) != asked:
+                raise ProtocolError(f"{asked} requests were sent and {len(response.results)} results came back")
+            for request, entry in zip(sent.requests, response.results, strict=True):
                 answers.check_kind(request, entry)
             endpoint = self._endpoint
             if response.base_url and response.baton is not None:

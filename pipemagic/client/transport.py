@@ -9,11 +9,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from urllib.parse import urlsplit
 
 import httpx
 
+from pipemagic.client.exchanges import HEAD, Exchange, Observer, keep
+from pipemagic.client.outlines import redact
 from pipemagic.client.secrets import Token
 from pipemagic.client.urls import Endpoint
 from pipemagic.errors import (
@@ -24,6 +27,7 @@ from pipemagic.errors import (
     ConnectError,
     InterruptedRequest,
     NotFound,
+    PipemagicError,
     ServerError,
     UnknownOutcome,
 )
@@ -44,12 +48,16 @@ BUSY_PAUSES = (0.1, 0.25, 0.5, 1.0, 1.5)
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """A whole answer: its status, content type (lower case, '' if none), body, and date as the server writes it."""
+    """A whole answer: its status, content type (lower case, '' if none), body, and date as the server writes it.
+
+    ``exchange`` is its record for the observer of the transport, None if there is none.
+    """
 
     status: int
     content_type: str
     body: bytes = field(repr=False)
     date: str = ""
+    exchange: Exchange | None = field(default=None, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -58,17 +66,35 @@ class HttpAnswer:
 
 
 class Pieces:
-    """The body of an answer in pieces, as they come; iterate once, and close."""
+    """The body of an answer in pieces, as they come; iterate once, and close.
 
-    def __init__(self, response: httpx.Response, address: str) -> None:
+    ``on_end`` is called once when it is over, with the error that ended it, if one did, and the first bytes.
+    """
+
+    def __init__(
+        self, response: httpx.Response, address: str, on_end: Callable[[BaseException | None, bytes], None]
+    ) -> None:
         self._response, self._address = response, address
         self._pieces = response.iter_bytes()
+        self._on_end = on_end
+        self._head = b""
+        self._over = False
 
     def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:
         """Give the next piece. Raises UnknownOutcome if the body is cut, AnswerTimeout, InterruptedRequest."""
+        try:
+            piece = self._next()
+        except (AnswerTimeout, UnknownOutcome) as error:
+            self._end(error)
+            raise
+        if len(self._head) < HEAD:
+            self._head += piece[:HEAD]
+        return piece
+
+    def _next(self) -> bytes:
         try:
             return next(self._pieces)
         except httpx.TimeoutException:
@@ -81,13 +107,20 @@ class Pieces:
     def close(self) -> None:
         """Hang up, unless all of it came: then the connection can be used again."""
         self._response.close()
+        self._end()
+
+    def _end(self, error: BaseException | None = None) -> None:
+        if not self._over:
+            self._over = True
+            self._on_end(error, self._head)
 
 
 class Transport:
     """HTTP to one server. Never sends a request twice, except after 429, when nothing of it ran.
 
     ``http`` takes any ``httpx.Client`` (a proxy, client certificates, an ASGI or mock transport); it stays the
-    caller's to close. ``timeout`` and ``connect_timeout`` are seconds; None waits without end.
+    caller's to close. ``timeout`` and ``connect_timeout`` are seconds; None waits without end. ``observer`` is told of
+    every exchange.
     """
 
     def __init__(
@@ -99,8 +132,10 @@ class Transport:
         connect_timeout: float | None = CONNECT_TIMEOUT,
         http: httpx.Client | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        observer: Observer | None = None,
     ) -> None:
         self.endpoint = endpoint
+        self.observer = observer
         self.token = token if isinstance(token, Token) else Token(token)
         self._timeout = httpx.Timeout(timeout, connect=connect_timeout)
         self.binds_arguments: bool | None = None
@@ -153,7 +188,8 @@ class Transport:
             timeout=self._timeout if timeout is None else httpx.Timeout(timeout, connect=self._timeout.connect),
             extensions=_extensions(endpoint),
         )
-        return self._answer(self._send_patiently(request, endpoint), endpoint)
+        with self._observed(request, body, endpoint) as exchange:
+            return self._answer(self._send_patiently(request, endpoint, exchange), endpoint, exchange)
 
     def post_for_pieces(
         self, path: str, body: bytes, endpoint: Endpoint | None = None, *, timeout: float | None = None
@@ -171,16 +207,59 @@ class Transport:
             timeout=self._timeout if timeout is None else httpx.Timeout(timeout, connect=self._timeout.connect),
             extensions=_extensions(endpoint),
         )
-        response = self._send_patiently(request, endpoint, stream=True)
-        if 200 <= response.status_code < 300:
-            return Pieces(response, endpoint.address)
+        exchange = self._begin(request, body, endpoint)
         try:
-            response.read()
-        except httpx.RequestError as error:
-            raise _no_answer(error, endpoint) from None
-        finally:
-            response.close()
-        return self._answer(response, endpoint)
+            response = self._send_patiently(request, endpoint, exchange, stream=True)
+            if 200 <= response.status_code < 300:
+                return Pieces(response, endpoint.address, partial(self._end_pieces, exchange, response))
+            answer = self._answer(_whole(response, endpoint), endpoint, exchange)
+        except BaseException as error:
+            self._end(exchange, error)
+            raise
+        self._end(exchange)
+        return answer
+
+    def _begin(
+        self, request: httpx.Request, body: bytes | None, endpoint: Endpoint, size: int | None = None
+    ) -> Exchange | None:
+        """Begin the record of an exchange, if there is somebody to tell."""
+        if self.observer is None:
+            return None
+        path = redact(request.url.raw_path.decode("ascii", "replace"))
+        exchange = Exchange(request.method, path, endpoint.named_host, time.perf_counter())
+        exchange.sent, exchange.sent_size = keep(body), size or len(body or b"")
+        return exchange
+
+    def _end(self, exchange: Exchange | None, error: BaseException | None = None) -> None:
+        """Tell the observer of an exchange that is over, however it ended."""
+        if exchange is None or self.observer is None:
+            return
+        if error is not None:
+            text = error.message if isinstance(error, PipemagicError) else str(error)
+            exchange.error = redact(self.token.redact(f"{type(error).__name__}: {text}"))
+        exchange.ended = time.perf_counter()
+        self.observer.exchanged(exchange)
+
+    def _end_pieces(
+        self, exchange: Exchange | None, response: httpx.Response, error: BaseException | None, head: bytes
+    ) -> None:
+        """Note of an answer in pieces how it began and how much it was."""
+        _note_head(exchange, response)
+        if exchange is not None:
+            exchange.received = head
+        self._end(exchange, error)
+
+    @contextmanager
+    def _observed(
+        self, request: httpx.Request, body: bytes | None, endpoint: Endpoint, size: int | None = None
+    ) -> Iterator[Exchange | None]:
+        exchange = self._begin(request, body, endpoint, size)
+        try:
+            yield exchange
+        except BaseException as error:
+            self._end(exchange, error)
+            raise
+        self._end(exchange)
 
     @contextmanager
     def streamed(
@@ -200,18 +279,21 @@ class Transport:
             timeout=httpx.Timeout(None, connect=self._timeout.connect),
             extensions=_extensions(self.endpoint),
         )
-        response = self._send(request, self.endpoint, stream=True)
-        try:
-            if not 200 <= response.status_code < 300:
-                response.read()
-                raise self.refusal(self._answer(response, self.endpoint))
-            yield response.iter_bytes()
-        except httpx.RequestError as error:
-            raise ConnectError(
-                f"the connection to {self.endpoint.address} ended before everything came: {error}", hint="try again"
-            ) from None
-        finally:
-            response.close()
+        with self._observed(request, None, self.endpoint, size) as exchange:
+            response = self._send(request, self.endpoint, stream=True)
+            try:
+                if not 200 <= response.status_code < 300:
+                    response.read()
+                    raise self.refusal(self._answer(response, self.endpoint))
+                yield response.iter_bytes()
+            except httpx.RequestError as error:
+                raise ConnectError(
+                    f"the connection to {self.endpoint.address} ended before everything came: {error}",
+                    hint="try again",
+                ) from None
+            finally:
+                response.close()
+                _note_head(exchange, response)
 
     def refusal(self, answer: HttpAnswer, what: str = "the request") -> ServerError:
         """Turn an answer that is not 2xx into the error to raise; no token shows in it."""
@@ -241,7 +323,9 @@ class Transport:
             headers["Accept-Encoding"] = "identity"  # gzip on loopback costs more than it saves
         return headers
 
-    def _send_patiently(self, request: httpx.Request, endpoint: Endpoint, *, stream: bool = False) -> httpx.Response:
+    def _send_patiently(
+        self, request: httpx.Request, endpoint: Endpoint, exchange: Exchange | None, *, stream: bool = False
+    ) -> httpx.Response:
         """Send, and after a 429 again: nothing of it ran."""
         for pause in BUSY_PAUSES:
             response = self._send(request, endpoint, stream=stream)
@@ -249,6 +333,8 @@ class Transport:
                 return response
             response.close()
             self._sleep(pause)
+            if exchange is not None:
+                exchange.attempts += 1
         return self._send(request, endpoint, stream=stream)
 
     def _send(self, request: httpx.Request, endpoint: Endpoint, *, stream: bool = False) -> httpx.Response:
@@ -272,11 +358,17 @@ class Transport:
                 hint="look before you run it again",
             ) from None
 
-    def _answer(self, response: httpx.Response, endpoint: Endpoint) -> HttpAnswer:
+    def _answer(
+        self, response: httpx.Response, endpoint: Endpoint, exchange: Exchange | None = None
+    ) -> HttpAnswer:  # fmt: skip
         headers = response.headers
         answer = HttpAnswer(
-            response.status_code, headers.get("content-type", "").lower(), response.content, headers.get("date", "")
-        )
+            response.status_code, headers.get("content-type", "").lower(), response.content, headers.get("date", ""),
+            exchange,
+        )  # fmt: skip
+        if exchange is not None:
+            _note_head(exchange, response)
+            exchange.received = keep(answer.body)
         if answer.status == 429:
             raise self.refusal(answer)
         if 300 <= answer.status < 400:
@@ -286,6 +378,24 @@ class Transport:
                 hint="connect to the final address itself (https:// instead of http://?)",
             )
         return answer
+
+
+def _whole(response: httpx.Response, endpoint: Endpoint) -> httpx.Response:
+    """Read the rest of an answer that came in pieces."""
+    try:
+        response.read()
+    except httpx.RequestError as error:
+        raise _no_answer(error, endpoint) from None
+    finally:
+        response.close()
+    return response
+
+
+def _note_head(exchange: Exchange | None, response: httpx.Response) -> None:
+    if exchange is not None:
+        exchange.status = response.status_code
+        exchange.received_size = response.num_bytes_downloaded
+        exchange.server_timing = response.headers.get("server-timing", "")
 
 
 _FORWARDED = "Failed to execute queries via RPC protocol"

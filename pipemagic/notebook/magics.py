@@ -48,6 +48,7 @@ class PipeMagics(Magics):
         from pipemagic.notebook.prompts import ask_token
         from pipemagic.session import Session
 
+        self.shell.events.register("post_run_cell", self._after_cell)
         return Session(ask_token=ask_token, tell=say, default=lambda: self.preferences.connection)
 
     @no_var_expand
@@ -58,6 +59,7 @@ class PipeMagics(Magics):
         from pipemagic.frames.collector import collector_paused
 
         args, text = asking.read(line, cell)
+        self.session.wire.begin()
         with short_traceback(), collector_paused():
             ready = asking.cell(args, text, local_ns, self.user_ns)
             asking.check_confirmed(ready, args, self.preferences)
@@ -70,11 +72,21 @@ class PipeMagics(Magics):
         """Connect to databases and look after them (see %pipedb help)."""
         from pipemagic.notebook.commands import Context, run
 
+        self.session.wire.begin()
         with short_traceback():
             return run(line, Context(self.session, self.user_ns, self.preferences))
 
     def shut_down(self) -> None:
         """Close what the session holds, if there is one."""
         if "session" in self.__dict__:
+            self.shell.events.unregister("post_run_cell", self._after_cell)
             self.session.shut_down()
             del self.__dict__["session"]
+
+    def _after_cell(self, result: object = None) -> None:  # noqa: ARG002
+        """Show below a cell what it said on the wire, if that is wanted."""
+        wire = self.session.wire
+        if wire.end() and wire.on:
+            from IPython.display import display
+
+            display(wire.last)  # type: ignore[no-untyped-call]

@@ -222,6 +222,7 @@ class Connection:
             raise TransactionLost(reports.undone(reason, undone), hint=reports.AFTER_LOSS)
 
     def _use(self, database: Database) -> None:
+        database.transport.observer = self.database.transport.observer
         self.database.close()
         self.database = database
 

@@ -27,6 +27,7 @@ from pipemagic.session.reports import ROLLED_BACK
 from pipemagic.session.results import CellResult, check_tables
 from pipemagic.session.services import Services
 from pipemagic.session.wanted import AS_IT_IS, Wanted
+from pipemagic.session.wire import Wire
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -55,6 +56,7 @@ class Session:
     ) -> None:
         self.connections: dict[str, Connection] = {}
         self.current: str | None = None
+        self.wire = Wire()
         self._ask_token = ask_token
         self._tell = tell or (lambda _: None)
         self._environment = secrets.Environment(environ)
@@ -94,13 +96,14 @@ class Session:
         A Cell that was read before has its values already.
         """
         connection = self.connection(on)
-        try:
-            cell = sql if isinstance(sql, Cell) else read(sql, params)
-            check_tables(cell, wanted.tables)
-            return connection.run(cell, wanted)
-        finally:
-            if wanted.close and connection.close():
-                self._tell(ROLLED_BACK)
+        with self.wire.cell():
+            try:
+                cell = sql if isinstance(sql, Cell) else read(sql, params)
+                check_tables(cell, wanted.tables)
+                return connection.run(cell, wanted)
+            finally:
+                if wanted.close and connection.close():
+                    self._tell(ROLLED_BACK)
 
     # -- connections
 
@@ -200,6 +203,7 @@ class Session:
         timeout = timeout or READ_TIMEOUT
         again = (lambda: platform.open(database, timeout, read_only=read_only)) if platform.moves else None
         found = platform.open(database, timeout, read_only=read_only)
+        self.wire.watch(name or database, found.transport)
         with _closing_on_error(found):
             _check(found)
         profile = replace(profile, organization=platform.organization, at=platform.address)
@@ -283,6 +287,7 @@ class Session:
         host, entry = endpoint.named_host, keyrings.entry_of(endpoint)
         given = Secret(token) if token else self._environment.database_token(whence, entry)
         database = Database(endpoint, given, timeout=timeout or READ_TIMEOUT, read_only=read_only)
+        self.wire.watch(name or _name_for(host), database.transport)
         with _closing_on_error(database):
             try:
                 _check(database)

@@ -6,7 +6,7 @@ import difflib
 
 from IPython.core.error import UsageError
 
-from pipemagic.notebook.commands import connections, data, exploring, helping, panel, platform, profiles, server
+from pipemagic.notebook.commands import connections, data, exploring, helping, panel, platform, profiles, server, wire
 from pipemagic.notebook.commands.base import Command, Context
 
 GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
@@ -14,6 +14,7 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     ("The server", server.COMMANDS),
     ("Exploring", exploring.COMMANDS),
     ("Data", data.COMMANDS),
+    ("The wire", wire.COMMANDS),
     ("Groups and databases", (*platform.COMMANDS, panel.COMMAND)),
 )
 """All subcommands but ``help``, under the headings of its list."""

@@ -85,6 +85,7 @@ class DatabaseInterface:
         return self._health.ok()
 
     def _pipeline(self, request: Request, cancel: Cancel, grant: Grant, *, version: int) -> Steps:
+        started = self._clock()
         body = _decoded(messages.decode_request, request.body)
         pipelines.check(body.requests, version)
         if body.baton is None and not self._placement.at_hand(grant.database):
@@ -100,7 +101,8 @@ class DatabaseInterface:
             baton = self._finish(stream, closed=pipeline.closed)
             head = b'{"baton":%b,"base_url":%b,"results":[' % (messages.encode(baton), messages.encode(base_url))
         sent = self._sent(stream) if baton else None
-        return Response(200, [head, b",".join(entries), b"]}"], delay=delay, sent=sent)
+        timing = ("server-timing", f"total;dur={(self._clock() - started) * 1000:.3f}")
+        return Response(200, [head, b",".join(entries), b"]}"], headers=(timing,), delay=delay, sent=sent)
 
     def _cursor(self, request: Request, cancel: Cancel, grant: Grant) -> Steps:
         body = _decoded(cursors.decode_request, request.body)

@@ -1,0 +1,76 @@
+"""%pipedb wire and stats, on each of the servers."""
+
+import json
+
+
+def test_a_cell_shows_what_it_said(db):
+    db("%sql CREATE TABLE t (a, b)")
+    db("%sql INSERT INTO t VALUES (1, x'0102'), (2, '<script>alert(1)</script>')")
+    assert db("%pipedb wire on --on db").out == "Each cell shows its requests and answers now.\n"
+    [shown] = db("%sql SELECT * FROM t").shown
+    text, page = shown["text/plain"], shown["text/html"]
+    assert text.startswith("1 request, ")
+    assert '{"sql": "SELECT * FROM t"' in text
+    assert "client " in text
+    assert "network " in text
+    assert "server 0.00 ms" not in text  # the server says how long it took
+    assert '{"type": "text", "value": "<script>alert(1)</script>"}' in text
+    assert "<script>" not in page
+    assert "<svg" in page
+    assert "expires 10 s after the last answer" in text
+    failed = db.fails("%sql SELECT nope FROM t")
+    assert '"type": "error"' in failed.shown[0]["text/plain"]
+    begun = db("%sql BEGIN").shown[0]["text/plain"]
+    assert "a transaction is open, for at most 5 s" in begun
+    assert "the transaction is over" in db("%sql COMMIT").shown[0]["text/plain"]
+    assert "closed" in db("%sql --close SELECT 1").shown[0]["text/plain"].splitlines()[-1]
+    assert db("%pipedb wire off").out == "Cells no longer show requests and answers.\n"
+    assert db("%sql SELECT 1").shown == []
+
+
+def test_the_last_cell_can_be_looked_at_afterwards(db):
+    db("%sql SELECT 'authToken=verysecret'")
+    db("%pipedb status")  # sends nothing
+    last = db("%pipedb wire last").value
+    assert len(last) == 1
+    assert "authToken=***" in str(last)
+    assert "verysecret" not in str(last._repr_mimebundle_())
+    stable = [str(db("%pipedb wire last --stable").value)]
+    db("%sql SELECT 'authToken=verysecret'")
+    stable.append(str(db("%pipedb wire last --stable").value))
+    assert [text.splitlines()[2] for text in stable] == ["1. db: POST /v3/pipeline → HTTP 200"] * 2
+    db("%pipedb version")
+    assert "GET /version" in str(db("%pipedb wire last").value)
+    db.fails("%pipedb wire last --on nobody")
+    assert "Usage" in type(db.fails("%pipedb wire sometimes").error).__name__
+
+
+def test_stats_count_what_was_done(db):
+    db("%sql CREATE TABLE t (a)")
+    assert db("%pipedb stats --reset").out == "The counts begin anew.\n"
+    db("%sql INSERT INTO t VALUES (1), (2)")
+    db("%sql SELECT * FROM t")
+    db.fails("%sql SELECT * FROM nope")
+    stats = db("%pipedb stats").value
+    assert list(stats.index) == ["db", "total"]
+    row = json.loads(stats.loc["db"].to_json())
+    assert (row["round trips"], row["statements"], row["errors"]) == (3, 3, 1)
+    assert row["rows written"] == 2
+    assert row["rows read"] >= 2
+    assert row["bytes sent"] > 100
+    assert stats.loc["total"].tolist() == stats.loc["db"].tolist()
+    assert "seconds" in db("%pipedb stats --time").value
+
+
+def test_rows_that_come_by_cursor_are_counted_and_their_beginning_shown(db):
+    connection = db.names["get_ipython"]().find_line_magic("pipedb").__self__.session.connection("db")
+    db("%pipedb stats --reset")
+    wire = connection.database.transport.observer._wire
+    with wire.cell(), connection.database.cursor("SELECT value FROM json_each('[1, 2, 3]')") as cursor:
+        assert sum(map(len, cursor)) == 3
+    text = str(wire.last)
+    assert "POST /v3/cursor → HTTP 200" in text
+    assert '{"type": "step_begin"' in text
+    assert "The stream of db:" in text
+    assert db("%pipedb stats").value.loc["db", "statements"] == 1
+    assert db("%pipedb stats").value.loc["db", "bytes received"] > 200

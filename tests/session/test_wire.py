@@ -1,0 +1,195 @@
+"""The record of what cells say to their servers: bounded, sorted into streams, in words and pictures."""
+
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+
+from pipemagic.client.exchanges import Exchange, Tally
+from pipemagic.client.secrets import Token
+from pipemagic.session import lives
+from pipemagic.session.transcripts import Passage, Transcript, pretty, size
+from pipemagic.session.wire import KEPT, Wire
+
+HOSTILE = '<script>alert("1")</script> \x1b[31m "quoted" 日本 & \U0001f600'
+
+
+def exchange(start, seconds=0.01, sent="", received="", *, status=200, transaction=None, sql="SELECT 1", **more):
+    import json
+
+    asked = {"requests": [{"type": "execute", "stmt": {"sql": sql}}], **({"baton": sent} if sent else {})}
+    answer = {"baton": received or None, "results": []}
+    found = Exchange("POST", "/v3/pipeline", "h", start, start + seconds, status, **more)
+    found.sent, found.received = json.dumps(asked).encode(), json.dumps(answer).encode()
+    found.sent_size, found.received_size = len(found.sent), len(found.received)
+    found.transaction_open = transaction
+    return found
+
+
+def said(*exchanges, number=1):
+    return [
+        lives.Said("db", one, _baton(one.sent), _baton(one.received), number if one is exchanges[-1] else None)
+        for one in exchanges
+    ]
+
+
+def _baton(body):
+    import json
+
+    return json.loads(body).get("baton") or ""
+
+
+def told(*exchanges, now=None):
+    last = exchanges[-1].ended
+    [*_, life] = lives.read(said(*exchanges), last if now is None else now)
+    return [line.strip() for line in life.lines()]
+
+
+def test_batons_lead_from_request_to_request():
+    lines = told(exchange(0.0, received="a"), exchange(2.0, sent="a", received="b"), exchange(2.5, sent="b"))
+    assert lines == [
+        "The stream of db:",
+        "0.000 s  a request of an earlier cell opens the stream",
+        "idle for 2.0 of 10 s",
+        "2.000 s  a request of an earlier cell",
+        "idle for 0.5 of 10 s",
+        "2.500 s  request 1",
+        "closed in the last request",
+    ]
+
+
+def test_a_transaction_and_its_window():
+    lines = told(
+        exchange(0.0, received="a", transaction=True),
+        exchange(1.0, sent="a", received="b", transaction=True),
+        exchange(1.05, sent="b", received="c", transaction=False),
+    )
+    assert lines[1] == "0.000 s  a request of an earlier cell opens the stream; a transaction is open, for at most 5 s"
+    assert lines[-2] == "1.050 s  request 1; the transaction is over"
+    assert lines[-1] == "open; expires 10 s after the last answer"
+
+
+def test_a_stream_expires_after_ten_seconds():
+    assert told(exchange(0.0, received="a"), now=10.5)[-1] == "expired: nothing was asked for 10 s"
+    assert told(exchange(0.0, received="a"), now=9.5)[-1] == "open; expires 10 s after the last answer"
+
+
+def test_a_refused_baton_means_that_the_stream_had_expired():
+    first, refused, again = (
+        exchange(0.0, received="a"),
+        exchange(1.0, sent="a", status=400),
+        exchange(1.1, received="x"),
+    )
+    found = lives.read(said(first, refused, again), 1.2)
+    assert [(life.end, len(life.moments)) for life in found] == [("expired", 1), ("open", 1)]
+
+
+def test_without_an_answer_the_stream_is_lost():
+    assert told(exchange(0.0, received="a"), exchange(1.0, sent="a", status=None))[-1].startswith("lost: no whole")
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("count", [1, 5, 150])
+def test_a_life_is_drawn_without_overlaps(stable, count):
+    exchanges = [exchange(n * 0.001, 0.0005, str(n) if n else "", str(n + 1), transaction=n > 0) for n in range(count)]
+    [life] = lives.read(said(*exchanges), 1.0)
+    root = ElementTree.fromstring(life.picture(stable=stable))
+    bars = [rect for rect in root.iter("{http://www.w3.org/2000/svg}rect") if rect.get("y") == "32"]
+    edges = [(float(bar.get("x")), float(bar.get("x")) + float(bar.get("width"))) for bar in bars]
+    assert len(edges) == count
+    assert all(left[1] <= right[0] for left, right in pairwise(edges))
+    assert edges[-1][1] <= float(root.get("viewBox").split()[2])
+
+
+def transcript(*exchanges, **options):
+    return Transcript([Passage("db", 1, one, Token("abcdefgh12")) for one in exchanges], 1, 0.5, **options)
+
+
+def test_a_transcript_is_readable_json_with_named_batons():
+    text = str(
+        transcript(exchange(0.0, received="aaaaaaaaaa"), exchange(1.0, sent="aaaaaaaaaa", received="bbbbbbbbbb"))
+    )
+    assert '← {"baton": "B1 (…aaaaaa)", "results": []}' in text
+    assert '→ {"requests": [{"type": "execute", "stmt": {"sql": "SELECT 1"}}], "baton": "B1 (…aaaaaa)"}' in text
+    assert '← {"baton": "B2 (…bbbbbb)"' in text
+
+
+def test_a_stable_transcript_has_no_times_sizes_or_batons():
+    first = str(transcript(exchange(0.0, 0.123, received="abc"), stable=True))
+    again = str(transcript(exchange(7.0, 0.456, received="other"), stable=True))
+    assert first == again
+    assert first.splitlines()[:3] == ["1 request.", "", "1. db: POST /v3/pipeline → HTTP 200"]
+
+
+def test_hostile_text_stays_text():
+    shown = transcript(exchange(0.0, sql=HOSTILE, received="x"))._repr_mimebundle_()
+    assert "<script>" not in shown["text/html"]
+    assert "\x1b" not in shown["text/html"]
+    assert "\x1b" not in shown["text/plain"]
+
+
+def test_the_token_of_the_connection_is_blotted_out_whatever_it_looks_like():
+    assert "abcdefgh12" not in str(transcript(exchange(0.0, sql="SELECT 'abcdefgh12'")))
+
+
+def test_json_takes_a_line_where_it_fits():
+    assert pretty({"a": [1, 2]}) == '{"a": [1, 2]}'
+    assert pretty({"a": ["x" * 60, "y" * 60]}) == '{\n  "a": [\n    "' + "x" * 60 + '",\n    "' + "y" * 60 + '"\n  ]\n}'
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(0, "0 B"), (999, "999 B"), (1234, "1.23 KB"), (5_000_000_000, "5,000 MB")]
+)
+def test_sizes_in_words(count, words):
+    assert size(count) == words
+
+
+class Transport:
+    token = Token(None)
+    observer = None
+
+
+def test_the_last_cell_is_the_last_that_said_something():
+    wire, transport = Wire(), Transport()
+    wire.watch("db", transport)
+    with wire.cell():
+        transport.observer.exchanged(exchange(0.0, received="1"))
+        with wire.cell():  # one inside belongs to it
+            transport.observer.exchanged(exchange(0.1, sent="1", received="2"))
+    with wire.cell():
+        pass
+    transport.observer.exchanged(exchange(0.2, sent="2", received="3"))  # of a panel, between cells
+    assert len(wire.last) == 2
+    assert len(wire.transcript(only="other")) == 0
+    assert str(Wire().last) == "No cell has sent anything yet."
+
+
+def test_the_record_is_bounded():
+    wire, transport = Wire(), Transport()
+    wire.watch("db", transport)
+    for number in range(3 * KEPT):
+        with wire.cell():
+            transport.observer.exchanged(exchange(float(number)))
+    assert len(wire._kept) == len(wire._recorded) == KEPT
+    assert wire.counts["db"].round_trips == 3 * KEPT
+
+
+def test_stats_count_by_connection_and_in_total():
+    wire, transports = Wire(), {"b": Transport(), "a": Transport()}
+    for name, transport in transports.items():
+        wire.watch(name, transport)
+        one = exchange(0.0, 0.5, tally=Tally(2, 1, 5, 10, 3), attempts=2, reopened=True)
+        transport.observer.exchanged(one)
+        transport.observer.understood(one)
+    stats = wire.stats(seconds=True)
+    assert list(stats.index) == ["b", "a", "total"]
+    row = stats.loc["total"].to_dict()
+    sizes = {"bytes sent": row["bytes sent"], "bytes received": row["bytes received"]}
+    assert row == {
+        "round trips": 4, **sizes, "statements": 4, "errors": 2, "rows read": 20, "rows written": 6, "retries": 2,
+        "streams reopened": 2, "seconds": 1.0,
+    }  # fmt: skip
+    assert sizes["bytes sent"] > 0
+    assert "seconds" not in wire.stats()
+    wire.reset()
+    assert wire.stats().loc["total", "round trips"] == 0
