@@ -13,6 +13,9 @@ class PipemagicError(Exception):
 
     code = "PIPEMAGIC"
 
+    ran = 0
+    """How many of the statements that were sent together are known to have run before it."""
+
     def __init__(self, message: str, *, hint: str = "", code: str = "") -> None:
         super().__init__(message)
         self.message = message

@@ -58,6 +58,14 @@ def timed_out(entry: Entry) -> bool:
     )
 
 
+def ran_in_time(entry: Entry) -> int:
+    """Count the steps of a batch that ran before the transaction timed out; 0 for a single statement."""
+    if isinstance(entry, ErrorEntry) or not isinstance(entry.response, BatchResponse):
+        return 0
+    errors = entry.response.result.step_errors
+    return next((number for number, error in enumerate(errors) if error is not None), len(errors))
+
+
 def failed(entries: Sequence[Entry]) -> bool:
     """Tell whether there is an error in any of them, steps of batches included."""
     return any(_errors(entry) for entry in entries)

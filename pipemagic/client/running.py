@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from pipemagic.client.consistency import AGAIN, BEHIND
 from pipemagic.client.stream import ClientStream, Dialect
-from pipemagic.errors import ProtocolError, StatementError
+from pipemagic.errors import PipemagicError, ProtocolError, StatementError
 from pipemagic.hrana.batches import chain, probe, transactional
+from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import (
     Batch,
     BatchResponse,
@@ -76,6 +77,8 @@ def run(
     if done is None:
         done = _find_bad_one(stream, entry, stmts)
     if done.error is None or atomic:
+        if isinstance(entry, ErrorEntry) and entry.error.code == RESPONSE_TOO_LARGE and not close:
+            stream.send([Execute(Stmt("ROLLBACK", want_rows=False))])  # the batch may not have come to its own
         return Run(done.results, done.error, rolled_back=done.error is not None)
     if undo and not close and stream.transaction.state is Tx.OPEN:  # version 2, or the whole batch was refused
         stream.send([Execute(Stmt("ROLLBACK", want_rows=False))])
@@ -154,7 +157,7 @@ def _find_bad_one(stream: ClientStream, entry: Entry, stmts: Sequence[Stmt]) -> 
     """Find which statement made a whole batch fail: one that cannot be parsed fails alone as well."""
     assert isinstance(entry, ErrorEntry)
     fault = statement_error(entry.error)
-    if fault.code == "RESPONSE_TOO_LARGE":
+    if fault.code == RESPONSE_TOO_LARGE:
         fault.hint = "the results are too large together; ask for less with LIMIT, or in several steps"
         return Run([], fault)
     probes = probe([Stmt(stmt.sql) for stmt in stmts])
@@ -173,12 +176,15 @@ def _one_by_one(
     error: StatementError | None = None
     for number, stmt in enumerate(todo):
         ends = close and number == len(todo) - 1
-        entry = stream.send([Execute(stmt), *([Close()] if ends else [])])[0]
         try:
+            entry = stream.send([Execute(stmt), *([Close()] if ends else [])])[0]
             good.append(result_of(entry, stmt.sql or "", number - len(first)))
         except StatementError as caught:
             error = caught
             break
+        except PipemagicError as caught:
+            caught.ran = max(0, number - len(first))
+            raise
     rolled_back = error is not None and (atomic or undo) and stream.transaction.state is Tx.OPEN
     if close:
         stream.close()

@@ -445,7 +445,7 @@ class ClientStream:
         """Keep up with the transaction after an answer; TransactionLost if it timed out."""
         late = next((number for number, entry in enumerate(entries) if answers.timed_out(entry)), None)
         if late is not None:
-            self._time_out(requests, entries[late + 1 : len(requests)])
+            self._time_out(requests, entries[late], entries[late + 1 : len(requests)])
         before = self.transaction.state
         for request, entry in zip(requests, entries, strict=False):
             self._nesting.answered(request, entry)
@@ -470,7 +470,7 @@ class ClientStream:
             self._nesting.clear()
         self.transaction.observe(autocommit=autocommit)
 
-    def _time_out(self, requests: Sequence[Request], later: Sequence[Entry]) -> None:
+    def _time_out(self, requests: Sequence[Request], late: Entry, later: Sequence[Entry]) -> None:
         still_open = self._nesting.after(requests).open and not answers.closes(requests)
         age = self.transaction_age()
         self._nesting.clear()
@@ -485,4 +485,6 @@ class ClientStream:
             why += " and was open for longer"  # not for how long: a saved notebook holds no times
         if ran:
             why += f"; {ran} later statement(s) of the same request ran outside it and stay applied"
-        raise TransactionLost(f"the server rolled the transaction back: {why}", hint=AGAIN)
+        error = TransactionLost(f"the server rolled the transaction back: {why}", hint=AGAIN)
+        error.ran = answers.ran_in_time(late)
+        raise error

@@ -120,4 +120,9 @@ def wanted(args: Arguments) -> Wanted:
     from pipemagic.session.wanted import Wanted
 
     names = variables(args)
-    return Wanted(close=args.on("--close"), tables=len(names) if len(names) > 1 else None)
+    return Wanted(
+        close=args.on("--close"),
+        atomic=args.on("--atomic"),
+        clock=args.on("--clock"),
+        tables=len(names) if len(names) > 1 else None,
+    )

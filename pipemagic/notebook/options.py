@@ -13,6 +13,8 @@ PARAMETERS = (
 RUNNING = (
     Option("--on", "run it on this connection, the current one stays", "NAME"),
     Option("--confirm", "run an UPDATE or DELETE that has no WHERE"),
+    Option("--atomic", "apply all of the cell or nothing, in one round trip"),
+    Option("--clock", "say below the cell how many seconds an open transaction has left"),
     Option("--close", "close the server-side connection afterwards"),
 )
 

@@ -14,13 +14,16 @@ from pipemagic.errors import (
     AuthError,
     ConnectError,
     PipemagicError,
+    SessionError,
     TransactionLost,
 )
 from pipemagic.hrana.messages import Entry, ErrorEntry, Execute, Request, Stmt
-from pipemagic.hrana.stream import Tx
-from pipemagic.session import guards, reports
-from pipemagic.session.cells import Cell
+from pipemagic.hrana.stream import Phase, Tx
+from pipemagic.session import atomic, clocks, guards, losses, reports
+from pipemagic.session.cells import Cell, read
+from pipemagic.session.clocks import Clocks
 from pipemagic.session.ledger import Ledger, is_rollback, opens
+from pipemagic.session.losses import Loss
 from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import Profile
 from pipemagic.session.results import CellResult, Outcome, failed, outcomes
@@ -50,6 +53,7 @@ class Connection:
     _ledger: Ledger = field(default_factory=Ledger, repr=False)
     _settings: Settings = field(default_factory=Settings, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a panel may close it meanwhile
+    _loss: Loss | None = field(default=None, repr=False)  # what retry() is about
     _lost: bool = field(default=False, repr=False)  # a transaction is gone, and the rest of it must not run
     _ended: bool = field(default=False, repr=False)  # the server rolled back: a ROLLBACK has nothing left to do
 
@@ -94,24 +98,84 @@ class Connection:
     def _run(self, cell: Cell, wanted: Wanted) -> CellResult:
         if self.read_only:
             guards.refuse_writes(cell, self.name)
+        if wanted.atomic:
+            atomic.check(cell)
         done, cell = self._settle(cell)
         if not cell.statements:
             return CellResult(tuple(done))
+        if wanted.atomic and self._still_open():
+            raise atomic.open_already(self.name)
         self._check_arguments(cell)
         before = self._ledger.ahead(())
         try:
-            ran, notes = self._attempt(cell)
+            ran, notes = self._attempt(cell, wanted)
         except ConnectError as error:  # nothing was sent
             self._move(error)
-            ran, notes = self._attempt(cell)
-        done += self._follow(cell, ran)
+            ran, notes = self._attempt(cell, wanted)
+        done += self._follow(cell, ran, wanted)
         is_open = self.transaction is Tx.OPEN and not wanted.close
         if ran.error is not None:
-            failure = reports.Failure(cell, ran.error, len(ran.results), before, is_open)
-            fault = reports.statement_error(failure, notes)
+            count = self._ledger.count if is_open else None
+            failure = reports.Failure(cell, ran.error, len(ran.results), before, count, atomic=wanted.atomic)
+            fault = reports.statement_error(self._ended_by(failure), notes)
             fault.cell = failed(failure, done, fault.message.split("\n")[0])
             raise fault
-        return CellResult(tuple(done), tuple(notes), is_open)
+        line = reports.open_line(self._ledger.count, self._clock_line(wanted)) if is_open else ""
+        return CellResult(tuple(done), tuple(notes), line)
+
+    @property
+    def statements_open(self) -> int:
+        """How many statements the open transaction holds."""
+        return self._ledger.count
+
+    @property
+    def clocks(self) -> Clocks:
+        """What is left of the two windows, without asking the server."""
+        return clocks.read(self._stream)
+
+    def begin(self, mode: str = "DEFERRED") -> CellResult:
+        """Begin a transaction on the stream of the cells; StatementError if one is open."""
+        return self.run(read(f"BEGIN {mode}"))
+
+    def commit(self) -> int:
+        """Commit the open transaction; gives how many statements it held. StatementError if none is open."""
+        return self._end("COMMIT")
+
+    def rollback(self) -> int:
+        """Roll the open transaction back, or go on without one that was lost; gives how many statements it held."""
+        return self._end("ROLLBACK")
+
+    def _end(self, how: str) -> int:
+        with self._lock:
+            count = self._ledger.count
+            self.run(read(how))
+            return count
+
+    def to_retry(self) -> Cell:
+        """Give what retry() would run; SessionError with the reason if there is nothing, or must not be anything."""
+        with self._lock:
+            if self._loss is None:
+                raise SessionError(
+                    f"there is nothing to run again on {self.name}: no transaction was rolled back",
+                    hint="it is for the cell after which a transaction was lost",
+                )
+            return self._loss.again()
+
+    def retry(self) -> CellResult:
+        """Run the statements of the transaction that was rolled back again, as one atomic batch.
+
+        They get the values that their parameters had then. If one fails nothing is changed, and retry() can be called
+        again. Raises what to_retry() and run() raise.
+        """
+        with self._lock:
+            cell, loss, lost, ended = self.to_retry(), self._loss, self._lost, self._ended
+            self._lost = False
+            try:
+                return self._run(cell, Wanted(atomic=True))
+            except PipemagicError:
+                if self._loss is None:  # it is certain that nothing was changed
+                    self._loss, self._lost, self._ended = loss, lost, ended
+                raise
 
     def once(self, ask: Callable[[Database], T]) -> T:
         """Ask the database something beside the stream, which keeps its clock and its transaction."""
@@ -153,11 +217,24 @@ class Connection:
         first = cell.statements[0]
         if self._lost and not is_rollback(first) and first.keyword != "BEGIN":
             raise reports.refused(cell)
-        self._lost = False
+        self._lost, self._loss = False, None
         if self._stream is not None:
             self._stream.settle()
         ended, self._ended = self._ended, False
         return ([Outcome(first)], cell.without_first()) if ended and is_rollback(first) else ([], cell)
+
+    def _still_open(self) -> bool:
+        """Ask the server whether the transaction that was open still is; TransactionLost if it is not."""
+        stream = self._stream
+        if stream is None or stream.transaction.state is not Tx.OPEN:
+            return False
+        try:
+            stream.send([Execute(Stmt("SELECT 1"))])
+            if stream.dialect is not Dialect.V3 and stream.autocommit():
+                raise TransactionLost("the server rolled the transaction back")
+        except PipemagicError as error:
+            raise self._with_what_was_undone(error, stream, Cell("", (), ())) from None
+        return True
 
     def _check_arguments(self, cell: Cell) -> None:
         """Let a server that may not bind arguments tell so before the first statement runs, not in the middle."""
@@ -165,13 +242,13 @@ class Connection:
         if unknown and any(stmt.named_args for stmt in cell.stmts):
             self.once(lambda database: database.execute("SELECT :value", {"value": 1}))
 
-    def _attempt(self, cell: Cell) -> tuple[Run, list[str]]:
+    def _attempt(self, cell: Cell, wanted: Wanted) -> tuple[Run, list[str]]:
         """Send the cell; gives also the lines to show if the stream stands for an earlier one."""
         stream, notes = self._open()
         reopened = stream.reopened
-        own = not self._ledger.open and any(map(opens, cell.statements))
+        own = not self._ledger.open and any(map(opens, cell.statements)) and not wanted.atomic
         try:
-            ran = run(stream, cell.stmts, undo=own)
+            ran = run(stream, cell.stmts, atomic=wanted.atomic, undo=own, mode=atomic.mode(cell))
         except PipemagicError as error:
             if isinstance(error, AuthError) and error.status == 401:
                 self.refused = True  # nothing of the cell ran; stream and transaction are as before
@@ -179,7 +256,8 @@ class Connection:
                     "renew the token and connect again as before: an open transaction goes on, "
                     "unless a rotation ended it"
                 )
-            raise self._with_what_was_undone(error, stream, cell) from None
+            tell = self._with_what_an_atomic_cell_did if wanted.atomic else self._with_what_was_undone
+            raise tell(error, stream, cell) from None
         if ran.error is not None and stream.transaction.state is Tx.OPEN:
             self._undo(stream, cell, ran)
         if stream.reopened > reopened:
@@ -215,11 +293,9 @@ class Connection:
         self._use(self.find_again())
         was_open, self._stream = self.transaction is Tx.OPEN, None
         if was_open:
-            self._lost = self._ended = True
-            undone = list(self._ledger.statements)
-            self._ledger.clear()
+            lost = self._lose(Loss(tuple(self._ledger.held)))
             reason = "the service was stopped while the transaction was open, and rolled it back"
-            raise TransactionLost(reports.undone(reason, undone), hint=reports.AFTER_LOSS)
+            raise TransactionLost(reports.undone(reason, lost), hint=reports.after_loss(lost))
 
     def _use(self, database: Database) -> None:
         database.transport.observer = self.database.transport.observer
@@ -228,26 +304,55 @@ class Connection:
 
     def _with_what_was_undone(self, error: PipemagicError, stream: ClientStream, cell: Cell) -> PipemagicError:
         """Add the statements that are gone with the transaction to the error that ended it."""
-        state, hint, how = stream.transaction.state, reports.AGAIN, "Undone"
-        undone = list(self._ledger.statements)
-        if not undone and isinstance(error, TransactionLost):  # it began in this cell
-            first = next((number for number, one in enumerate(cell.statements) if opens(one)), 0)
-            undone, hint = [statement.text for statement in cell.statements[first:]], reports.IN_ONE_CELL
-            how = "Undone, or not run"
-        if state is not Tx.OPEN:
-            self._ledger.clear()
+        state = stream.transaction.state
+        if state is Tx.OPEN:
+            return error
+        loss = losses.of_error(error, cell, self._ledger)
         if state is Tx.LOST or isinstance(error, TransactionLost):
-            self._lost, self._ended = state is Tx.LOST, True
-            error.message = reports.undone(error.message, undone, how=how)
-            error.hint = reports.AFTER_LOSS if state is Tx.LOST else hint
+            self._lose(loss, refusing=state is Tx.LOST)
+            error.message = reports.undone(error.message, loss)
+            error.hint = reports.after_loss(loss, refusing=state is Tx.LOST)
+        elif stream.phase is Phase.LOST:
+            self._loss = loss
+        self._ledger.clear()
         return error
 
-    def _follow(self, cell: Cell, ran: Run) -> list[Outcome]:
+    def _with_what_an_atomic_cell_did(self, error: PipemagicError, stream: ClientStream, _: Cell) -> PipemagicError:
+        """Say of an atomic cell without an answer whether it is certain that nothing was changed."""
+        if stream.transaction.state is Tx.LOST or isinstance(error, TransactionLost):
+            error.message += "\nnothing was changed"
+            error.hint = reports.IN_ONE_CELL if isinstance(error, TransactionLost) else ""
+        elif stream.phase is Phase.LOST:
+            error.message += "\nthe cell was applied as a whole, or nothing of it"
+            self._loss = Loss((), losses.UNKNOWN)
+        stream.settle()
+        self._ledger.clear()
+        return error
+
+    def _ended_by(self, failure: reports.Failure) -> reports.Failure:
+        """Take in that the database ended a transaction of earlier cells for the sake of a failed statement."""
+        statements = failure.cell.statements[: failure.ran]
+        ledger = failure.before.ahead(statements, failure.cell.stmts)
+        ended = self.transaction is Tx.NONE and ledger.open and failure.before.began_at(statements) is None
+        return replace(failure, lost=self._lose(Loss(tuple(ledger.held)))) if ended else failure
+
+    def _lose(self, loss: Loss, *, refusing: bool = True) -> Loss:
+        """Remember a transaction that is gone; ``refusing`` what may be the rest of it."""
+        self._loss, self._lost, self._ended = loss, refusing, True
+        self._ledger.clear()
+        return loss
+
+    def _follow(self, cell: Cell, ran: Run, wanted: Wanted) -> list[Outcome]:
         """Take in the statements that ran."""
         done = outcomes(cell, ran.results)
         for index, outcome in enumerate(done):
-            self._ledger.follow(outcome.statement)
-            self._settings.follow(replace(outcome.statement, text=cell.sent(index)))
-        if self.transaction is not Tx.OPEN:
-            self._ledger.clear()
+            sent = replace(outcome.statement, text=cell.sent(index))
+            self._settings.follow(sent, inside=self._ledger.open or wanted.atomic)
+            if not wanted.atomic:
+                self._ledger.follow(outcome.statement, cell.stmts[index])
+        self._ledger.correct(autocommit=self.transaction is not Tx.OPEN)
         return done
+
+    def _clock_line(self, wanted: Wanted) -> str:
+        left = self.clocks
+        return f"Transaction: {left.transaction_left}; connection: {left.idle_left}." if wanted.clock else ""

@@ -6,46 +6,73 @@ and which of a cell's statements stay applied: that is what the ledger is for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from pipemagic.client.nesting import Nesting
-from pipemagic.sql import Statement, tokens
+from pipemagic.hrana.messages import Stmt
+from pipemagic.sql import Statement, keyword, tokens
+
+_OF_TRANSACTIONS = frozenset({"BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"})
 
 SHOWN = 5
 """So many statements of a lost transaction are listed; the rest are counted."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """A statement of a transaction, as it was sent: with the values that its parameters had."""
+
+    text: str
+    stmt: Stmt = field(repr=False)
 
 
 @dataclass
 class Ledger:
     """The statements of the open transaction, oldest first; none if no transaction is open."""
 
-    statements: list[str] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
     _nesting: Nesting = field(default_factory=Nesting)
+
+    @property
+    def statements(self) -> list[str]:
+        """Their texts."""
+        return [one.text for one in self.held]
+
+    @property
+    def count(self) -> int:
+        """How many there are beside those that begin, name and leave transactions."""
+        return sum(not controls(one.text) for one in self.held)
 
     @property
     def open(self) -> bool:
         """Whether a transaction is open."""
         return self._nesting.open
 
-    def follow(self, statement: Statement) -> None:
-        """Take in a statement that ran without an error."""
+    def follow(self, statement: Statement, stmt: Stmt | None = None) -> None:
+        """Take in a statement that ran without an error, and what was sent for it."""
         self._nesting.see(statement.text)
         if self.open:
-            self.statements.append(statement.text)
+            self.held.append(Held(statement.text, stmt or Stmt(statement.text)))
         else:
-            self.statements.clear()
+            self.held.clear()
+
+    def correct(self, *, autocommit: bool) -> None:
+        """Take over what the server says about the transaction after the last statement."""
+        self._nesting.correct(autocommit=autocommit)
+        if autocommit:
+            self.held.clear()
 
     def clear(self) -> None:
         """Forget the transaction: it is over."""
-        self._nesting.clear()
-        self.statements.clear()
+        self.correct(autocommit=True)
 
-    def ahead(self, statements: Iterable[Statement]) -> Ledger:
+    def ahead(self, statements: Sequence[Statement], stmts: Sequence[Stmt] = ()) -> Ledger:
         """Give what the ledger would be if all these statements ran without an error."""
-        ledger = Ledger(list(self.statements), self._nesting.after(()))
-        for statement in statements:
-            ledger.follow(statement)
+        ledger = Ledger(list(self.held), self._nesting.after(()))
+        for statement, stmt in zip_longest(statements, stmts[: len(statements)]):
+            ledger.follow(statement, stmt)
         return ledger
 
     def began_at(self, statements: Sequence[Statement]) -> int | None:
@@ -69,6 +96,11 @@ def opens(statement: Statement) -> bool:
     return statement.keyword in ("BEGIN", "SAVEPOINT")
 
 
+def controls(text: str) -> bool:
+    """Tell whether a statement only begins, names or ends transactions."""
+    return keyword(text) in _OF_TRANSACTIONS
+
+
 def is_rollback(statement: Statement) -> bool:
     """Tell a ROLLBACK of the whole transaction from one TO a savepoint."""
     if statement.keyword != "ROLLBACK":
@@ -76,9 +108,9 @@ def is_rollback(statement: Statement) -> bool:
     return not any(token.text.upper() == "TO" for token in tokens(statement.text) if token.kind == "word")
 
 
-def listing(statements: Sequence[str], *, width: int = 72) -> str:
-    """List statements one a line, indented, shortened to ``width`` characters; at most SHOWN of them."""
-    shown = statements if len(statements) <= SHOWN + 1 else statements[:SHOWN]
+def listing(statements: Sequence[str], *, width: int = 72, most: int = SHOWN) -> str:
+    """List statements one a line, indented, shortened to ``width`` characters; at most ``most`` of them."""
+    shown = statements if len(statements) <= most + 1 else statements[:most]
     lines = [f"  {shorten(text, width)}" for text in shown]
     if len(shown) < len(statements):
         lines.append(f"  and {len(statements) - len(shown)} more")

@@ -11,12 +11,10 @@ from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.session import places
 from pipemagic.session.cells import Cell
 from pipemagic.session.ledger import Ledger, listing, shorten
+from pipemagic.session.losses import Loss
 from pipemagic.session.text.woven import Place, Source
 
 END_IT = "COMMIT keeps what ran in it, ROLLBACK undoes it"
-
-OPEN = f"Transaction open: {END_IT} (it has 5 s)."
-"""The line below a cell that leaves a transaction open."""
 
 ROLLED_BACK = "The open transaction was rolled back."
 """The line for whatever closes a connection in the middle of a transaction."""
@@ -24,6 +22,8 @@ ROLLED_BACK = "The open transaction was rolled back."
 AGAIN = "Run the cells again from BEGIN on, or put the whole transaction into one cell."
 
 AFTER_LOSS = f"{AGAIN}\nUntil BEGIN or ROLLBACK nothing more runs here, so that no part of it is applied alone."
+
+RETRY = "%pipedb retry runs what was undone again, all or nothing."
 
 IN_ONE_CELL = "Split what takes so long into several transactions, or make it faster, and run the cell again."
 
@@ -34,28 +34,56 @@ class Failure:
 
     ``error`` comes from the client: its ``index`` counts from 0 within the cell. ``ran`` statements ran before
     it; none if the server looked at the whole cell first. ``before`` is the ledger as it was when the cell began;
-    ``open_after`` tells whether a transaction is open now.
+    ``open_after`` is how many statements the transaction holds that is open now, None if none is. ``lost`` is the
+    transaction of earlier cells that the database ended.
     """
 
     cell: Cell
     error: StatementError
     ran: int
     before: Ledger
-    open_after: bool
+    open_after: int | None = None
+    lost: Loss | None = None
+    atomic: bool = False
+
+
+def open_line(count: int, clock: str = "") -> str:
+    """Give the line below a cell that leaves a transaction open, with ``count`` statements in it.
+
+    It holds no times, so that saved notebooks stay as they are; ``clock`` is for those who ask for them.
+    """
+    line = f"Transaction open, {so_far(count)}: {END_IT}."
+    return f"{line} {clock}" if clock else line
+
+
+def so_far(count: int) -> str:
+    """Say how many statements a transaction holds."""
+    return "no statement so far" if not count else f"{plural(count, 'statement')} so far"
+
+
+def plural(count: int, what: str) -> str:
+    """Give a number with its noun."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def statement_error(failure: Failure, notes: Sequence[str] = ()) -> StatementError:
     """Give the error that a failed cell raises; ``notes`` are the lines that it would have shown."""
     error, cell = failure.error, failure.cell
+    if failure.atomic and (around := _around(failure)):
+        hint = "\n".join(line for line in (error.hint, *notes) if line)
+        return StatementError(f"{error.message}\n{around}", hint=hint, code=error.code)
     if error.code == RESPONSE_TOO_LARGE and len(cell.statements) > 1 and failure.ran == error.index == 0:
         return _too_large(failure)
     sent = cell.sent(error.index)
     fault = places.read(error.message, sent)
     offset = fault.offset if error.offset is None else sql.character_offset(sent, error.offset)
     place = None if offset is None else cell.place(error.index, offset)
-    hints = [f"The transaction is still open: {END_IT}." if failure.open_after else "", error.hint, *notes]
+    still = failure.open_after
+    hints = ["" if still is None else f"The transaction is still open, {so_far(still)}: {END_IT}.", error.hint, *notes]
+    if failure.lost is not None:
+        hints.append(after_loss(failure.lost))
     return StatementError(
-        "\n".join([fault.message, *_where(cell, error.index, place), *_fate(failure)]),
+        "\n".join([fault.message, *_where(failure, place), *_fate(failure)]),
         hint="\n".join(hint for hint in hints if hint),
         code=error.code,
         index=cell.before + error.index,
@@ -74,12 +102,30 @@ def _too_large(failure: Failure) -> StatementError:
     )
 
 
-def _where(cell: Cell, index: int, place: Place | None) -> list[str]:
+def _around(failure: Failure) -> str:
+    """Say what failed of an atomic cell that is none of its statements; '' if it was one of them."""
+    error = failure.error
+    if error.sql.startswith("BEGIN") or error.index < 0:
+        return "nothing was changed; the transaction could not begin"
+    if error.sql == "COMMIT" or error.index >= len(failure.cell.statements):
+        return "nothing was changed; all statements ran, and COMMIT failed"
+    if error.code == RESPONSE_TOO_LARGE and failure.cell.total > 1:
+        return "nothing was changed; the results of the cell are too large together"
+    return ""
+
+
+def _where(failure: Failure, place: Place | None) -> list[str]:
     """Name the statement and its line, and draw the place."""
+    cell, index = failure.cell, failure.error.index
     statement, total = cell.statements[index], cell.total
     shown = place or Place(Source(cell.text, cell.source), statement.start)
-    number = f"statement {cell.before + index + 1} of {total}, " if total > 1 else ""
-    head = [f"{number}{shown.where}:"] if total > 1 or shown.source.name or "\n" in cell.text.strip() else []
+    number = f"statement {cell.before + index + 1} of {total}"
+    if failure.atomic:
+        head = [f"nothing was changed; {number} failed here, {shown.where}:"]
+    elif total > 1:
+        head = [f"{number}, {shown.where}:"]
+    else:
+        head = [f"{shown.where}:"] if shown.source.name or "\n" in cell.text.strip() else []
     if place is not None:
         return head + [f"  {text}" for text in sql.caret(place.source.text, place.offset).split("\n")]
     return [*head, f"  {shorten(statement.text, 76)}"] if head else []
@@ -88,29 +134,33 @@ def _where(cell: Cell, index: int, place: Place | None) -> list[str]:
 def _fate(failure: Failure) -> list[str]:
     """Say what became of the statements before the failed one, and that those after it never ran."""
     cell, before, ran = failure.cell, failure.before, failure.ran
+    if failure.atomic:
+        return []
     if cell.total > 1 and ran < failure.error.index:
         return ["No statement of the cell ran."]
     began = before.began_at(cell.statements[:ran])
-    inside = "part of the open transaction" if failure.open_after else "rolled back"
+    still_open = failure.open_after is not None
+    inside = "part of the open transaction" if still_open else "rolled back"
     parts = []
     if not before.ahead(cell.statements[:ran]).open:
         parts.append(_were(cell, 0, ran, "applied"))
     elif began is not None:
         parts += [_were(cell, 0, began, "applied"), _were(cell, began, ran, inside)]
-    elif failure.open_after:
+    elif still_open:
         parts.append(_were(cell, 0, ran, inside))
     else:
         parts.append("the database rolled back the whole transaction, with what earlier cells did in it")
     if after := span(cell, failure.error.index + 1, len(cell.statements)):
         parts.append(f"{after} did not run")
     said = "; ".join(part for part in parts if part)
-    return [f"{said[0].upper()}{said[1:]}."] if said else []
+    lines = [f"{said[0].upper()}{said[1:]}."] if said else []
+    return [*lines, *_undone(failure.lost)] if failure.lost is not None else lines
 
 
 def undone_from(failure: Failure) -> int | None:
     """Give the index of the first statement that ran and was rolled back with the failure; None if nothing was."""
     ran = failure.cell.statements[: failure.ran]
-    if failure.open_after or not failure.before.ahead(ran).open:
+    if failure.open_after is not None or not failure.before.ahead(ran).open:
         return None
     return failure.before.began_at(ran) or 0
 
@@ -128,9 +178,23 @@ def span(cell: Cell, first: int, end: int) -> str:
     return f"statement {last}" if end - first == 1 else f"statements {cell.before + first + 1}-{last}"
 
 
-def undone(reason: str, statements: Sequence[str], *, how: str = "Undone") -> str:
+def undone(reason: str, loss: Loss) -> str:
     """Give the reason for a rollback with the statements that it undid."""
-    return "\n".join([reason, f"{how}:", listing(statements)]) if statements else reason
+    return "\n".join([reason, *_undone(loss)])
+
+
+def _undone(loss: Loss) -> list[str]:
+    if not loss.held or loss.doubt:
+        return []
+    return ["Undone, or not run:" if loss.partly else "Undone:", listing(loss.statements)]
+
+
+def after_loss(loss: Loss, *, refusing: bool = True) -> str:
+    """Say how to go on: what runs again, and whether anything else does before that."""
+    lines = AFTER_LOSS.split("\n") if refusing else [IN_ONE_CELL if loss.partly else AGAIN]
+    if loss.held and not loss.doubt:
+        lines.insert(1, RETRY)
+    return "\n".join(lines)
 
 
 def refused(cell: Cell) -> TransactionLost:

@@ -12,7 +12,7 @@ from pipemagic.frames import Note, files, tables
 from pipemagic.hrana.messages import StmtResult
 from pipemagic.session.cells import Cell
 from pipemagic.session.kinds import returns_rows, writes_rows
-from pipemagic.session.reports import OPEN, Failure, undone_from
+from pipemagic.session.reports import Failure, undone_from
 from pipemagic.sql import Statement
 
 if TYPE_CHECKING:
@@ -97,21 +97,22 @@ def failed(failure: Failure, done: Sequence[Outcome], fault: str) -> CellResult:
     if first is not None:
         for outcome in done[earlier + first :]:
             outcome.undone = True
-    refused = cell.statements[index] if index < len(cell.statements) else None
+    refused = cell.statements[index] if 0 <= index < len(cell.statements) else None
     return CellResult(tuple(done), rest=cell.statements[failure.ran :], failed=refused, fault=fault)
 
 
 @dataclass(frozen=True, eq=False)
 class CellResult:
-    """What a cell gave, statement by statement. ``notes`` are lines to show before it.
+    """What a cell gave, statement by statement.
 
-    Of a cell that failed, ``rest`` holds the statements that did not run, ``failed`` the one among them which was
-    refused, ``fault`` why, in a line.
+    ``notes`` are lines to show before it; ``open_line`` says that a transaction is open, '' if none is. Of a cell that
+    failed, ``rest`` holds the statements that did not run, ``failed`` the one among them which was refused, ``fault``
+    why, in a line.
     """
 
     outcomes: tuple[Outcome, ...]
     notes: tuple[str, ...] = ()
-    transaction_open: bool = False
+    open_line: str = ""
     rest: tuple[Statement, ...] = ()
     failed: Statement | None = None
     fault: str = ""
@@ -148,8 +149,3 @@ class CellResult:
     def frame(self) -> DataFrame | None:
         """The cell's value; None if no statement returns columns."""
         return None if self.returned is None else self.returned.frame()
-
-    @property
-    def open_line(self) -> str:
-        """The line that says that a transaction is open; '' if none is."""
-        return OPEN if self.transaction_open else ""

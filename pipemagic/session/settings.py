@@ -25,8 +25,10 @@ class Settings:
     pragmas: dict[str, str] = field(default_factory=dict)
     temporary: bool = False
 
-    def follow(self, statement: Statement) -> None:
-        """Take in a statement that ran without an error."""
+    def follow(self, statement: Statement, *, inside: bool = False) -> None:
+        """Take in a statement that ran without an error, be it ``inside`` a transaction."""
+        if inside and without_effect_inside(statement):
+            return
         if statement.keyword == "PRAGMA":
             if name := _setting(statement):
                 self.pragmas[name] = statement.text
@@ -45,6 +47,11 @@ class Settings:
         if self.temporary:
             parts.append("temporary tables are gone")
         return f"The connection was opened anew ({'; '.join(parts)})." if parts else ""
+
+
+def without_effect_inside(statement: Statement) -> bool:
+    """Tell whether SQLite ignores the statement in a transaction, without an error."""
+    return statement.keyword == "PRAGMA" and _setting(statement) == "foreign_keys"
 
 
 def _words(statement: Statement) -> list[str]:

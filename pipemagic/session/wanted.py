@@ -7,10 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Wanted:
-    """``close`` ends the stream afterwards. ``tables`` says how many statements have to return columns."""
+    """``close`` ends the stream afterwards. ``tables`` says how many statements have to return columns.
+
+    With ``atomic`` all of the cell is applied, or nothing. With ``clock`` the line about an open transaction says how
+    many seconds are left.
+    """
 
     close: bool = False
     tables: int | None = None
+    atomic: bool = False
+    clock: bool = False
 
 
 AS_IT_IS = Wanted()

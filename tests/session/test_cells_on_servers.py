@@ -9,7 +9,7 @@ from pipemagic.client.database import Database
 from pipemagic.errors import ParameterError, StatementError, UnsupportedError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
-from pipemagic.session.reports import OPEN
+from pipemagic.session.reports import open_line
 from pipemagic.session.wanted import Wanted
 
 
@@ -124,8 +124,8 @@ def test_a_transaction_that_begins_after_the_end_of_an_earlier_one(numbers):
 
 
 def test_a_transaction_over_two_cells(numbers):
-    assert numbers.run_cell("BEGIN; INSERT INTO n VALUES (3)").open_line == OPEN
-    assert numbers.run_cell("INSERT INTO n VALUES (4)").open_line == OPEN
+    assert numbers.run_cell("BEGIN; INSERT INTO n VALUES (3)").open_line == open_line(1)
+    assert numbers.run_cell("INSERT INTO n VALUES (4)").open_line == open_line(2)
     assert numbers.run_cell("COMMIT").open_line == ""
     assert values(numbers, "SELECT count(*) FROM n") == [4]
 
@@ -135,7 +135,9 @@ def test_a_transaction_of_an_earlier_cell_stays_open_after_an_error(numbers):
     with pytest.raises(StatementError) as caught:
         numbers.run("INSERT INTO n VALUES (3); SELECT nope FROM n; SELECT 1")
     assert "Statement 1 was part of the open transaction; statement 3 did not run." in caught.value.message
-    assert caught.value.hint == ("The transaction is still open: COMMIT keeps what ran in it, ROLLBACK undoes it.")
+    assert caught.value.hint == (
+        "The transaction is still open, 1 statement so far: COMMIT keeps what ran in it, ROLLBACK undoes it."
+    )
     assert values(numbers, "SELECT count(*) FROM n") == [3]
     numbers.run("ROLLBACK")
     assert values(numbers, "SELECT count(*) FROM n") == [2]
@@ -146,6 +148,8 @@ def test_an_error_that_ends_the_transaction_says_so(numbers):
     with pytest.raises(StatementError) as caught:
         numbers.run("INSERT OR ROLLBACK INTO n VALUES (1)")
     assert "The database rolled back the whole transaction, with what earlier cells did in it." in caught.value.message
+    assert numbers.connection().transaction is Tx.LOST
+    numbers.run("ROLLBACK")
     assert numbers.connection().transaction is Tx.NONE
     assert values(numbers, "SELECT count(*) FROM n") == [2]
 

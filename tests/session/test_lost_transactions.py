@@ -109,7 +109,10 @@ def test_the_first_rollback_after_a_loss_has_nothing_to_do(numbers, clock):
     clock.advance(6)
     with pytest.raises(TransactionLost) as caught:
         numbers.run("COMMIT")  # it was the end of the transaction, so nothing after it is refused
-    assert caught.value.hint == "Run the cells again from BEGIN on, or put the whole transaction into one cell."
+    assert caught.value.hint == (
+        "Run the cells again from BEGIN on, or put the whole transaction into one cell.\n"
+        "%pipedb retry runs what was undone again, all or nothing."
+    )
     assert [one.statement.text for one in numbers.run_cell("ROLLBACK").outcomes] == ["ROLLBACK"]
     with pytest.raises(StatementError, match="cannot rollback"):
         numbers.run("ROLLBACK")

@@ -6,11 +6,23 @@ import difflib
 
 from IPython.core.error import UsageError
 
-from pipemagic.notebook.commands import connections, data, exploring, helping, panel, platform, profiles, server, wire
+from pipemagic.notebook.commands import (
+    connections,
+    data,
+    exploring,
+    helping,
+    panel,
+    platform,
+    profiles,
+    server,
+    transactions,
+    wire,
+)
 from pipemagic.notebook.commands.base import Command, Context
 
 GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     ("Connections", (*connections.COMMANDS, profiles.COMMAND)),
+    ("Transactions", transactions.COMMANDS),
     ("The server", server.COMMANDS),
     ("Exploring", exploring.COMMANDS),
     ("Data", data.COMMANDS),

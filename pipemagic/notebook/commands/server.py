@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pipemagic.errors import ServerError
-from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Tx
+from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.arguments import Arguments, Option
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.display import say
-from pipemagic.session import Connection
+from pipemagic.session import Connection, reports
 
 ON = Option("--on", "ask this connection, the current one stays", "NAME")
 
@@ -25,21 +25,20 @@ def status(context: Context, args: Arguments) -> None:
 
 
 def _stream(connection: Connection) -> str:
-    stream = connection.stream
-    if stream is None or not stream.is_open or stream.idle_for() > IDLE_LIMIT:
+    stream, left = connection.stream, connection.clocks
+    if stream is None or left.idle is None:
         return "no server-side connection"
     at = f" at {stream.instance}" if stream.instance else ""
-    return f"server-side connection{at} idle for {stream.idle_for():.1f} of {IDLE_LIMIT:.0f} s"
+    return f"server-side connection{at}, idle time: {left.idle_left}"
 
 
 def _transaction(connection: Connection) -> str:
-    stream = connection.stream
     if connection.transaction is Tx.LOST:
-        return "transaction lost, BEGIN or ROLLBACK goes on"
-    age = None if stream is None else stream.transaction_age()
-    if age is None:
+        return "transaction lost, BEGIN, ROLLBACK or %pipedb retry goes on"
+    left = connection.clocks
+    if left.transaction is None:
         return "no transaction"
-    return f"transaction open for {age:.1f} of {TRANSACTION_LIMIT:.0f} s"
+    return f"transaction open, {reports.so_far(connection.statements_open)}, {left.transaction_left}"
 
 
 def version(context: Context, args: Arguments) -> None:

@@ -1,0 +1,61 @@
+"""%pipedb begin, commit, rollback, retry: on the stream of the cells, like BEGIN and COMMIT in a cell."""
+
+from __future__ import annotations
+
+from pipemagic.notebook.arguments import Arguments, Option, Positional
+from pipemagic.notebook.commands.base import Command, Context
+from pipemagic.notebook.display import say
+from pipemagic.session.ledger import listing
+from pipemagic.session.reports import plural
+
+ON = Option("--on", "do it on this connection, the current one stays", "NAME")
+
+MOST_SHOWN = 20
+"""So many statements are listed before they run again; the rest are counted."""
+
+
+def begin(context: Context, args: Arguments) -> None:
+    """Begin a transaction."""
+    mode = (args.get("MODE") or "deferred").upper()
+    say(context.session.connection(args.get("--on")).begin(mode).open_line)
+
+
+def commit(context: Context, args: Arguments) -> None:
+    """Commit the open transaction."""
+    say(f"Committed {plural(context.session.connection(args.get('--on')).commit(), 'statement')}.")
+
+
+def rollback(context: Context, args: Arguments) -> None:
+    """Roll the open transaction back."""
+    say(f"Rolled back {plural(context.session.connection(args.get('--on')).rollback(), 'statement')}.")
+
+
+def retry(context: Context, args: Arguments) -> None:
+    """Show the statements that were undone, and run them again as one atomic batch."""
+    connection = context.session.connection(args.get("--on"))
+    texts = [statement.text for statement in connection.to_retry().statements]
+    say(f"Running {plural(len(texts), 'statement')} again, with the parameter values of then, all or nothing:")
+    say(listing(texts, most=MOST_SHOWN))
+    affected = sum(outcome.affected_row_count for outcome in connection.retry().outcomes)
+    say(f"Committed; {plural(affected, 'row')} affected.")
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "begin",
+        "Begin a transaction on the connection of the cells",
+        begin,
+        (
+            Positional(
+                "MODE",
+                "deferred, the default: it waits for other writers at its first write; immediate: it waits now",
+                optional=True,
+                choices=("deferred", "immediate"),
+            ),
+        ),
+        (ON,),
+    ),
+    Command("commit", "Commit the open transaction", commit, options=(ON,)),
+    Command("rollback", "Roll back the open transaction, or go on without one that was lost", rollback, options=(ON,)),
+    Command("retry", "Run a transaction that was rolled back again, all or nothing", retry, options=(ON,)),
+)

@@ -1,0 +1,50 @@
+"""Cells that are applied as a whole or not at all: what may stand in them, and how they begin."""
+
+from __future__ import annotations
+
+from pipemagic import sql
+from pipemagic.errors import SessionError
+from pipemagic.session.cells import Cell
+from pipemagic.session.ledger import is_rollback
+from pipemagic.session.settings import without_effect_inside
+
+_READS = frozenset({"SELECT", "VALUES", "EXPLAIN"})
+_WRITES = frozenset({"INSERT", "REPLACE", "UPDATE", "DELETE"})
+
+
+def check(cell: Cell) -> None:
+    """Refuse what would end the transaction, or begin another; SessionError names it. Savepoints are fine."""
+    for number, statement in enumerate(cell.statements):
+        where = f"statement {cell.before + number + 1}, line {statement.line}"
+        if statement.keyword in ("BEGIN", "COMMIT", "END") or is_rollback(statement):
+            raise SessionError(
+                f"{where}: {statement.keyword} has no place in an atomic cell, which begins and commits by itself; "
+                "nothing was run",
+                hint="leave BEGIN and COMMIT out, or run the cell without --atomic; SAVEPOINT may stay",
+            )
+        if without_effect_inside(statement):
+            raise SessionError(
+                f"{where}: this PRAGMA does nothing inside a transaction, so not in an atomic cell; nothing was run",
+                hint="put it into a cell of its own, before this one",
+            )
+
+
+def open_already(name: str) -> SessionError:
+    """Give the error for an atomic cell in the middle of a transaction, which could still be rolled back."""
+    return SessionError(
+        f"a transaction is open on {name}, and an atomic cell commits by itself; nothing was run",
+        hint="COMMIT or ROLLBACK first; or run the cell without --atomic, as a part of the open transaction",
+    )
+
+
+def reads_only(statement: sql.Statement) -> bool:
+    """Tell whether a statement cannot change anything, as far as its text tells; a PRAGMA may."""
+    if statement.keyword == "WITH":
+        words = (token.text.upper() for token in sql.tokens(statement.text) if token.kind == "word")
+        return _WRITES.isdisjoint(words)
+    return statement.keyword in _READS
+
+
+def mode(cell: Cell) -> str:
+    """Give how the transaction of an atomic cell begins: a cell that only reads waits for no writer."""
+    return "DEFERRED" if all(map(reads_only, cell.statements)) else "IMMEDIATE"

@@ -1,0 +1,101 @@
+"""A transaction that is gone: what it held, and whether it can be run again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pipemagic import sql
+from pipemagic.errors import PipemagicError, SessionError, TransactionLost
+from pipemagic.session.cells import Cell
+from pipemagic.session.ledger import Held, Ledger, is_rollback, opens
+
+_NEVER_INSIDE = frozenset({"ATTACH", "DETACH", "VACUUM"})
+_ENDS = frozenset({"COMMIT", "END"})
+
+UNKNOWN = "nobody knows whether it was applied: no answer came to it"
+COMMIT_UNKNOWN = "nobody knows whether it was committed: no answer came to what would have ended it"
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a transaction held that is over without its COMMIT.
+
+    ``held`` are its statements, oldest first; not all of them need have run if ``partly``. ``doubt`` says why it
+    may have been committed after all, '' if it was rolled back for certain.
+    """
+
+    held: tuple[Held, ...] = ()
+    doubt: str = ""
+    partly: bool = False
+
+    @property
+    def statements(self) -> list[str]:
+        """The texts of the statements."""
+        return [one.text for one in self.held]
+
+    def again(self) -> Cell:
+        """Give a cell that does the same; SessionError says why that cannot be, or must not."""
+        if self.doubt:
+            raise SessionError(f"not run again, since {self.doubt}", hint="look before you run it again")
+        work = self.held[1:] if self.held and sql.keyword(self.held[0].text) == "BEGIN" else self.held
+        if work and sql.keyword(work[-1].text) in _ENDS:
+            work = work[:-1]
+        if not work:
+            raise SessionError("the transaction that was rolled back held no statement", hint="type ROLLBACK to go on")
+        for one in work:
+            _check(one)
+        return _cell(work)
+
+
+def _check(one: Held) -> None:
+    statement = sql.split(one.text)[0]
+    controls = statement.keyword in (*_ENDS, "BEGIN") or is_rollback(statement)
+    if controls or statement.keyword in _NEVER_INSIDE:
+        raise SessionError(
+            f"not run again, since {statement.keyword} cannot run inside one transaction with the rest",
+            hint="run the cells again from BEGIN on",
+        )
+
+
+def _cell(work: Sequence[Held]) -> Cell:
+    text = ";\n".join(one.stmt.sql or one.text for one in work)
+    return Cell(text, sql.split(text), tuple(one.stmt for one in work))
+
+
+def of_error(error: PipemagicError, cell: Cell, before: Ledger) -> Loss:
+    """Tell what an error took away: it ended the transaction that was open before the cell, or one of the cell's."""
+    ran, rest = cell.statements[: error.ran], cell.statements[error.ran :]
+    at, began = before.ahead(ran, cell.stmts), before.began_at(ran)
+    certain = isinstance(error, TransactionLost)
+    if at.open and began is None:
+        return Loss(tuple(at.held), "" if certain or not _may_end(at, rest) else COMMIT_UNKNOWN)
+    first = began
+    if first is None:
+        first = next((error.ran + number for number, one in enumerate(rest) if opens(one)), None)
+    if first is None:
+        return Loss((), "" if certain else UNKNOWN)
+    inside = tuple(_inside(cell, first))
+    doubt = not certain and _may_end(Ledger(), cell.statements[first:])
+    return Loss(inside, COMMIT_UNKNOWN if doubt else "", partly=True)
+
+
+def _may_end(ledger: Ledger, rest: Sequence[sql.Statement]) -> bool:
+    """Tell whether one of the statements could have ended the open transaction and kept it."""
+    ledger = ledger.ahead(())
+    for statement in rest:
+        was_open = ledger.open
+        ledger.follow(statement)
+        if was_open and not ledger.open and not is_rollback(statement):
+            return True
+    return False
+
+
+def _inside(cell: Cell, first: int) -> Iterator[Held]:
+    """Give the statements of a cell from the one that begins a transaction to the one that ends it."""
+    ledger = Ledger()
+    for statement, stmt in zip(cell.statements[first:], cell.stmts[first:], strict=True):
+        yield Held(statement.text, stmt)
+        ledger.follow(statement)
+        if not ledger.open:
+            return

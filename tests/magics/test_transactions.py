@@ -1,0 +1,73 @@
+"""Transactions in cells: the line below a cell, --atomic, --clock, %pipedb begin, commit, rollback, retry, status."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pipemagic.errors import SessionError, StatementError, TransactionLost
+
+OPEN = "Transaction open, {} so far: COMMIT keeps what ran in it, ROLLBACK undoes it."
+
+
+def test_over_cells_with_the_line_the_clock_and_the_commands(db):
+    db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    assert db("%pipedb begin immediate").lines == [OPEN.format("no statement")]
+    assert db("%sql INSERT INTO t VALUES (1)").lines[-1] == OPEN.format("1 statement")
+    (_, line) = db("%sql --clock INSERT INTO t VALUES (2)").lines
+    assert re.fullmatch(
+        re.escape(OPEN.format("2 statements"))
+        + r" Transaction: [345]\.\d of 5 s left; connection: (10|9)\.\d of 10 s left\.",
+        line,
+    )
+    (line,) = db("%pipedb status").lines
+    assert re.search(
+        r"idle time: (10|9)\.\d of 10 s left; transaction open, 2 statements so far, [345]\.\d of 5 s left$", line
+    )
+    assert db("%pipedb commit --on db").lines == ["Committed 2 statements."]
+    assert db("%sql --clock SELECT 1").lines == []
+    db("%pipedb begin")
+    db("%sql DELETE FROM t WHERE true")
+    assert db("%pipedb rollback").lines == ["Rolled back 1 statement."]
+    assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [2]
+    assert isinstance(db.fails("%pipedb commit").error, StatementError)
+    assert "mode is one of" in db.fails("%pipedb begin EXCLUSIVELY").out.lower()
+
+
+def test_an_atomic_cell(db):
+    db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    assert db("%%sql --atomic\nINSERT INTO t VALUES (1);\nINSERT INTO t VALUES (2)").lines == [
+        "2 rows affected by 2 statements."
+    ]
+    failed = db.fails("%%sql --atomic\nINSERT INTO t VALUES (3);\nINSERT INTO t VALUES (1);\nSELECT 1").out
+    assert "nothing was changed; statement 2 of 3 failed here, line 3:\n  INSERT INTO t VALUES (1)" in failed
+    assert isinstance(db.fails("%%sql --atomic\nBEGIN;\nSELECT 1").error, SessionError)
+    assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [2]
+
+
+def test_a_rollback_by_a_trigger_is_told_and_can_be_retried(db):
+    db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    db(
+        "%%sql\nCREATE TRIGGER no BEFORE INSERT ON t WHEN new.a < 0 "
+        "BEGIN SELECT RAISE(ROLLBACK, 'negative: <b>no</b>'); END"
+    )
+    db("value = 7\n%sql BEGIN")
+    db("%sql INSERT INTO t VALUES (:value)")
+    failed = db.fails("value = 8\n%sql INSERT INTO t VALUES (-1)").out
+    assert "negative: <b>no</b>" in failed
+    assert "Undone:\n  BEGIN\n  INSERT INTO t VALUES (:value)" in failed
+    assert isinstance(db.fails("%sql COMMIT").error, TransactionLost)
+    assert db("%pipedb status").lines[0].endswith("transaction lost, BEGIN, ROLLBACK or %pipedb retry goes on")
+    assert db("%pipedb retry").lines == [
+        "Running 1 statement again, with the parameter values of then, all or nothing:",
+        "  INSERT INTO t VALUES (:value)",
+        "Committed; 1 row affected.",
+    ]
+    assert db("%sql SELECT a FROM t").value["a"].tolist() == [7]
+    assert "there is nothing to run again on db" in db.fails("%pipedb retry").out
+
+
+@pytest.mark.parametrize("command", ["begin", "commit", "rollback", "retry"])
+def test_without_a_connection_the_commands_say_how_to_get_one(shell, command):
+    assert "%pipedb connect" in shell.fails(f"%pipedb {command}").out

@@ -1,0 +1,173 @@
+"""A transaction that was rolled back, and running it again."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipemagic.errors import InterruptedRequest, SessionError, StatementError, TransactionLost, UnknownOutcome
+from pipemagic.hrana.stream import Tx
+
+
+@pytest.fixture
+def numbers(timed):
+    timed.run("CREATE TABLE n (i INTEGER PRIMARY KEY, v); INSERT INTO n VALUES (1, 'one')")
+    return timed
+
+
+def rows(session):
+    return [tuple(row) for row in session.run("SELECT i, v FROM n ORDER BY i").itertuples(index=False)]
+
+
+def lose(session, clock):
+    clock.advance(6)
+    with pytest.raises(TransactionLost) as caught:
+        session.run("COMMIT")
+    return caught.value
+
+
+def test_the_undone_statements_run_again_with_the_values_of_then(numbers, clock):
+    values = {"i": 2, "v": "té's"}
+    numbers.run("BEGIN")
+    numbers.run("INSERT INTO n VALUES (:i, :v)", values)
+    values["v"] = "of now"
+    numbers.run("UPDATE n SET v = v || :v WHERE i = 1", {"v": b"\x00"})
+    error = lose(numbers, clock)
+    assert "%pipedb retry runs what was undone again" in error.hint
+    connection = numbers.connection()
+    assert [one.text for one in connection.to_retry().statements] == [
+        "INSERT INTO n VALUES (:i, :v)",
+        "UPDATE n SET v = v || :v WHERE i = 1",
+    ]
+    assert [outcome.affected_row_count for outcome in connection.retry().outcomes] == [1, 1]
+    assert rows(numbers) == [(1, "one\0"), (2, "té's")]
+    with pytest.raises(SessionError, match="nothing to run again"):
+        connection.retry()
+
+
+def test_retry_goes_on_where_cells_are_refused(numbers, clock):
+    numbers.run("BEGIN; INSERT INTO n VALUES (2, 'two')")
+    clock.advance(6)
+    with pytest.raises(TransactionLost):
+        numbers.run("INSERT INTO n VALUES (3, 'three')")
+    with pytest.raises(TransactionLost, match="not run"):
+        rows(numbers)
+    numbers.connection().retry()
+    assert rows(numbers) == [(1, "one"), (2, "two")]  # not the one that did not run
+
+
+def test_a_retry_that_fails_changes_nothing_and_can_be_repeated(numbers, make_database, clock):
+    numbers.run("BEGIN; INSERT INTO n VALUES (2, 'two'); INSERT INTO n VALUES (3, 'three')")
+    lose(numbers, clock)
+    other = make_database()
+    other.execute("INSERT INTO n VALUES (3, 'of another')")
+    with pytest.raises(StatementError, match="nothing was changed; statement 2 of 2 failed here"):
+        numbers.connection().retry()
+    other.execute("DELETE FROM n WHERE i = 3")
+    numbers.connection().retry()
+    assert [i for i, _ in rows(numbers)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("ends", ["ROLLBACK", "BEGIN; ROLLBACK"])
+def test_after_going_on_there_is_nothing_to_retry(numbers, clock, ends):
+    numbers.run("BEGIN; INSERT INTO n VALUES (2, 'two')")
+    lose(numbers, clock)
+    numbers.run(ends)
+    with pytest.raises(SessionError, match="there is nothing to run again on main"):
+        numbers.connection().to_retry()
+
+
+def test_savepoints_run_again_as_they_were(numbers, clock):
+    numbers.run("SAVEPOINT a; INSERT INTO n VALUES (2, 'two'); SAVEPOINT b; INSERT INTO n VALUES (3, 'three')")
+    numbers.run("ROLLBACK TO b; INSERT INTO n VALUES (4, 'four')")
+    clock.advance(6)
+    with pytest.raises(TransactionLost):
+        numbers.run("RELEASE a")
+    numbers.connection().retry()
+    assert [i for i, _ in rows(numbers)] == [1, 2, 4]
+    assert numbers.connection().transaction is Tx.NONE
+
+
+def test_a_transaction_without_statements_is_nothing_to_retry(numbers, clock):
+    numbers.run("BEGIN")
+    lose(numbers, clock)
+    with pytest.raises(SessionError, match="held no statement"):
+        numbers.connection().retry()
+
+
+def interrupt(request):
+    raise KeyboardInterrupt
+
+
+def lose_answer(session, transport, monkeypatch, cell, kind=InterruptedRequest):
+    """Have the server do it and lose the answer."""
+    handle = transport.handle_request
+
+    def interrupted(request):
+        handle(request)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transport, "handle_request", interrupted)
+        with pytest.raises(kind) as caught:
+            session.run(cell)
+    return caught.value
+
+
+def test_an_unknown_commit_is_never_run_again(numbers, transport, monkeypatch):
+    numbers.run("BEGIN; INSERT INTO n VALUES (2, 'two')")
+    lose_answer(numbers, transport, monkeypatch, "INSERT INTO n VALUES (3, 'three'); COMMIT")
+    with pytest.raises(SessionError, match="not run again, since nobody knows whether it was committed"):
+        numbers.connection().retry()
+    assert [i for i, _ in rows(numbers)] == [1, 2, 3]
+
+
+def test_an_unknown_write_outside_a_transaction_is_never_run_again(numbers, transport, monkeypatch):
+    lose_answer(numbers, transport, monkeypatch, "INSERT INTO n VALUES (3, 'three')", UnknownOutcome)
+    with pytest.raises(SessionError, match="not run again, since nobody knows whether it was applied"):
+        numbers.connection().retry()
+
+
+def test_a_commit_before_another_begin_is_in_doubt(numbers, transport, monkeypatch):
+    numbers.run("BEGIN; INSERT INTO n VALUES (2, 'two')")
+    error = lose_answer(numbers, transport, monkeypatch, "COMMIT; BEGIN; INSERT INTO n VALUES (3, 'three')")
+    assert "Undone" not in error.message  # the first one was committed
+    with pytest.raises(SessionError, match="not run again"):
+        numbers.connection().retry()
+    numbers.run("ROLLBACK")
+    assert [i for i, _ in rows(numbers)] == [1, 2]  # what the second one did is not seen, and will never be
+
+
+def test_without_a_commit_in_it_a_lost_answer_is_a_certain_rollback(numbers, service, clock, transport, monkeypatch):
+    numbers.run("BEGIN; INSERT INTO n VALUES (2, 'two')")
+    with monkeypatch.context() as patch:
+        patch.setattr(transport, "handle_request", interrupt)
+        with pytest.raises(InterruptedRequest, match="Undone:\n  BEGIN\n  INSERT INTO n VALUES"):
+            numbers.run("INSERT INTO n VALUES (3, 'three')")
+    clock.advance(11)
+    service.sweep()  # as the hang-up does it where there is a socket
+    numbers.connection().retry()
+    assert [i for i, _ in rows(numbers)] == [1, 2]
+
+
+def test_a_transaction_that_its_own_statement_rolled_back_lists_what_is_undone(numbers):
+    numbers.run("BEGIN; INSERT INTO n VALUES (2, 'two')")
+    with pytest.raises(StatementError) as caught:
+        numbers.run("INSERT INTO n VALUES (3, 'three'); INSERT OR ROLLBACK INTO n VALUES (1, 'again')")
+    assert caught.value.message.endswith(
+        "The database rolled back the whole transaction, with what earlier cells did in it.\n"
+        "Undone:\n  BEGIN\n  INSERT INTO n VALUES (2, 'two')\n  INSERT INTO n VALUES (3, 'three')"
+    )
+    assert "%pipedb retry" in caught.value.hint
+    with pytest.raises(TransactionLost, match="not run"):
+        numbers.run("INSERT INTO n VALUES (4, 'alone'); COMMIT")
+    numbers.connection().retry()
+    assert [i for i, _ in rows(numbers)] == [1, 2, 3]
+
+
+def test_what_cannot_run_in_a_batch_is_refused_with_its_name(numbers, clock):
+    numbers.run("BEGIN")
+    numbers.connection()._ledger.held.append(numbers.connection()._ledger.held[0])  # no server lets it come to this
+    numbers.connection()._ledger.held.append(numbers.connection()._ledger.held[0])
+    lose(numbers, clock)
+    with pytest.raises(SessionError, match="not run again, since BEGIN cannot run inside one transaction"):
+        numbers.connection().retry()
