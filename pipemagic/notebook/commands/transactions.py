@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from IPython.core.error import UsageError
+
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.display import say
@@ -10,13 +12,17 @@ from pipemagic.session.reports import plural
 
 ON = Option("--on", "do it on this connection, the current one stays", "NAME")
 
+MODES = ("DEFERRED", "IMMEDIATE")
+
 MOST_SHOWN = 20
 """So many statements are listed before they run again; the rest are counted."""
 
 
 def begin(context: Context, args: Arguments) -> None:
     """Begin a transaction."""
-    mode = (args.get("MODE") or "deferred").upper()
+    mode = (args.get("MODE") or MODES[0]).upper()
+    if mode not in MODES:
+        raise UsageError(f"MODE is one of {', '.join(MODES)}; not {args['MODE']!r}")
     say(context.session.connection(args.get("--on")).begin(mode).open_line)
 
 
@@ -48,9 +54,8 @@ COMMANDS: tuple[Command, ...] = (
         (
             Positional(
                 "MODE",
-                "deferred, the default: it waits for other writers at its first write; immediate: it waits now",
+                "DEFERRED, the default: it waits for other writers at its first write; IMMEDIATE: it waits now",
                 optional=True,
-                choices=("deferred", "immediate"),
             ),
         ),
         (ON,),
