@@ -1,4 +1,4 @@
-"""``pipemagic doctor``: what may be wrong with this machine, and what to type next."""
+"""``pipemagic doctor``: what may be wrong with this machine, and what to type next; or with notebooks."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 from pipemagic import __version__
+from pipemagic.cli import notebooks
 from pipemagic.cli.base import Commands, say, say_json
 from pipemagic.cli.credentials import Credentials
 from pipemagic.configuration import config_folder
@@ -49,10 +50,15 @@ Look = Callable[[argparse.Namespace], Iterator[Finding]]
 
 def add_command(top: Commands) -> None:
     """Declare the command."""
-    top.add("doctor", _doctor, "look for what may be wrong here, and say what to do about it", listing=True)
+    text = "look for what may be wrong here, or for secrets in notebooks, and say what to do about it"
+    notebooks.add_arguments(top.add("doctor", _doctor, text, listing=True))
 
 
 def _doctor(options: argparse.Namespace) -> int:
+    return notebooks.check(options) if options.files else _machine(options)
+
+
+def _machine(options: argparse.Namespace) -> int:
     findings = [finding for look in LOOKS for finding in look(options)]
     if options.json:
         say_json([asdict(one) for one in findings])

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-_EDGE = r"(?<![A-Za-z0-9+/=_.-])"  # before a token
+_EDGE = r"(?<![A-Za-z0-9])"  # before a token
+_OUTSIDE = r"(?<![A-Za-z0-9+/_-])"  # before one that could stand in base64
 _END = r"(?![A-Za-z0-9+/=_-])"  # after it
 
 
@@ -95,7 +96,7 @@ def masked(text: str) -> str:
 _SHORTEST = 4  # characters of a password: shorter ones are words of an example
 _PLACEHOLDER = re.compile(
     r"[*x.\u2022_-]+\Z|[<{$%\[(].*|your?[-_ ].*|my[-_ ]?(password|token|secret|key).*|.*\.\.\.\Z|.*\*\*\*.*"
-    r"|(none|null|true|false|undefined|optional|required|string|str|bytes|redacted|hidden|example|placeholder)\Z",
+    r"|(pass(word|wd|phrase)?|pwd?|secret|token|user(name)?|none|null|true|false|undefined|optional|required|string|str|bytes|redacted|hidden|example|placeholder)\Z",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -167,6 +168,7 @@ _TOKEN_WORDS = r"(?:token|api_?key|auth_?key|jwt|credential)"
 _SECRET_NAME = re.compile(rf"{_SECRET_WORDS}\Z", re.IGNORECASE)
 _TOKEN_NAME = re.compile(rf"{_TOKEN_WORDS}\Z", re.IGNORECASE)
 _NETWORK_SCHEMES = r"(?:https?|wss?|libsql|ssh|s?ftp|postgres(?:ql)?|mysql|mariadb|redis|mongodb|amqps?|ldaps?)"
+_LABELS = r"(?:[A-Za-z0-9-]{1,63}\.){1,9}"
 _PRIVATE_ENDS = r"(?:local|internal|corp|lan|intranet|home\.arpa)"
 
 
@@ -174,7 +176,7 @@ def _assignment(words: str) -> re.Pattern[str]:
     """``password="..."`` and ``"password": "..."``, also where the quotes are escaped."""
     quote = r"""(?P<quote>\\?["'])"""
     return re.compile(
-        rf"""{words}(?:\\?["'])?\]?\s*(?:=>?|:)\s*[rbuf]?{quote}(?P<it>[^"'\s\\),;]{{{_SHORTEST},}})(?P=quote)""",
+        rf"""{words}(?:\\?["'])?\]?\s{{0,9}}(?:=>?|:)\s{{0,9}}[rbuf]?{quote}(?P<it>[^"'\s\\),;]{{{_SHORTEST},}})(?P=quote)""",
         re.IGNORECASE,
     )
 
@@ -189,8 +191,8 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern("private key", "private", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
     _pattern("token (JWT)", "eyj", r"(?<![\w.-])eyJ[\w-]{8,}={0,2}\.[\w-]{8,}={0,2}(?:\.[\w-]{8,})?"),
     _pattern("platform token", "pmp_", r"(?<![A-Za-z0-9])pmp_[\w-]{12,}"),
-    _pattern("AWS access key", "akia asia", rf"{_EDGE}(?:AKIA|ASIA)[0-9A-Z]{{16}}{_END}"),
-    _pattern("Google API key", "aiza", rf"{_EDGE}AIza[\w-]{{35}}{_END}"),
+    _pattern("AWS access key", "akia asia", rf"{_OUTSIDE}(?:AKIA|ASIA)[0-9A-Z]{{16}}{_END}"),
+    _pattern("Google API key", "aiza", rf"{_OUTSIDE}AIza[\w-]{{35}}{_END}"),
     _pattern("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
              rf"{_EDGE}(?:gh[pousr]_[A-Za-z0-9]{{36,}}|github_pat_\w{{22,}})"),
     _pattern("GitLab token", "glpat-", rf"{_EDGE}glpat-[\w-]{{20,}}"),
@@ -200,35 +202,36 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern("Hugging Face token", "hf_", rf"{_EDGE}hf_[A-Za-z]{{30,}}{_END}"),
     _pattern("package index token", "pypi- npm_", rf"{_EDGE}(?:pypi-AgE[\w-]{{50,}}|npm_[A-Za-z0-9]{{36}}{_END})"),
     _pattern("SendGrid key", "sg.", rf"{_EDGE}SG\.[\w-]{{20,24}}\.[\w-]{{39,50}}"),
-    _pattern("Databricks token", "dapi", rf"{_EDGE}dapi[0-9a-f]{{32}}(?:-\d)?{_END}"),
+    _pattern("Databricks token", "dapi", rf"{_OUTSIDE}dapi[0-9a-f]{{32}}(?:-\d)?{_END}"),
     _pattern("Docker token", "dckr_pat_", rf"{_EDGE}dckr_pat_[\w-]{{20,}}"),
     _pattern("Azure key", "accountkey= sharedaccesskey= sig=",
              r"(?i:AccountKey|SharedAccessKey|[?&]sig)=(?P<it>[A-Za-z0-9+/%]{40,}={0,2})"),
-    _pattern("bearer token", "bearer", r"(?i:bearer)\s+(?P<it>[\w.~+/-]{16,}=*)", _random),
+    _pattern("bearer token", "bearer", r"(?i:bearer)\s{1,9}(?P<it>[\w.~+/-]{16,}=*)", _random),
     _pattern("token in an address", "token= jwt= key= password= secret=",
              r"[?&;](?i:auth_?token|access_?token|token|jwt|api_?key|key|password|secret)="
              r"(?P<it>[^&\s\"'<>#\\`)]{6,})", _literal),
     _pattern("password in an address", "://",
-             r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@\"'<>]*:(?P<it>[^\s/@\"'<>]{2,})@(?=[\w\[])", _literal),
+             r"(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s/:@\"'<>]{0,99}:(?P<it>[^\s/@\"'<>]{2,200})"
+             r"@(?=[\w\[])", _literal),
     Pattern("password", ("passw", "passphrase", "pwd", "secret", "key"), _assignment(_SECRET_WORDS), _literal),
     Pattern("token", ("token", "key", "jwt", "credential"), _assignment(_TOKEN_WORDS), _random),
     _pattern("password", "password passwd pwd secret access_key",
-             rf"^\s*(?:%env\s+|%set_env\s+|!?export\s+|set\s+)?[A-Z0-9_]*(?i:{_SECRET_WORDS})[ ]?=[ ]?"
-             r"(?P<it>[^\s\"'()\[\]{},;]{6,})\s*$", _random, re.MULTILINE),
+             rf"^[ \t]*(?:(?:%env|%set_env|!?export|set)[ \t]+)?[A-Z0-9_]*(?i:{_SECRET_WORDS})[ ]?=[ ]?"
+             r"(?P<it>[^\s\"'()\[\]{},;]{6,})[ \t]*$", _random, re.MULTILINE),
     _pattern("token", "token key jwt",
-             r"^\s*(?:%env\s+|%set_env\s+|!?export\s+|set\s+)?[A-Z0-9_]*(?:TOKEN|API_?KEY|JWT)[ ]?=[ ]?"
-             r"(?P<it>[^\s\"'()\[\]{},;]{12,})\s*$", _random, re.MULTILINE),
+             r"^[ \t]*(?:(?:%env|%set_env|!?export|set)[ \t]+)?[A-Z0-9_]*(?:TOKEN|API_?KEY|JWT)[ ]?=[ ]?"
+             r"(?P<it>[^\s\"'()\[\]{},;]{12,})[ \t]*$", _random, re.MULTILINE),
     _pattern(PRIVATE_HOST, "10. 172. 192.168. 100. 169.254.",
              r"(?<![\w.=-])(?:10|172|192|100|169)(?:\.\d{1,3}){3}(?![\w.-]*\d)", _private_address),
     _pattern(PRIVATE_HOST, "fc fd fe80:", r"(?<![\w:])(?i:f[cd][0-9a-f]{2}|fe80):[0-9A-Fa-f:]{2,}(?![\w:])",
              _private_address),
-    _pattern(PRIVATE_HOST, "://", rf"\b{_NETWORK_SCHEMES}://(?:[^\s/@\"'<>]*@)?(?P<it>[A-Za-z][A-Za-z0-9-]*)"
-             r"(?=[:/?#\s\"'<>),]|$)(?!:(?:PORT|\{|\$|<))", _real_label),
+    _pattern(PRIVATE_HOST, "://", rf"\b{_NETWORK_SCHEMES}://(?:[^\s/@\"'<>]{{0,200}}@)?(?P<it>[A-Za-z][A-Za-z0-9-]{{0,62}})"
+             r"(?![^\s/@\"'<>]{0,200}@)(?=[:/?#\s\"'<>),]|$)(?!:(?:PORT|\{|\$|<))", _real_label),
     _pattern(PRIVATE_HOST, ".local .internal .corp .lan .intranet .home.arpa",
-             rf"(?:(?://|@)(?P<it>(?:[A-Za-z0-9-]+\.)+{_PRIVATE_ENDS}))(?![\w.-]*\w)", _real_name, re.IGNORECASE),
+             rf"(?:(?://|@)(?P<it>{_LABELS}{_PRIVATE_ENDS}))(?![\w.-]*\w)", _real_name, re.IGNORECASE),
     _pattern(PRIVATE_HOST, ".local .internal .corp .lan .intranet .home.arpa",
-             rf"(?<![\w./@-])(?:(?=[\w.]*[\d-])(?:[A-Za-z0-9-]+\.)+{_PRIVATE_ENDS}(?![\w(\[=-]|\.\w)"
-             rf"|(?:[A-Za-z0-9-]+\.)+{_PRIVATE_ENDS}(?=:\d)"
-             rf"|(?<=[\"'])(?:[A-Za-z0-9-]+\.)+{_PRIVATE_ENDS}(?=\\?[\"']))", _real_name, re.IGNORECASE),
+             rf"(?<![A-Za-z0-9./@_-])(?:(?=[\w.]{{0,99}}[\d-]){_LABELS}{_PRIVATE_ENDS}(?![\w(\[=-]|\.\w)"
+             rf"|{_LABELS}{_PRIVATE_ENDS}(?=:\d)"
+             rf"|(?<=[\"']){_LABELS}{_PRIVATE_ENDS}(?=\\?[\"']))", _real_name, re.IGNORECASE),
 )  # fmt: skip
 """In the order of their claim: what one has found, a later one does not find again."""

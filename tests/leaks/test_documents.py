@@ -1,0 +1,228 @@
+"""A token is found wherever a notebook holds it, and its place is said."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipemagic.leaks.documents import Unreadable, read, walk
+
+TOKEN = "eyJhbGciOiJFZERTQSJ9.eyJhIjoicnciLCJpYXQiOjF9.c2lnbmF0dXJlLW9mLWl0"
+
+
+@pytest.fixture
+def leaks(tmp_path):
+    """Write a notebook of these cells and read it."""
+
+    def leaks(*cells, name="n.ipynb", **document):
+        path = tmp_path / name
+        whole = {"cells": list(cells), "metadata": {}, "nbformat": 4, "nbformat_minor": 5, **document}
+        path.write_text(json.dumps(whole), encoding="utf-8")
+        return [(one.cell, one.where, one.kind, one.text) for one in read(path)]
+
+    return leaks
+
+
+def code(source="", outputs=(), **more):
+    return {"cell_type": "code", "id": "a", "metadata": {}, "execution_count": 1, "source": source,
+            "outputs": list(outputs), **more}  # fmt: skip
+
+
+def shown(**data):
+    return {"output_type": "display_data", "metadata": {}, "data": data}
+
+
+def test_where_it_is(leaks):
+    widgets = "application/vnd.jupyter.widget-state+json"
+    html, widget = f"<td>{TOKEN}</td>", "application/vnd.jupyter.widget-view+json"
+    found = leaks(
+        code(["x = 1\n", f"connect('{TOKEN}')"]),
+        code(outputs=[
+            {"output_type": "stream", "name": "stderr", "text": [TOKEN]},
+            shown(**{"text/plain": "fine", "text/html": html}),
+            {"output_type": "error", "ename": "E", "evalue": "", "traceback": ["a", f"\x1b[0;31m{TOKEN}\x1b[0m"]},
+            {"output_type": "execute_result", "metadata": {"x": TOKEN}, "data": {widget: {"model_id": TOKEN}}},
+        ]),
+        {"cell_type": "markdown", "metadata": {"tags": [TOKEN]}, "source": "",
+         "attachments": {"a.svg": {"image/svg+xml": TOKEN}}},
+        code(id=TOKEN),
+        metadata={"widgets": {widgets: {"state": {"a": {"state": {"value": TOKEN}}}}},
+                  "kernelspec": {TOKEN: 1}},
+    )  # fmt: skip
+    assert [(cell, where) for cell, where, _, _ in found] == [
+        ("1", "source"), ("2", "output 1 stderr"), ("2", "output 2 text/html"), ("2", "output 3 error"),
+        ("2", f"output 4 {widget}"), ("2", "output 4 metadata"), ("3", "metadata"), ("3", "attachments"), ("4", "id"),
+        ("notebook", "widgets"), ("notebook", "metadata"),
+    ]  # fmt: skip
+    assert {text for *_, text in found} == {TOKEN}
+
+
+# -- anywhere
+
+MIMES = ["text/plain", "text/html", "image/png", "image/svg+xml"]
+words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | words,
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(words, inside, max_size=3),
+    max_leaves=8,
+)
+texts = words | st.lists(words, max_size=3)
+outputs = st.fixed_dictionaries(
+    {"output_type": st.sampled_from(["stream", "display_data", "execute_result", "error", "unknown"])},
+    optional={
+        "name": words, "text": texts, "traceback": st.lists(words), "evalue": words, "metadata": plain,
+        "data": st.dictionaries(st.sampled_from(MIMES), texts) | plain,
+    },
+)  # fmt: skip
+cells = st.fixed_dictionaries(
+    {"cell_type": st.sampled_from(["code", "markdown", "raw"]), "source": texts, "metadata": plain},
+    optional={"outputs": st.lists(outputs, max_size=3) | plain, "attachments": plain, "id": words, "else": plain},
+)
+notebooks = st.fixed_dictionaries(
+    {"cells": st.lists(cells | plain, max_size=4), "metadata": plain},
+    optional={"nbformat": st.integers(), "else": plain},
+)
+
+
+def places(value, path=()):
+    """Give the path of every text and every object of a document: there a token can be put."""
+    if isinstance(value, str):
+        yield path, "text"
+    elif isinstance(value, dict):
+        yield path, "key"
+        for key, inside in value.items():
+            yield from places(inside, (*path, key))
+    elif isinstance(value, list):
+        yield path, "item"
+        for index, inside in enumerate(value):
+            yield from places(inside, (*path, index))
+
+
+def put(document, path, how, token):
+    *above, last = ("root", *path)
+    holder = whole = {"root": document}
+    for step in above:
+        holder = holder[step]
+    if how == "text":
+        holder[last] = f"{holder[last]} {token} {holder[last]}"
+    elif how == "key":
+        holder[last][token] = 1
+    else:
+        holder[last].append(token)
+    return whole["root"]
+
+
+@pytest.mark.parametrize("token", [TOKEN, "pmp_" + "0a1B2c3D4e5F6g7H8i9J"])
+@given(data=st.data())
+def test_a_token_is_found_anywhere(tmp_path_factory, token, data):
+    document = data.draw(notebooks)
+    path, how = data.draw(st.sampled_from(list(places(document))))
+    file = tmp_path_factory.mktemp("n") / "n.ipynb"
+    file.write_text(json.dumps(put(document, path, how, token)), encoding="utf-8")
+    assert token in {one.text for one in read(file)}
+
+
+@given(document=notebooks)
+def test_nothing_is_found_where_nothing_is(tmp_path_factory, document):
+    file = tmp_path_factory.mktemp("n") / "n.ipynb"
+    file.write_text(json.dumps(document), encoding="utf-8")
+    assert list(read(file)) == []
+
+
+# -- what is fine, what is large, what is none
+
+
+def test_pictures_and_plots_are_no_findings(leaks):
+    noise = random.Random(3)
+    png = base64.b64encode(noise.randbytes(200_000)).decode()
+    path = " ".join(f"M{noise.random() * 100:.3f} 10.0.0.{number % 250}" for number in range(500))
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg"><path d="{path}"/><text>10.5</text></svg>'
+    plot = {
+        "data": [{"x": [noise.random() for _ in range(5000)], "type": "bar", "uid": "a1b2c3d4e5"}],
+        "layout": {"a": {}},
+    }
+    html = f'<img src="data:image/png;base64,{png}"><div id="0d5a-4b" data-key="a1b2c3d4e5f6">&lt;b&gt;</div>'
+    assert not leaks(code(outputs=[shown(**{"image/png": png, "image/svg+xml": svg, "text/html": html,
+                                            "application/vnd.plotly.v1+json": plot})]))  # fmt: skip
+
+
+def test_markup_and_colours_hide_nothing(leaks):
+    coloured = "\x1b[32mpassword\x1b[39m\x1b[33m=\x1b[39m\x1b[33m'hunter2'\x1b[39m"
+    found = leaks(
+        code(outputs=[
+            shown(**{"text/html": "<b>password=&#x27;hunter2&#x27;</b>"}),
+            {"output_type": "error", "ename": "", "evalue": "", "traceback": [coloured]},
+        ]),
+        code("x", metadata={"connection": {"password": "hunter2", "user": "me"}}),
+    )  # fmt: skip
+    assert [(cell, where, text) for cell, where, _, text in found] == [
+        ("1", "output 1 text/html", "hunter2"), ("1", "output 2 error", "hunter2"), ("2", "metadata", "hunter2")
+    ]  # fmt: skip
+
+
+def test_a_line_that_allows_it(leaks):
+    assert not leaks(code(f"token = '{TOKEN}'  # pipemagic: allow\nx = 1"))
+    assert leaks(code(f"# pipemagic: allow\ntoken = '{TOKEN}'"))
+
+
+def test_a_column_of_addresses_is_a_few_findings(leaks):
+    assert (
+        len(
+            leaks(code(outputs=[shown(**{"text/plain": "\n".join(f"10.0.{n // 250}.{n % 250}" for n in range(5000))})]))
+        )
+        == 20
+    )
+
+
+def test_a_large_notebook_is_quick(tmp_path):
+    noise = random.Random(1)
+    table = "".join(f"<td>{noise.random()}</td><td>https://example.io/{n}</td>\n" for n in range(30_000))
+    png = base64.b64encode(noise.randbytes(3_000_000)).decode()
+    cell = code("x", [shown(**{"image/png": png, "text/html": table})])
+    path = tmp_path / "n.ipynb"
+    path.write_text(json.dumps({"cells": [cell, cell], "metadata": {}}))
+    assert path.stat().st_size > 10_000_000
+    started = time.process_time()
+    assert list(read(path)) == []
+    assert time.process_time() - started < 15  # about 2 s; a pattern that goes back and forth takes minutes
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", "[]", "3", '{"cells": ', "[" * 100_000])
+def test_what_is_no_notebook(tmp_path, text):
+    path = tmp_path / "n.ipynb"
+    path.write_text(text)
+    with pytest.raises(Unreadable, match="is not a notebook"):
+        list(read(path))
+
+
+def test_other_files_are_read_by_the_line(tmp_path):
+    path = tmp_path / "q.sql"
+    path.write_text(
+        f"-- fine\r\nSELECT '{TOKEN}';\nSELECT 1 -- http://warehouse/ pipemagic: allow\n-- 10.0.0.7", encoding="utf-8"
+    )
+    assert [(one.cell, one.where, one.text) for one in read(path)] == [("2", "text", TOKEN), ("4", "text", "10.0.0.7")]
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(Unreadable, match="not text"):
+        list(read(path))
+
+
+def test_folders_are_walked_without_what_is_hidden(tmp_path):
+    for name in (
+        "a.ipynb",
+        "b/c.ipynb",
+        "b/d.py",
+        ".ipynb_checkpoints/a.ipynb",
+        "node_modules/x.ipynb",
+        ".git/x.ipynb",
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    (tmp_path / "b" / "loop").symlink_to(tmp_path)
+    assert [path.relative_to(tmp_path).as_posix() for path in walk(tmp_path)] == ["a.ipynb", "b/c.ipynb"]
+    assert list(walk(tmp_path / "b" / "d.py")) == [tmp_path / "b" / "d.py"]
