@@ -93,8 +93,8 @@ def connect(
 
     ``token`` is the database's token. ``timeout`` is how many seconds to wait for the next part of an answer,
     ``connect_timeout`` for the connection; None waits without end. ``http`` is an ``httpx.Client`` to send with. With
-    ``read_only`` a statement that is not known to read raises ReadOnlyError and is not sent. ``observer`` is told of every HTTP
-    exchange (`pipemagic.client.exchanges`).
+    ``read_only`` a statement that is not known to read raises ReadOnlyError and is not sent. ``observer`` is told of
+    every HTTP exchange (`pipemagic.client.exchanges`).
     """
     return Database(
         url, token, timeout=timeout, connect_timeout=connect_timeout, http=http, read_only=read_only,

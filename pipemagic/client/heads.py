@@ -15,12 +15,13 @@ CHANGING = ("INSERT", "REPLACE", "UPDATE", "DELETE")
 class Head:
     """A statement from its verb on, without blanks and comments.
 
-    ``words`` are its tokens. ``outer`` are the numbers of those that stand in no parentheses. ``verb`` is in capitals,
-    '' where the text is no statement.
+    ``words`` are its tokens. ``outer`` are the numbers of those that stand in no parentheses. ``own`` are the names of
+    the tables that its WITH makes, as they are written.
     """
 
     words: tuple[Token, ...]
     outer: tuple[int, ...]
+    own: tuple[str, ...] = ()
 
     @property
     def verb(self) -> str:
@@ -41,7 +42,8 @@ class Head:
 def head(text: str) -> Head:
     """Read a statement from its verb on; EXPLAIN and CREATE are verbs of their own."""
     words = [token for token in tokens(text) if token.kind not in ("space", "comment")]
-    first = _behind_with(words) if words and words[0].text.upper() == "WITH" else 0
+    own: list[str] = []
+    first = _behind_with(words, own) if words and words[0].text.upper() == "WITH" else 0
     words = words[first:]
     outer, depth = [], 0
     for number, token in enumerate(words):
@@ -51,13 +53,17 @@ def head(text: str) -> Head:
             outer.append(number)
         if token.text == "(" and token.kind == "op":
             depth += 1
-    return Head(tuple(words), tuple(outer))
+    return Head(tuple(words), tuple(outer), tuple(own))
 
 
-def _behind_with(words: Sequence[Token]) -> int:
-    """Give the number of the first word after the tables of a WITH: name [(columns)] AS [[NOT] MATERIALIZED] (...)."""
+def _behind_with(words: Sequence[Token], own: list[str]) -> int:
+    """Give the number of the first word after the tables of a WITH: name [(columns)] AS [[NOT] MATERIALIZED] (...).
+
+    Their names are added to ``own``.
+    """
     number = 2 if len(words) > 1 and words[1].text.upper() == "RECURSIVE" else 1
     while number < len(words):
+        own.append(words[number].text)
         number = _skip_parentheses(words, number + 1)
         while number < len(words) and words[number].text.upper() in ("AS", "NOT", "MATERIALIZED"):
             number += 1

@@ -51,11 +51,9 @@ def read(line: str, cell: str | None) -> tuple[Arguments, str]:
     return args, text
 
 
-def cell(args: Arguments, text: str, local_ns: Mapping[str, Any] | None, user_ns: dict[str, Any]) -> Cell:
-    """Give the statements of a cell with their values, ready to be sent."""
-    from pipemagic.session import cells
-
-    return cells.read(text, values(args, local_ns, user_ns), source=args.get("--file") or "")
+def using(args: Arguments) -> tuple[str, ...]:
+    """Give the names of ``--with a,b``."""
+    return tuple(filter(None, (name.strip() for name in (args.get("--with") or "").split(","))))
 
 
 def check_confirmed(cell: Cell, args: Arguments, preferences: PipeMagic) -> None:

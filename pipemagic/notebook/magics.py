@@ -16,7 +16,7 @@ from IPython.core.magic import (
     no_var_expand,
 )
 
-from pipemagic.notebook import asking
+from pipemagic.notebook import asking, saving
 from pipemagic.notebook.delivering import deliver
 from pipemagic.notebook.display import say, short_traceback
 from pipemagic.notebook.preferences import PipeMagic
@@ -61,10 +61,15 @@ class PipeMagics(Magics):
         args, text = asking.read(line, cell)
         self.session.wire.begin()
         with short_traceback(), collector_paused():
-            ready = asking.cell(args, text, local_ns, self.user_ns)
-            asking.check_confirmed(ready, args, self.preferences)
-            run = partial(self.session.run_cell, ready, on=args.get("--on"), wanted=asking.wanted(args))
-            return deliver(run, args, self.user_ns, self.preferences)
+            values, snippets = asking.values(args, local_ns, self.user_ns), self.session.snippets
+            snippet, value = saving.wished(args, text, snippets), None
+            if not args.on("--no-execute"):
+                ready = self.session.read(text, values, source=args.get("--file") or "", using=asking.using(args))
+                asking.check_confirmed(ready, args, self.preferences)
+                run = partial(self.session.run_cell, ready, on=args.get("--on"), wanted=asking.wanted(args))
+                value = deliver(run, args, self.user_ns, self.preferences)
+            saving.keep(snippet, snippets, args, self.preferences)
+            return value
 
     @no_var_expand
     @line_magic

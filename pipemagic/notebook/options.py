@@ -7,6 +7,9 @@ from pipemagic.notebook.arguments import Option
 
 PARAMETERS = (
     Option("--params", "take the values of :name and {name} from this dict, or from JSON: '{\"year\": 2013}'", "NAME"),
+    Option("--with", "let the statements read from these saved SELECTs: --with top,late", "NAME"),
+    Option("--save", "keep the cell's SELECT under this name for --with", "NAME"),
+    Option("--no-execute", "with --save: keep it and do not run it"),
     Option("--file", "run the SQL of this file, which is UTF-8", "PATH"),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pipemagic import sql
@@ -10,6 +10,7 @@ from pipemagic.errors import SessionError
 from pipemagic.hrana.messages import Stmt
 from pipemagic.session.names import named
 from pipemagic.session.text import parameters
+from pipemagic.session.text.snippets import Snippets
 from pipemagic.session.text.woven import Place, Source, Woven, whole
 
 
@@ -52,17 +53,39 @@ class Cell:
         return Place(Source(self.text, self.source), self.statements[index].start + offset)
 
 
-def read(text: str, values: Mapping[str, object] | None = None, *, source: str = "") -> Cell:
+def read(
+    text: str,
+    values: Mapping[str, object] | None = None,
+    *,
+    source: str = "",
+    using: Sequence[str] = (),
+    snippets: Snippets | None = None,
+) -> Cell:
     """Split a cell and bind the parameters of its statements to ``values``.
 
-    ``source`` names the text in messages if it is not the cell's own. Raises SessionError if there is no statement,
-    or a ``-- name:`` that names none; ParameterError for a ``?``, a name without a value, and a value that SQL cannot
-    hold.
+    ``source`` names the text in messages if it is not the cell's own. ``using`` are the ``snippets`` that its
+    statements read from. Raises SessionError if there is no statement, or none for one of these, or a ``-- name:`` that
+    names none; ParameterError for a ``?``, a name without a value, and a value that SQL cannot hold.
     """
     statements = sql.split(text)
     if not statements:
         raise SessionError("there is no SQL to run", hint="write a statement below %%sql, or after %sql")
     written, names = Source(text, source), named(text, statements)
-    bound = [parameters.bind(whole(written, one.start, one.text), values) for one in statements]
+    wholes = [whole(written, one.start, one.text) for one in statements]
+    if using:
+        wholes = _with_snippets(wholes, using, snippets or Snippets())
+    bound = [parameters.bind(one, values) for one in wholes]
     stmts, woven = tuple(stmt for _, stmt in bound), tuple(woven for woven, _ in bound)
     return Cell(text, statements, stmts, 0, source, woven, names)
+
+
+def _with_snippets(statements: Sequence[Woven], using: Sequence[str], snippets: Snippets) -> list[Woven]:
+    made, met = [], set()
+    for one in statements:
+        woven, used = snippets.in_front(one, using)
+        made.append(woven)
+        met |= used
+    for name in using:
+        if snippets.get(name).name not in met:
+            raise SessionError(f"--with {name}: no statement of the cell reads from {name}")
+    return made

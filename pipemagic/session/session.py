@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
@@ -26,6 +26,7 @@ from pipemagic.session.profiles import FILE, Profile, Profiles
 from pipemagic.session.reports import ROLLED_BACK
 from pipemagic.session.results import CellResult, check_tables
 from pipemagic.session.services import Services
+from pipemagic.session.text.snippets import Snippets
 from pipemagic.session.wanted import AS_IT_IS, Wanted
 from pipemagic.session.wire import Wire
 
@@ -59,6 +60,7 @@ class Session:
         self.wire = Wire()
         self._ask_token = ask_token
         self._tell = tell or (lambda _: None)
+        self.snippets = Snippets()
         self._environment = secrets.Environment(environ)
         self.profiles = profiles or Profiles(config_folder(environ) / FILE)
         self._default = default
@@ -82,6 +84,20 @@ class Session:
         """
         with collector_paused():  # until the answer's rows are a frame
             return self.run_cell(sql, params, on=on).frame
+
+    def read(
+        self,
+        sql: str,
+        params: Mapping[str, object] | None = None,
+        *,
+        source: str = "",
+        using: Sequence[str] = (),
+    ) -> Cell:
+        """Read SQL as `run_cell` takes it: split, with its values, and with the saved SELECTs named in ``using``.
+
+        ``source`` names the text in messages. Raises SessionError and ParameterError; nothing is sent.
+        """
+        return read(sql, params, source=source, using=using, snippets=self.snippets)
 
     def run_cell(
         self,

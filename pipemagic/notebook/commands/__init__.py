@@ -15,6 +15,7 @@ from pipemagic.notebook.commands import (
     platform,
     profiles,
     server,
+    snippets,
     transactions,
     wire,
 )
@@ -25,7 +26,7 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     ("Transactions", transactions.COMMANDS),
     ("The server", server.COMMANDS),
     ("Exploring", exploring.COMMANDS),
-    ("Data", data.COMMANDS),
+    ("Data", (*data.COMMANDS, snippets.COMMAND)),
     ("The wire", wire.COMMANDS),
     ("Groups and databases", (*platform.COMMANDS, panel.COMMAND)),
 )
