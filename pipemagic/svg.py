@@ -73,6 +73,11 @@ def shortened(words: str, length: int) -> str:
     return words if len(words) <= length else words[: length - 1] + "\u2026"
 
 
+def printable(words: str) -> str:
+    """Put a replacement in the place of control characters, which a terminal would obey."""
+    return "".join(char if char.isprintable() else "\ufffd" for char in words)
+
+
 def _short(number: float) -> str:
     return f"{number:.1f}".rstrip("0").rstrip(".")
 

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     import pyarrow
 
 TYPES = ("pandas", "polars", "arrow")
-_PACKAGES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
+_PACKAGES = {"polars": "polars", "arrow": "pyarrow"}
 
 
 def check_type(kind: str) -> None:
     """UnsupportedError if tables of this kind cannot be made here: before anything is sent to a server."""
-    package = _PACKAGES[kind]
-    if find_spec(package) is None:
+    package = _PACKAGES.get(kind)
+    if package is not None and find_spec(package) is None:
         raise UnsupportedError(f"{package} is not installed", hint=f"%pip install {package}, then run the cell again")
 
 
@@ -66,10 +66,11 @@ def to_polars(result: StmtResult, *, note: Note | None = None) -> polars.DataFra
         "integer": pl.Int64(), "float": pl.Float64(), "text": pl.String(), "binary": pl.Binary(),
         "boolean": pl.Boolean(), "moment": pl.Datetime("us"), "instant": pl.Datetime("us"), "nothing": pl.Null(),
     }  # fmt: skip
-    series = [
-        _in_zone(pl.Series(name, column.values, dtype=kinds[column.kind], strict=True), column)
-        for name, column in zip(_unique(columns, note), columns, strict=True)
-    ]
+    names = _unique(columns, note)
+    series = {
+        name: _in_zone(pl.Series(name, column.values, dtype=kinds[column.kind], strict=True), column)
+        for name, column in zip(names, columns, strict=True)
+    }
     return pl.DataFrame(series)
 
 

@@ -13,7 +13,8 @@ from pipemagic.notebook import asking
 from pipemagic.notebook.arguments import Arguments
 from pipemagic.notebook.display import limit_display, say, show, show_end, show_lines
 from pipemagic.notebook.preferences import PipeMagic
-from pipemagic.notebook.strip import counted, milliseconds, printable
+from pipemagic.notebook.strip import counted, milliseconds
+from pipemagic.svg import printable
 
 if TYPE_CHECKING:
     from pipemagic.session import CellResult, Outcome

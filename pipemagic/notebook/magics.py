@@ -16,7 +16,7 @@ from IPython.core.magic import (
     no_var_expand,
 )
 
-from pipemagic.notebook import asking, saving
+from pipemagic.notebook import asking, inquiring, saving
 from pipemagic.notebook.delivering import deliver
 from pipemagic.notebook.display import say, short_traceback
 from pipemagic.notebook.preferences import PipeMagic
@@ -62,9 +62,11 @@ class PipeMagics(Magics):
         self.session.wire.begin()
         with short_traceback(), collector_paused():
             values, snippets = asking.values(args, local_ns, self.user_ns), self.session.snippets
-            snippet, value = saving.wished(args, text, snippets), None
+            snippet, value, asked = saving.wished(args, text, snippets), None, inquiring.asks(args)
             if not args.on("--no-execute"):
                 ready = self.session.read(text, values, source=args.get("--file") or "", using=asking.using(args))
+                if asked:
+                    return inquiring.answer(self.session, ready, args, self.user_ns)
                 asking.check_confirmed(ready, args, self.preferences)
                 run = partial(self.session.run_cell, ready, on=args.get("--on"), wanted=asking.wanted(args))
                 value = deliver(run, args, self.user_ns, self.preferences)

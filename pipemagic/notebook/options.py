@@ -15,6 +15,8 @@ PARAMETERS = (
 
 RUNNING = (
     Option("--on", "run it on this connection, the current one stays", "NAME"),
+    Option("--explain", "show the plan of each statement, run nothing"),
+    Option("--dry-run", "show what each statement takes, gives, reads and writes, run nothing"),
     Option("--confirm", "run an UPDATE or DELETE that has no WHERE"),
     Option("--atomic", "apply all of the cell or nothing, in one round trip"),
     Option("--clock", "say below the cell how many seconds an open transaction has left"),

@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from pipemagic.sql import display_width
-from pipemagic.svg import FAINT, INK, LINE, WARNING, shortened
+from pipemagic.svg import FAINT, INK, LINE, WARNING, printable, shortened
 
 if TYPE_CHECKING:
     from pipemagic.session import CellResult, Outcome
@@ -100,11 +100,6 @@ def milliseconds(time: float | None) -> str:
 def short(text: str, width: int = WIDTH) -> str:
     """Give a statement as one line that a terminal can show."""
     return shortened(printable(" ".join(text.split())), width)
-
-
-def printable(text: str) -> str:
-    """Put a replacement in the place of control characters, which a terminal would obey."""
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
 
 
 def _padded(text: str, width: int) -> str:

@@ -17,7 +17,7 @@ from pipemagic.errors import (
     SessionError,
     TransactionLost,
 )
-from pipemagic.hrana.messages import Entry, ErrorEntry, Execute, Request, Stmt
+from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Phase, Tx
 from pipemagic.session import atomic, clocks, guards, losses, reports
 from pipemagic.session.cells import Cell, read
@@ -188,6 +188,20 @@ class Connection:
             self._use(self.find_again())
             return ask(self.database)
 
+    def ask(self, requests: Sequence[Request]) -> list[Entry]:
+        """Ask about statements without running one; gives an entry for each request, errors included.
+
+        On the stream where it may know more than others: in a transaction, and if it has tables of its own.
+        """
+        with self._lock:
+            stream = self._stream
+            if stream is None or not (self.transaction is Tx.OPEN or self._settings.temporary):
+                return self.once(lambda database: _asked_once(database, requests))
+            try:
+                return stream.send(requests)
+            except PipemagicError as error:
+                raise self._with_what_was_undone(error, stream, Cell("", (), ())) from None
+
     def renew(self, other: Connection) -> None:
         """Go on with the token of another connection to the same database, which is closed."""
         with self._lock:
@@ -356,3 +370,8 @@ class Connection:
     def _clock_line(self, wanted: Wanted) -> str:
         left = self.clocks
         return f"Transaction: {left.transaction_left}; connection: {left.idle_left}." if wanted.clock else ""
+
+
+def _asked_once(database: Database, requests: Sequence[Request]) -> list[Entry]:
+    with database.open_stream() as stream:
+        return stream.send([*requests, Close()])[: len(requests)]

@@ -160,6 +160,8 @@ def _fate(failure: Failure) -> list[str]:
 def undone_from(failure: Failure) -> int | None:
     """Give the index of the first statement that ran and was rolled back with the failure; None if nothing was."""
     ran = failure.cell.statements[: failure.ran]
+    if failure.atomic:
+        return 0
     if failure.open_after is not None or not failure.before.ahead(ran).open:
         return None
     return failure.before.began_at(ran) or 0

@@ -18,7 +18,7 @@ from pipemagic.configuration import config_folder
 from pipemagic.errors import AuthError, SessionError
 from pipemagic.frames.collector import collector_paused
 from pipemagic.hrana.stream import Tx
-from pipemagic.session import keyrings, secrets
+from pipemagic.session import inquiries, keyrings, secrets
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.connection import Connection
 from pipemagic.session.platform import Platform
@@ -32,6 +32,9 @@ from pipemagic.session.wire import Wire
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from pipemagic.explore.dry_run import DryRun
+    from pipemagic.explore.plans import Plan
 
 NOT_CONNECTED = "%pipedb connect starts a database on this machine, %pipedb connect ADDRESS takes another"
 
@@ -120,6 +123,17 @@ class Session:
             finally:
                 if wanted.close and connection.close():
                     self._tell(ROLLED_BACK)
+
+    def explain(self, sql: str | Cell, params: Mapping[str, object] | None = None, *, on: str | None = None) -> Plan:
+        """Give the plan of each statement (EXPLAIN QUERY PLAN), with the values it would have; nothing is run.
+
+        A statement without a plan says why. ``str()`` of it is a tree, notebooks show a picture.
+        """
+        return inquiries.explain(self.connection(on), sql if isinstance(sql, Cell) else read(sql, params))
+
+    def describe(self, sql: str | Cell, params: Mapping[str, object] | None = None, *, on: str | None = None) -> DryRun:
+        """Tell what each statement takes, gives, reads and writes; nothing is run."""
+        return inquiries.describe(self.connection(on), sql if isinstance(sql, Cell) else read(sql, params))
 
     # -- connections
 

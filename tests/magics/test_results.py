@@ -144,6 +144,14 @@ def test_what_a_failed_cell_undid_is_said_and_not_stored(db):
     assert "gone" not in db.names
 
 
+def test_a_failed_atomic_cell_undid_all_that_ran(db):
+    failed = db.fails("%%sql --atomic\n-- name: gone\nSELECT 1 AS x;\nCREATE TABLE t (a);\nSELECT nope")
+    assert [line.split("  ")[-1].strip() for line in strip(failed)] == [
+        "1 row, undone", "undone", "failed: no such column: nope",
+    ]  # fmt: skip
+    assert "gone" not in db.names
+
+
 def test_in_a_transaction_of_an_earlier_cell_what_ran_stays(db):
     db("%%sql\nCREATE TABLE t (a);\nBEGIN")
     failed = db.fails("%%sql\nINSERT INTO t VALUES (1);\n-- name: seen\nSELECT a FROM t;\nSELECT nope")
@@ -165,3 +173,69 @@ def test_times_are_shown_only_when_asked_for(db):
 def test_quiet_shows_no_strip(db):
     assert db("%%sql --quiet\nSELECT 1;\nSELECT 2").shown == []
     assert db.fails("%%sql --quiet\nSELECT 1;\nSELECT nope").shown == []
+
+
+def test_results_as_polars_and_arrow(db):
+    import polars as pl
+    import pyarrow as pa
+
+    db("%%sql\nCREATE TABLE t (a INTEGER, b BOOLEAN, c DATETIME);\nINSERT INTO t VALUES (1, 1, '2024-01-31 10:30')")
+    cell = db("%%sql --type polars -o p,q\nSELECT * FROM t;\nSELECT a FROM t WHERE false")
+    assert cell.value is None
+    assert db.names["p"].schema == {"a": pl.Int64(), "b": pl.Boolean(), "c": pl.Datetime("us")}
+    assert db.names["q"].schema == {"a": pl.Int64()}
+    table = db("%sql --type arrow SELECT * FROM t").value
+    assert isinstance(table, pa.Table)
+    assert table.schema.types == [pa.int64(), pa.bool_(), pa.timestamp("us")]
+    db("%config PipeMagic.type = 'arrow'")
+    assert isinstance(db("%sql SELECT 1").value, pa.Table)
+    assert db("%sql --type pandas SELECT 1 AS a").value["a"].tolist() == [1]
+    db("%config PipeMagic.type = 'pandas'")
+
+
+def test_a_package_that_is_missing_is_told_before_anything_runs(db, monkeypatch):
+    db("%sql CREATE TABLE t (a)")
+    monkeypatch.setattr("pipemagic.frames.tables.find_spec", lambda name: None)
+    failed = db.fails("%%sql --type polars\nINSERT INTO t VALUES (1) RETURNING a")
+    assert "polars is not installed\n%pip install polars" in failed.out
+    assert "pyarrow is not installed" in db.fails("%sql --to-parquet x.parquet INSERT INTO t VALUES (1)").out
+    monkeypatch.undo()
+    assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
+
+
+def test_results_go_into_files(db, tmp_path, monkeypatch):
+    import pandas as pd
+
+    monkeypatch.chdir(tmp_path)
+    query = "SELECT 0;\nSELECT 1 AS a, 'x,y' AS b UNION SELECT NULL, '2'"
+    cell = db(f'%%sql --to-csv "o ut.csv" --to-parquet out.parquet\n{query}')
+    assert cell.value is None
+    assert cell.lines[-2:] == ["Wrote 2 rows to o ut.csv.", "Wrote 2 rows to out.parquet."]
+    assert (tmp_path / "o ut.csv").read_text() == 'a,b\n,2\n1,"x,y"\n'
+    assert pd.read_parquet("out.parquet")["b"].tolist() == ["2", "x,y"]
+    assert db("%sql --to-csv a.csv -o kept SELECT 1 AS a").lines == ["Wrote 1 row to a.csv."]
+    assert db.names["kept"]["a"].tolist() == [1]
+    assert db("%sql --quiet --to-csv a.csv SELECT 1 AS a").lines == []
+
+
+def test_a_file_that_cannot_be_is_told_before_anything_runs(db, tmp_path):
+    db("%sql CREATE TABLE t (a)")
+    failed = db.fails(f"%%sql --to-csv {tmp_path}/no/x.csv\nINSERT INTO t VALUES (1) RETURNING a")
+    assert "there is no folder" in failed.out
+    assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
+    assert "no statement returned columns" in db.fails(f"%sql --to-csv {tmp_path}/x.csv BEGIN").out
+    assert not (tmp_path / "x.csv").exists()
+    db("%sql ROLLBACK")
+
+
+def test_the_display_limit_is_that_of_the_frame(db):
+    import pandas as pd
+
+    before = pd.get_option("display.max_rows"), pd.get_option("display.min_rows")
+    db("%config PipeMagic.display_limit = 3")
+    frame = db("%sql SELECT value AS n FROM json_each('[1,2,3,4,5,6]')").value
+    assert len(frame) == 6
+    assert ".." in repr(frame)
+    db("%config PipeMagic.display_limit = 0")
+    pd.set_option("display.max_rows", before[0])
+    pd.set_option("display.min_rows", before[1])
