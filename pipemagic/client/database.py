@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
@@ -154,6 +155,15 @@ class Database:
         if self._dialect is None:
             self._dialect = self._probe()
         return self._dialect
+
+    def sibling(self) -> Database:
+        """Give the same database for work in the background: HTTP connections of its own, which nobody observes.
+
+        What was written through one of the two is seen by the other.
+        """
+        other = copy(self)
+        other.transport = self.transport.sibling()
+        return other
 
     def offers(self) -> frozenset[int]:
         """Which full protocol versions the server has: {2, 3}, {2}, or none of them (the seed's two requests)."""

@@ -144,6 +144,13 @@ class Transport:
         self._http = http or _client(endpoint)
         self._sleep = sleep
 
+    def sibling(self) -> Transport:
+        """Give a transport to the same server with connections of its own and without an observer."""
+        http = None if self._owned else self._http
+        other = Transport(self.endpoint, self.token, http=http, sleep=self._sleep)
+        other._timeout, other.binds_arguments = self._timeout, self.binds_arguments
+        return other
+
     @property
     def timeout(self) -> float | None:
         """Seconds to wait for the next part of an answer; None waits without end."""

@@ -31,6 +31,8 @@ class Positional:
     help: str
     optional: bool = False
     choices: tuple[str, ...] = ()
+    completes: str = ""
+    """What it is the name of, for completion, where the name does not tell (see completion/lines.py)."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Option:
     short: str = ""
     required: bool = False
     choices: tuple[str, ...] = ()
+    completes: str = ""
+    """As that of Positional."""
 
 
 @dataclass

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from IPython.core.interactiveshell import InteractiveShell
 
+from pipemagic.notebook.completion.matcher import Matcher, matcher_of
 from pipemagic.notebook.display import warn
 from pipemagic.notebook.magics import PipeMagics
 
@@ -24,6 +25,7 @@ class _Loaded:
     """What was put into a shell, and the magics of others that had their places before."""
 
     magics: PipeMagics
+    matcher: Matcher
     replaced: dict[tuple[str, str], Magic]  # (kind, name) -> the other extension's function
 
 
@@ -44,7 +46,9 @@ def load(shell: InteractiveShell) -> None:
     }
     shell.register_magics(magics)
     _configurables(shell).append(magics.preferences)  # for %config
-    _loaded[shell] = _Loaded(magics, replaced)
+    matcher = matcher_of(magics)
+    shell.Completer.custom_matchers.append(matcher)
+    _loaded[shell] = _Loaded(magics, matcher, replaced)
     atexit.register(magics.shut_down)
     if replaced:
         names = " and ".join(sorted({f"{'%%' if kind == 'cell' else '%'}{name}" for kind, name in replaced}))
@@ -58,6 +62,8 @@ def unload(shell: InteractiveShell) -> None:
     if loaded is None:
         return
     atexit.unregister(loaded.magics.shut_down)
+    if loaded.matcher in shell.Completer.custom_matchers:
+        shell.Completer.custom_matchers.remove(loaded.matcher)
     table = shell.magics_manager.magics
     for kind, functions in loaded.magics.magics.items():
         for name, function in functions.items():

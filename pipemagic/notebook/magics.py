@@ -49,7 +49,8 @@ class PipeMagics(Magics):
         from pipemagic.session import Session
 
         self.shell.events.register("post_run_cell", self._after_cell)
-        return Session(ask_token=ask_token, tell=say, default=lambda: self.preferences.connection)
+        default = self.preferences
+        return Session(ask_token=ask_token, tell=say, default=lambda: default.connection, reads_ahead=True)
 
     @no_var_expand
     @needs_local_scope

@@ -27,6 +27,7 @@ from pipemagic.session.losses import Loss
 from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import Profile
 from pipemagic.session.results import CellResult, Outcome, failed, outcomes
+from pipemagic.session.schemas import SchemaCache, cache_of
 from pipemagic.session.settings import Settings
 from pipemagic.session.wanted import AS_IT_IS, Wanted
 
@@ -49,6 +50,7 @@ class Connection:
     find_again: Callable[[], Database] | None = field(default=None, repr=False)
     profile: Profile | None = field(default=None, repr=False)  # what would lead here again
     refused: bool = field(default=False, repr=False)  # the server no longer takes the token
+    schema: SchemaCache = field(init=False, repr=False)
     _stream: ClientStream | None = field(default=None, repr=False)
     _ledger: Ledger = field(default_factory=Ledger, repr=False)
     _settings: Settings = field(default_factory=Settings, repr=False)
@@ -56,6 +58,9 @@ class Connection:
     _loss: Loss | None = field(default=None, repr=False)  # what retry() is about
     _lost: bool = field(default=False, repr=False)  # a transaction is gone, and the rest of it must not run
     _ended: bool = field(default=False, repr=False)  # the server rolled back: a ROLLBACK has nothing left to do
+
+    def __post_init__(self) -> None:
+        self.schema = cache_of(self)
 
     @property
     def greeting(self) -> str:
@@ -218,11 +223,13 @@ class Connection:
             was_open = stream.transaction.state is Tx.OPEN
             stream.close()
             self._ledger.clear()
+            self.schema.forget_temporary()
             return was_open
 
     def forget(self) -> bool:
         """Close for good, the stream and the HTTP connections; tells what close() tells."""
         was_open = self.close()
+        self.schema.close()
         self.database.close()
         return was_open
 
@@ -296,6 +303,7 @@ class Connection:
     def _reopened(self, replayed: Sequence[Entry]) -> list[str]:
         """Give the lines for a stream that stands for an earlier one, if anything was lost with that."""
         note = self._settings.note()
+        self.schema.forget_temporary()
         self._settings.temporary = False
         failed = [entry.error.message for entry in replayed if isinstance(entry, ErrorEntry)]
         return [line for line in (note, *(f"Not set again: {text}" for text in failed)) if line]
@@ -365,6 +373,7 @@ class Connection:
             if not wanted.atomic:
                 self._ledger.follow(outcome.statement, cell.stmts[index])
         self._ledger.correct(autocommit=self.transaction is not Tx.OPEN)
+        self.schema.follow([outcome.statement for outcome in done], self.transaction)
         return done
 
     def _clock_line(self, wanted: Wanted) -> str:

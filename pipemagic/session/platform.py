@@ -47,6 +47,8 @@ class Platform:
         self._find_again = find_again
         self._groups: dict[str, Group] = {}
         self._databases: dict[str, DatabaseInfo] = {}
+        self.seen: dict[str, set[str]] = {}
+        """Names of each kind (group, database, location) that were listed or made, for completion."""
 
     @property
     def organization(self) -> str:
@@ -80,19 +82,25 @@ class Platform:
 
     def locations(self) -> list[Location]:
         """List the locations for groups, by code."""
-        return self._ask(lambda api: api.locations())
+        found = self._ask(lambda api: api.locations())
+        self.seen["location"] = {location.code for location in found}
+        return found
 
     def groups(self) -> Listing[Group]:
         """List the groups."""
         try:
-            return Listing(self._ask(lambda api: api.groups()))
+            found = self._ask(lambda api: api.groups())
+            self.seen["group"] = {group.name for group in found}
+            return Listing(found)
         except UnsupportedError:
             return Listing(list(self._groups.values()), complete=False)
 
     def databases(self) -> Listing[DatabaseInfo]:
         """List the databases."""
         try:
-            return Listing(self._ask(lambda api: api.databases()))
+            found = self._ask(lambda api: api.databases())
+            self.seen["database"] = {database.name for database in found}
+            return Listing(found)
         except UnsupportedError:
             return Listing(list(self._databases.values()), complete=False)
 
@@ -104,6 +112,7 @@ class Platform:
             self._groups.get(name, Group(name, location, (location,))),
         )
         self._groups[name] = group
+        self.seen.setdefault("group", set()).add(name)
         return group
 
     def add_location(self, name: str, location: str, *, if_not_exists: bool = False) -> Group:
@@ -126,6 +135,7 @@ class Platform:
             self._databases.get(name, DatabaseInfo(name, group, "", "")),
         )
         self._databases[name] = database
+        self.seen.setdefault("database", set()).add(name)
         return database
 
     def set_overages(self, *, on: bool) -> bool:

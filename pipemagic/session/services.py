@@ -49,6 +49,11 @@ class Services:
             self._current = self._remote(at, None, None) if at else self.embedded(temporary=False).platform
         return self._current
 
+    @property
+    def chosen(self) -> Platform | None:
+        """The organization in use, None before the first use of one."""
+        return self._current
+
     def choose(self, slug: str | None, at: str | None, token_env: str | None) -> Platform:
         """Choose the organization; without arguments the current one stays."""
         if at is None and token_env is None:

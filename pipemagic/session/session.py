@@ -21,6 +21,7 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.session import inquiries, keyrings, secrets
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.connection import Connection
+from pipemagic.session.known import KnownNames
 from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import FILE, Profile, Profiles
 from pipemagic.session.reports import ROLLED_BACK
@@ -45,7 +46,8 @@ class Session:
     ``ask_token`` asks the user for a token, given what it is for. ``tell`` is called with lines about what happens
     on the side, such as a transaction that is rolled back because its connection is replaced. ``profiles`` are the
     connections that files name, by default those of the user and of the project. ``default`` gives the target to
-    connect to where none is named, '' for none. For one thread; only the platform, and `connect` and
+    connect to where none is named, '' for none. With ``reads_ahead`` the schemas of the connections and the names in
+    the organization are read in the background, for completion. For one thread; only the platform, and `connect` and
     `Connection.once`, may be used from others at the same time.
     """
 
@@ -57,6 +59,7 @@ class Session:
         environ: Mapping[str, str] = os.environ,
         profiles: Profiles | None = None,
         default: Callable[[], str] = str,
+        reads_ahead: bool = False,
     ) -> None:
         self.connections: dict[str, Connection] = {}
         self.current: str | None = None
@@ -68,6 +71,8 @@ class Session:
         self.profiles = profiles or Profiles(config_folder(environ) / FILE)
         self._default = default
         self._services = Services(self._environment)
+        self._reads_ahead = reads_ahead
+        self.known = KnownNames(lambda: self._services.chosen)
 
     def __enter__(self) -> Session:
         return self
@@ -254,6 +259,9 @@ class Session:
         if earlier is not None:
             self._forget(earlier)
         self.connections[connection.name] = connection
+        if self._reads_ahead:
+            connection.schema.start()
+            self.known.refresh()
         return self.use(connection.name)
 
     def use(self, name: str) -> Connection:
@@ -284,7 +292,10 @@ class Session:
         ``at`` is the address of its management API; the platform token is in the variable ``token_env``, or in
         PIPEMAGIC_API_TOKEN or TURSO_API_TOKEN.
         """
-        return self._services.choose(slug, at, token_env)
+        chosen = self._services.choose(slug, at, token_env)
+        if self._reads_ahead:
+            self.known.refresh()
+        return chosen
 
     def stop(self) -> bool:
         """Stop the embedded service, whoever else uses it; False if none was running.

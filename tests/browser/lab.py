@@ -89,12 +89,12 @@ def browser(chromium: str) -> Iterator[Page]:
 class Notebook:
     """A notebook that is open in the browser."""
 
-    def __init__(self, page: Page, address: str, folder: Path, cells: list[str]) -> None:
+    def __init__(self, page: Page, address: str, folder: Path, cells: list[str], app: str = "lab/tree") -> None:
         kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}  # without one, Lab asks
         notebook = nbformat.v4.new_notebook(metadata=kernel, cells=list(map(nbformat.v4.new_code_cell, cells)))
         nbformat.write(notebook, folder / "notebooks" / "test.ipynb")
         self.page, self.path = page, folder / "notebooks" / "test.ipynb"
-        page.goto(f"{address}/lab/tree/test.ipynb?reset")
+        page.goto(f"{address}/{app}/test.ipynb" + ("?reset" if app.startswith("lab") else ""))
         self.cells = page.locator(".jp-Notebook .jp-CodeCell")
         self.cells.first.wait_for(timeout=PATIENCE)
         # The indicator says "idle" before there is a kernel.

@@ -60,7 +60,7 @@ def stop(context: Context, args: Arguments) -> None:  # noqa: ARG001
     say("Stopped the embedded service." if stopped else "The embedded service is not running.")
 
 
-NAME = Positional("NAME", "a connection, as %pipedb connections lists them")
+NAME = Positional("NAME", "a connection, as %pipedb connections lists them", completes="connection")
 
 COMMANDS: tuple[Command, ...] = (
     Command(
@@ -92,7 +92,7 @@ COMMANDS: tuple[Command, ...] = (
         "close",
         "Close a connection; a transaction that is open in it is rolled back",
         close,
-        (Positional("NAME", "by default the current one", optional=True),),
+        (Positional("NAME", "by default the current one", optional=True, completes="connection"),),
     ),
     Command("stop", "Stop the embedded service, for all notebooks that use it", stop),
 )

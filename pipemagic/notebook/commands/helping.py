@@ -35,6 +35,11 @@ from PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN, or asks for it without showing it. %pi
 token from --token-env, PIPEMAGIC_API_TOKEN or TURSO_API_TOKEN. The embedded service needs none."""
 
 
+def topics() -> tuple[str, ...]:
+    """Give the topics of help that are no subcommands."""
+    return ("sql", "transactions", "tokens")
+
+
 def show(topic: str, groups: Groups) -> None:
     """Print the help on a topic, the list of everything for ''."""
     commands = {command.name: command for _, group in groups for command in group}

@@ -1,0 +1,116 @@
+"""What completion and hints have to know of a table: its name, its columns, what it refers to.
+
+``declared`` reads the same from the text of a statement of DDL, for what no other connection can see yet: tables of
+an open transaction, temporary tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pipemagic.sql import Token, tokens
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A foreign key: ``columns`` of the table that holds it, and the columns ``to`` which they point."""
+
+    columns: tuple[str, ...]
+    table: str
+    to: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A table or view (``kind``) with the names of its columns in order."""
+
+    name: str
+    kind: str = "table"
+    columns: tuple[str, ...] = ()
+    references: tuple[Reference, ...] = ()
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a statement of DDL does to one name: ``shape`` is there afterwards, or nothing is."""
+
+    name: str
+    shape: Shape | None
+    temporary: bool = False
+
+
+_QUOTES = {'"': '"', "`": "`", "[": "]", "'": "'"}
+_OF_TABLE = ("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN")
+
+
+def plain(token: Token) -> str:
+    """Give a name without its quotes, also where the last one is not typed yet."""
+    text = token.text
+    if token.kind not in ("quoted", "string"):
+        return text
+    end = _QUOTES[text[0]]
+    inside = text[1:-1] if len(text) > 1 and text.endswith(end) else text[1:]
+    return inside if text[0] == "[" else inside.replace(end * 2, end)
+
+
+def is_name(token: Token) -> bool:
+    """Whether the token can be a name."""
+    return token.kind in ("word", "quoted", "string")
+
+
+def declared(text: str) -> Change | None:
+    """Read a CREATE TABLE, CREATE VIEW, DROP or RENAME; None for anything else."""
+    found = [token for token in tokens(text) if token.kind not in ("space", "comment")]
+    head = [token.text.upper() for token in found[:4]]
+    if head[:1] not in (["CREATE"], ["DROP"]):
+        return None
+    rest: Sequence[Token] = found[1:]
+    temporary = head[1:2] in (["TEMP"], ["TEMPORARY"])
+    rest = rest[1:] if temporary else rest
+    if not rest or (kind := rest[0].text.upper()) not in ("TABLE", "VIEW"):
+        return None
+    rest = _after_if_exists(rest[1:])
+    if len(rest) > 2 and rest[1].text == ".":
+        temporary = temporary or plain(rest[0]).lower() == "temp"
+        rest = rest[2:]
+    if not rest or not is_name(rest[0]):
+        return None
+    name = plain(rest[0])
+    if head[0] == "DROP":
+        return Change(name, None, temporary)
+    return Change(name, Shape(name, kind.lower(), tuple(_columns(rest[1:]))), temporary)
+
+
+def _after_if_exists(rest: Sequence[Token]) -> Sequence[Token]:
+    words = [token.text.upper() for token in rest[:3]]
+    if words[:2] == ["IF", "EXISTS"]:
+        return rest[2:]
+    return rest[3:] if words == ["IF", "NOT", "EXISTS"] else rest
+
+
+def _columns(rest: Sequence[Token]) -> Iterator[str]:
+    """Give the names in the parentheses that follow the name; a table made AS SELECT has none there."""
+    if not rest or rest[0].text != "(":
+        return
+    for definition in _between_commas(rest[1:]):
+        first = definition[0]
+        if not is_name(first) or (first.kind == "word" and first.text.upper() in _OF_TABLE):
+            return
+        yield plain(first)
+
+
+def _between_commas(rest: Iterable[Token]) -> Iterator[list[Token]]:
+    depth, piece = 0, list[Token]()
+    for token in rest:
+        depth += (token.text == "(") - (token.text == ")")
+        if depth < 0:
+            break
+        if token.text == "," and depth == 0:
+            if piece:
+                yield piece
+            piece = []
+        else:
+            piece.append(token)
+    if piece:
+        yield piece

@@ -1,0 +1,231 @@
+"""What can be named at a place of a statement: its tables under their aliases, common table expressions, subqueries.
+
+Statements are unfinished while they are typed, so nothing here is refused: what cannot be read is passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from pipemagic.explore.shapes import Shape
+from pipemagic.notebook.completion.cursor import Group
+from pipemagic.notebook.completion.words import KEYWORDS
+from pipemagic.sql import Token
+
+_DEPTH = 12  # levels of queries in queries that are looked into
+_COMPOUND = ("UNION", "INTERSECT", "EXCEPT")
+_QUERY = ("SELECT", "WITH", "VALUES")
+_AFTER_SOURCES = frozenset(["WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT", "SET", "RETURNING", *_COMPOUND])
+_JOINED = frozenset(["FROM", "JOIN"])
+_NOT_ALIAS = KEYWORDS
+
+
+@dataclass(frozen=True)
+class Source:
+    """Something that has columns under a name: ``label`` is its alias, or its own name."""
+
+    label: str
+    columns: tuple[str, ...]
+    shape: Shape | None = None
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a place sees: ``sources`` of its own query, those of the queries around it, and all tables by name."""
+
+    sources: tuple[Source, ...]
+    outer: tuple[Source, ...]
+    tables: Mapping[str, Shape]
+    common: tuple[Shape, ...]
+
+    def labelled(self, label: str) -> Source | None:
+        """Find the source of that alias or name: the inner one goes first."""
+        wanted = label.lower()
+        return next((one for one in [*self.sources, *self.outer] if one.label.lower() == wanted), None)
+
+
+def scope_at(inside: Group, tables: Iterable[Shape]) -> Scope:
+    """Give what the cursor in ``inside`` sees of its statement."""
+    known = {shape.name.lower(): shape for shape in tables}
+    path = list(_path(inside))
+    common: dict[str, Shape] = {}
+    for group in reversed(path):  # from the outside in
+        common.update(_common(group, {**known, **common}, 0))
+    visible = {**known, **common}
+    levels = [_sources(_block(group), visible, 0) for group in path]
+    filled = [level for level in levels if level]
+    own = filled[0] if filled else []
+    return Scope(tuple(own), tuple(one for level in filled[1:] for one in level), known, tuple(common.values()))
+
+
+def _path(group: Group | None) -> Iterator[Group]:
+    while group is not None:
+        yield group
+        group = group.parent
+
+
+def _block(group: Group) -> Group:
+    """Give the SELECT of a compound query in which the cursor stands, or the part of the group that holds it."""
+    at = group.cursor if group.cursor is not None else _index_of_cursor(group)
+    if at is None:
+        return group
+    cuts = [index for index in range(len(group.items)) if group.word(index) in _COMPOUND]
+    start = max((cut + 1 for cut in cuts if cut < at), default=0)
+    end = min((cut for cut in cuts if cut >= at), default=len(group.items))
+    return Group(group.items[start:end])
+
+
+def _index_of_cursor(group: Group) -> int | None:
+    return next((index for index, item in enumerate(group.items) if isinstance(item, Group) and _holds(item)), None)
+
+
+def _holds(group: Group) -> bool:
+    return group.cursor is not None or any(isinstance(item, Group) and _holds(item) for item in group.items)
+
+
+def _common(group: Group, tables: Mapping[str, Shape], depth: int) -> dict[str, Shape]:
+    """Read the common table expressions at the beginning of a query."""
+    found: dict[str, Shape] = {}
+    if depth > _DEPTH:
+        return found
+    index = next((at for at in range(min(len(group.items), 4)) if group.word(at) == "WITH"), None)
+    if index is None:
+        return found
+    index += 2 if group.word(index + 1) == "RECURSIVE" else 1
+    while group.is_name(index):
+        name, index = group.name(index), index + 1
+        named = group.group(index)
+        if named is not None:
+            index += 1
+        while group.word(index) in ("AS", "NOT", "MATERIALIZED"):
+            index += 1
+        body = group.group(index)
+        columns = _names(named) if named else ()
+        if body is not None:
+            columns = columns or columns_of(body, {**tables, **found}, depth + 1)
+            index += 1
+        if not (body is None and not columns):
+            found[name.lower()] = Shape(name, "common table", tuple(columns))
+        if group.word(index) != ",":
+            break
+        index += 1
+    return found
+
+
+def _names(group: Group) -> tuple[str, ...]:
+    return tuple(group.name(index) for index in range(len(group.items)) if group.is_name(index))
+
+
+def _sources(block: Group, tables: Mapping[str, Shape], depth: int) -> list[Source]:
+    """Read the tables that a query names after FROM, JOIN, UPDATE or INTO."""
+    found: list[Source] = []
+    index, listing = 0, False
+    while index < len(block.items):
+        word = block.word(index)
+        if word in _JOINED or word == "INTO" or (word == "UPDATE" and block.word(index - 1) not in ("DO", "FOR", "ON")):
+            if word == "UPDATE" and block.word(index + 1) == "OR":
+                index += 2
+            listing = word in _JOINED
+            index = _read_source(block, index + 1, tables, depth, found)
+        elif word == "," and listing:
+            index = _read_source(block, index + 1, tables, depth, found)
+        else:
+            if word in _AFTER_SOURCES:
+                listing = False
+            index += 1
+    return found
+
+
+def _read_source(block: Group, index: int, tables: Mapping[str, Shape], depth: int, found: list[Source]) -> int:
+    """Read one table, subquery or nested join at an index; gives the index after it."""
+    if block.cursor is not None and index >= len(block.items):
+        return index + 1
+    inner = block.group(index)
+    if inner is not None:
+        if inner.word(0) not in _QUERY and inner.items:
+            nested = Group([Token("word", "FROM", 0), *inner.items])
+            if depth < _DEPTH:
+                found += _sources(nested, tables, depth + 1)
+            return index + 1
+        columns = columns_of(inner, tables, depth + 1)
+        alias, index = _alias(block, index + 1)
+        if alias:
+            found.append(Source(alias, columns))
+        return index
+    if not block.is_name(index) or (block.word(index) in _AFTER_SOURCES | _JOINED | {"ON", "LEFT", "INNER", "CROSS"}):
+        return index
+    name, index = block.name(index), index + 1
+    if block.word(index) == "." and block.is_name(index + 1):
+        name, index = block.name(index + 1), index + 2
+    if block.group(index) is not None and name.lower() not in tables:
+        columns = _TABLE_FUNCTIONS.get(name.lower(), ())
+        index += 1
+    else:
+        columns = tables[name.lower()].columns if name.lower() in tables else ()
+    alias, index = _alias(block, index)
+    found.append(Source(alias or name, tuple(columns), tables.get(name.lower())))
+    return index
+
+
+_EACH = ("key", "value", "type", "atom", "id", "parent", "fullkey", "path")
+_TABLE_FUNCTIONS = {"json_each": _EACH, "json_tree": _EACH, "generate_series": ("value",)}
+
+
+def _alias(block: Group, index: int) -> tuple[str, int]:
+    if block.word(index) == "AS" and block.is_name(index + 1):
+        return block.name(index + 1), index + 2
+    if block.is_name(index) and block.word(index) not in _NOT_ALIAS:
+        return block.name(index), index + 1
+    return "", index
+
+
+def columns_of(query: Group, tables: Mapping[str, Shape], depth: int = 0) -> tuple[str, ...]:
+    """Give the names of the columns that a query returns, as far as its text tells them."""
+    if depth > _DEPTH:
+        return ()
+    tables = {**tables, **_common(query, tables, depth)}
+    start = next((at for at in range(len(query.items)) if query.word(at) in ("SELECT", "VALUES")), None)
+    if start is None:
+        return ()
+    if query.word(start) == "VALUES":
+        row = query.group(start + 1)
+        return () if row is None else tuple(f"column{number + 1}" for number in range(len(_listed(row, 0))))
+    end = next((at for at in range(start, len(query.items)) if query.word(at) in _COMPOUND), len(query.items))
+    block = Group(query.items[start:end])
+    first = 2 if block.word(1) in ("DISTINCT", "ALL") else 1
+    sources = _sources(block, tables, depth)
+    return tuple(name for item in _listed(block, first) for name in _named(item, sources))
+
+
+def _listed(block: Group, first: int) -> list[Group]:
+    """Give the items of a list, up to FROM or whatever ends it."""
+    found, piece = [], Group()
+    for index in range(first, len(block.items)):
+        word = block.word(index)
+        if word == "FROM" or word in _AFTER_SOURCES:
+            break
+        if word == ",":
+            found.append(piece)
+            piece = Group()
+        else:
+            piece.items.append(block.items[index])
+    return [*found, piece] if piece.items else found
+
+
+def _named(item: Group, sources: list[Source]) -> tuple[str, ...]:
+    """Give the names that one item of a SELECT gives to columns."""
+    last = len(item.items) - 1
+    if item.word(last) == "*":
+        if last == 0:
+            return tuple(dict.fromkeys(column for source in sources for column in source.columns))
+        if last == 2 and item.word(1) == "." and item.is_name(0):
+            wanted = item.name(0).lower()
+            return next((source.columns for source in sources if source.label.lower() == wanted), ())
+        return ()
+    if not item.is_name(last) or item.word(last) == "END":
+        return ()
+    if last == 0 or item.word(last - 1) in ("AS", "."):
+        return (item.name(last),)
+    operator = isinstance(item.items[last - 1], Token) and item.items[last - 1].kind == "op"  # type: ignore[union-attr]
+    return () if operator or item.word(last - 1) in KEYWORDS - {"END"} else (item.name(last),)

@@ -1,0 +1,100 @@
+"""SQL colours and Tab in %%sql cells, in JupyterLab and in Notebook 7.
+
+Arguments: the path of chromium, a folder to work in. Leaves ``lab.png``, ``tab.png`` and ``notebook.png`` there.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from lab import PATIENCE, Notebook, browser, jupyterlab
+from playwright.sync_api import Page, expect
+
+EXTENSION = Path(__file__).parents[2] / "labextension"
+
+CELLS = [
+    "%load_ext pipemagic\n%pipedb connect --temporary",
+    "\n%%sql --quiet -o flights\n-- all of them\nCREATE TABLE IF NOT EXISTS flight (origin TEXT, \"to\" TEXT);\n"
+    "SELECT origin FROM flight WHERE origin <> 'JFK'",
+    "total = 1\nlen('id')",
+    "%%sqlite\nSELECT 1",
+]  # fmt: skip
+
+
+def main(chromium: str, folder: Path) -> None:
+    shutil.copytree(EXTENSION, folder / "share" / "labextensions" / "pipemagic-sql")
+    with jupyterlab(folder) as address, browser(chromium) as page:
+        logged: list[str] = []
+        page.on("console", lambda message: logged.append(message.text))
+        page.on("pageerror", lambda error: logged.append(str(error)))
+        notebook = Notebook(page, address, folder, CELLS)
+        look_at_colours(notebook, page)
+        page.screenshot(path=folder / "lab.png")
+        complete(notebook, page, folder / "tab.png")
+        assert not [line for line in logged if "pipemagic" in line], logged
+
+        notebook = Notebook(page, address, folder, CELLS, app="notebooks")
+        look_at_colours(notebook, page)
+        page.screenshot(path=folder / "notebook.png")
+        assert not [line for line in logged if "pipemagic" in line], logged
+
+
+def look_at_colours(notebook: Notebook, page: Page) -> None:
+    text = [notebook.cells.nth(number).locator(".cm-content") for number in range(len(CELLS))]
+    for number, language in enumerate(["python", "sql", "python", "python"]):
+        expect(text[number]).to_have_attribute("data-language", language, timeout=PATIENCE)
+    magic = notebook.cells.nth(1).locator(".pipemagic-sql-magic")
+    expect(magic).to_have_count(1)
+    expect(magic).to_have_text("%%sql --quiet -o flights")
+    colours = text[1].evaluate(
+        """cell => Object.fromEntries([...cell.querySelectorAll('span')].map(
+            span => [span.textContent, getComputedStyle(span).color]))"""
+    )
+    plain = text[1].evaluate("cell => getComputedStyle(cell).color")
+    assert colours["SELECT"] == colours["WHERE"] != plain, colours
+    assert len({plain, colours["SELECT"], colours["'JFK'"], colours["-- all of them"]}) == 4, colours
+    turn_into_sql_and_back(notebook, page)
+
+
+def turn_into_sql_and_back(notebook: Notebook, page: Page) -> None:
+    """A cell that is typed over follows its first line; Ctrl+/ comments as its language does."""
+    cell = notebook.cells.nth(2).locator(".cm-content")
+    cell.click()
+    page.keyboard.press("Control+a")
+    page.keyboard.type("%%sql\nSELECT id")
+    expect(cell).to_have_attribute("data-language", "sql", timeout=PATIENCE)
+    page.keyboard.press("Control+/")
+    expect(cell.locator(".cm-line").last).to_have_text("-- SELECT id")
+    page.keyboard.press("Control+/")
+    expect(cell.locator(".cm-line").last).to_have_text("SELECT id")
+    page.keyboard.press("Control+Home")
+    page.keyboard.press("Delete")
+    expect(cell).to_have_attribute("data-language", "python", timeout=PATIENCE)
+    page.keyboard.press("Control+/")
+    expect(cell.locator(".cm-line").first).to_have_text("# %sql")
+
+
+def complete(notebook: Notebook, page: Page, picture: Path) -> None:
+    """Tab offers the columns of a table that a cell has made, and Enter takes one."""
+    notebook.run(0)
+    notebook.run(1)
+    cell = notebook.cells.nth(2).locator(".cm-content")
+    cell.click()
+    page.keyboard.press("Control+a")
+    page.keyboard.type("%%sql\nSELECT f. FROM flight AS f")
+    for _ in " FROM flight AS f":
+        page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Tab")
+    offered = page.locator(".jp-Completer .jp-Completer-item")
+    expect(offered).to_have_count(2, timeout=PATIENCE)
+    expect(offered.first).to_contain_text("origin")
+    expect(offered.last).to_contain_text('"to"')
+    page.screenshot(path=picture)
+    page.keyboard.press("Enter")
+    expect(cell.locator(".cm-line").last).to_have_text("SELECT f.origin FROM flight AS f")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,296 @@
+"""Tab through the shell's completer: what it offers, and that it asks nobody."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+
+import pandas as pd
+import pytest
+from IPython.core.completer import provisionalcompleter
+from waiting import until
+
+import pipemagic.notebook.completion.matcher as matcher_module
+from pipemagic.explore.shapes import Reference, Shape
+
+AIRPORT = Shape("airport", "table", ("code", "name", "city name"))
+CARRIER = Shape("carrier", "table", ("id", "name"))
+FLIGHT = Shape(
+    "flight", "table", ("id", "origin", "dest", "carrier_id", "to", "größe"),
+    (Reference(("origin",), "airport", ("code",)), Reference(("carrier_id",), "carrier", ("id",))),
+)  # fmt: skip
+HOSTILE = Shape('we"ird <script>', "view", ("a b", 'x"y', "select", "bell\x07", "ünï", "😀"))
+TABLES = [AIRPORT, CARRIER, FLIGHT, HOSTILE]
+
+
+def tab(shell, cell):
+    """Press Tab at the | of a cell; gives what the cell would be with each entry."""
+    at = cell.index("|")
+    text = cell[:at] + cell[at + 1 :]
+    with provisionalcompleter():
+        found = list(shell.ip.Completer.completions(text, at))
+    return [(text[: one.start] + one.text + text[one.end :]).removeprefix("%%sql\n") for one in found], found
+
+
+def offers(shell, cell):
+    return [one.text for one in tab(shell, cell)[1]]
+
+
+def body(shell, sql):
+    return tab(shell, f"%%sql\n{sql}")[0]
+
+
+@pytest.fixture
+def known(shell, monkeypatch):
+    """A shell that knows some tables, and has no connection at all."""
+    monkeypatch.setattr(matcher_module._Tab, "_tables", lambda tab, on: TABLES)
+    return shell
+
+
+COLUMNS = ["id", "origin", "dest", "carrier_id", '"to"', "größe"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("sel|", ["SELECT"]),
+        ("SELECT f.| FROM flight f", [f"SELECT f.{name} FROM flight f" for name in COLUMNS]),
+        ("SELECT F.OR| FROM flight AS f", ["SELECT F.origin FROM flight AS f"]),
+        ("SELECT flight.des| FROM flight WHERE", ["SELECT flight.dest FROM flight WHERE"]),
+        ("SELECT main.flight.des| FROM main.flight", ["SELECT main.flight.dest FROM main.flight"]),
+        ("SELECT * FROM main.fl|", ["SELECT * FROM main.flight"]),
+        ("SELECT * FROM fl|", ["SELECT * FROM flight"]),
+        ("SELECT * FROM we|", ['SELECT * FROM "we""ird <script>"']),
+        ("SELECT * FROM `we|", ['SELECT * FROM `we"ird <script>`']),
+        ('SELECT * FROM "we""i|" WHERE', ['SELECT * FROM "we""ird <script>" WHERE']),
+        (
+            'SELECT w.| FROM "we""ird <script>" w',
+            [f'SELECT w.{name} FROM "we""ird <script>" w' for name in ['"a b"', '"x""y"', '"select"', "ünï", "😀"]],
+        ),
+        ("WITH q AS (SELECT id, name AS n FROM carrier) SELECT q.| FROM q",
+         ["WITH q AS (SELECT id, name AS n FROM carrier) SELECT q.id FROM q",
+          "WITH q AS (SELECT id, name AS n FROM carrier) SELECT q.n FROM q"]),
+        ("WITH q(aa, ab) AS (VALUES (1, 2)) SELECT aa|", ["WITH q(aa, ab) AS (VALUES (1, 2)) SELECT aa"]),
+        ("WITH q(aa, ab) AS (VALUES (1, 2)) SELECT aa| FROM q",
+         ["WITH q(aa, ab) AS (VALUES (1, 2)) SELECT aa FROM q"]),
+        ("WITH quite AS (SELECT 1) SELECT * FROM qui|", ["WITH quite AS (SELECT 1) SELECT * FROM quite"]),
+        ("SELECT s.| FROM (SELECT c.*, count(*) AS n FROM carrier c) s",
+         [f"SELECT s.{name} FROM (SELECT c.*, count(*) AS n FROM carrier c) s" for name in ("id", "name", "n")]),
+        ("SELECT * FROM flight f WHERE EXISTS (SELECT 1 FROM airport a WHERE a.code = f.or|)",
+         ["SELECT * FROM flight f WHERE EXISTS (SELECT 1 FROM airport a WHERE a.code = f.origin)"]),
+        ("SELECT a.id FROM carrier a UNION SELECT a.co| FROM airport a",
+         ["SELECT a.id FROM carrier a UNION SELECT a.code FROM airport a"]),
+        ("UPDATE flight SET des|", ["UPDATE flight SET dest"]),
+        ("UPDATE fli| SET", ["UPDATE flight SET"]),
+        ("DELETE FROM flight WHERE ori|", ["DELETE FROM flight WHERE origin"]),
+        ("INSERT INTO carrier (id, |) VALUES (1, 2)", ["INSERT INTO carrier (id, name) VALUES (1, 2)"]),
+        ("INSERT INTO carrier VALUES (1, 2) ON CONFLICT (|", [
+            "INSERT INTO carrier VALUES (1, 2) ON CONFLICT (id",
+            "INSERT INTO carrier VALUES (1, 2) ON CONFLICT (name"]),
+        ("INSERT INTO carrier VALUES (1, 2) ON CONFLICT DO UPDATE SET name = excluded.na|",
+         ["INSERT INTO carrier VALUES (1, 2) ON CONFLICT DO UPDATE SET name = excluded.name"]),
+        ("CREATE TABLE z (p, \"q r\" TEXT, PRIMARY KEY (p));\nSELECT z.| FROM z;\nSELECT 1 FROM flight",
+         [f'CREATE TABLE z (p, "q r" TEXT, PRIMARY KEY (p));\nSELECT z.{name} FROM z;\nSELECT 1 FROM flight'
+          for name in ("p", '"q r"')]),
+        ("SELECT carr| FROM flight; SELECT carrier_name FROM x", [
+            "SELECT carrier_id FROM flight; SELECT carrier_name FROM x"]),
+        ("SELECT gro|", ["SELECT group_concat("]),
+        ("SELECT id FROM flight ORDER BY id DESC LIM|", ["SELECT id FROM flight ORDER BY id DESC LIMIT"]),
+        ("select * from flight gro|", ["select * from flight group by", "select * from flight group",
+                                       "select * from flight groups"]),
+        ("SELECT coun|(*) FROM flight", ["SELECT count(*) FROM flight"]),
+        ("SELECT * FROM flight JOIN carrier USING (|", ["SELECT * FROM flight JOIN carrier USING (id"]),
+        ("ALTER TABLE carrier DROP COLUMN |", [f"ALTER TABLE carrier DROP COLUMN {name}" for name in ("id", "name")]),
+        ("CREATE INDEX i ON carrier (na|", ["CREATE INDEX i ON carrier (name"]),
+        ("CREATE TABLE x (y REFERENCES carrier(|", [f"CREATE TABLE x (y REFERENCES carrier({name}"
+                                                    for name in ("id", "name")]),
+        ("PRAGMA table_info(carr|", ["PRAGMA table_info(carrier"]),
+        ("SELECT * FROM flight ORDER |", ["SELECT * FROM flight ORDER BY"]),
+        ("SELECT x FROM flight -- FROM carr|", []),
+        ("SELECT 'carr|'", []),
+        ("SELECT 'carr|", []),
+        ("SELECT /* carr| */ 1", []),
+        ("SELECT x'ab|", []),
+        ("SELECT 12|", []),
+        ("SELECT nope.| FROM flight", []),
+    ],
+)  # fmt: skip
+def test_sql_goes_on_with(known, sql, expected):
+    assert body(known, sql) == expected
+
+
+def test_the_likely_comes_first(known):
+    on = "%%sql\nSELECT * FROM flight f JOIN airport a ON |"
+    assert offers(known, on)[:2] == ["a.code = f.origin", "f.origin = a.code"]
+    on = "%%sql\nSELECT * FROM flight f JOIN airport a ON f.origin = a.code\nJOIN carrier c ON c.|"
+    assert offers(known, on) == ["id = f.carrier_id", "id", "name"]
+    assert offers(known, "%%sql\nSELECT * FROM flight f JOIN |")[:2] == ["airport", "carrier"]
+    assert offers(known, "%%sql\nSELECT | FROM carrier")[:3] == ["id", "name", "carrier"]
+    assert offers(known, "%%sql\nSELECT * FROM carrier |")[:3] == ["JOIN", "LEFT JOIN", "WHERE"]
+    assert offers(known, "%%sql\n|")[:3] == ["SELECT", "WITH", "INSERT INTO"]
+    assert offers(known, "%%sql\nSELECT id AS idea FROM carrier ORDER BY id|")[:2] == ["idea", "id"]
+
+
+def test_every_entry_says_what_it_is(known):
+    kinds = {one.text: one.type for one in tab(known, "%%sql\nSELECT c| FROM carrier c")[1]}
+    assert (kinds["c"], kinds["count("], kinds["coalesce("], kinds["CASE"]) == (
+        "table", "aggregate", "function", "keyword",
+    )  # fmt: skip
+    assert [one.type for one in tab(known, "%%sql\nSELECT * FROM we|")[1]] == ["view"]
+
+
+def test_parameters_are_the_variables(known):
+    known("import math\nids = [1]\nideal = 3\n_id = 1\ndef idle(): pass\nidf = __import__('pandas').DataFrame()")
+    assert body(known, "SELECT :id|") == ["SELECT :ideal", "SELECT :ids"]
+    assert body(known, "SELECT @ide|") == ["SELECT @ideal"]
+    assert body(known, "SELECT $ide|") == ["SELECT $ideal"]
+    known("given = {'idol': 1, 7: 2}")
+    assert offers(known, "%%sql --params given\nSELECT :|") == [":idol"]
+    assert "math" not in offers(known, "%%sql\nSELECT :|")[0]
+
+
+def test_the_line_of_sql(known):
+    assert offers(known, "%%sql --par|\nSELECT 1") == ["--params"]
+    assert "--on" in offers(known, "%%sql --|")
+    assert offers(known, "%sql SELECT * FROM carr|") == ["carrier"]
+    assert offers(known, "frame = %sql SELECT * FROM carr|") == ["carrier"]
+    assert offers(known, "%%sql SELECT na|\nFROM carrier") == ["name"]
+    assert offers(known, "%%sql -o x SELECT na|\nFROM carrier") == ["name"]
+    known("places = {}")
+    assert offers(known, "%%sql --params pl|") == ["places"]
+
+
+def test_the_line_of_pipedb(known):
+    assert offers(known, "%pipedb conn|") == ["connect", "connections"]
+    assert offers(known, "%pipedb help tok|") == ["tokens"]
+    assert offers(known, "%pipedb connect --token-e|") == ["--token-env"]
+    assert offers(known, "%pipedb overages |")[:2] == ["on", "off"]
+    assert offers(known, "%pipedb schema carr|") == ["carrier"]
+    assert offers(known, '%pipedb schema "we|') == ['"we""ird <script>"']
+    assert offers(known, "%pipedb nonsense |") == []
+    known.names["flights"] = pd.DataFrame()
+    assert offers(known, "%pipedb load fl|") == ["flights"]
+    assert offers(known, "%pipedb load flights --table carr|") == ["carrier"]
+    assert offers(known, "%pipedb load flights --if-exists re|") == ["replace"]
+    assert "--table" not in offers(known, "%pipedb load flights --table x |")
+
+
+def test_names_of_what_there_is(shell, data):
+    shell("%pipedb connect --temporary\n%pipedb create-database sales --group default\n%pipedb connect main --as mine")
+    session = shell.ip.magics_manager.registry["PipeMagics"].session
+    until(lambda: session.known.names("location"))
+    assert offers(shell, "%pipedb create-database x --group de|") == ["default"]
+    assert "ams" in offers(shell, "%pipedb create-group g --location |")
+    assert offers(shell, "%pipedb connect sa|") == ["sales"]
+    assert offers(shell, "%pipedb use mi|") == ["mine"]
+    assert offers(shell, "%%sql --on mi|") == ["mine"]
+    assert offers(shell, "%pipedb status --on=mi|") == ["--on=mine"]
+
+
+def test_python_keeps_its_own_completion(known):
+    known("something = 1\nsomething_else = 2")
+    assert {"something", "something_else"} <= set(offers(known, "someth|"))
+    assert offers(known, "%%sqlite\nSELECT carr|") == []
+    assert "something" not in offers(known, "%%sql\nSELECT someth|")
+    assert offers(known, "%%sql\nSELECT 'someth|") == []
+
+
+@pytest.mark.parametrize("jedi", [True, False])
+def test_with_jedi_and_without(known, jedi):
+    known.ip.Completer.use_jedi = jedi
+    assert body(known, "SELECT na| FROM carrier") == ["SELECT name FROM carrier"]
+    assert body(known, "SELECT '|'") == []
+
+
+def test_a_failure_is_logged_and_not_shown(shell, monkeypatch, caplog, capsys):
+    def fail(*_):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(matcher_module._Tab, "answer", fail)
+    with caplog.at_level(logging.WARNING, "pipemagic"):
+        offers(shell, "%%sql\nSELECT na|")
+    assert "a bug" in caplog.text
+    assert capsys.readouterr().err == ""
+
+
+def test_one_matcher_after_reloading_and_none_after_unloading(plain_shell):
+    def ours():
+        return [one for one in plain_shell.ip.Completer.custom_matchers if one.__module__.startswith("pipemagic")]
+
+    plain_shell("%load_ext pipemagic\n%reload_ext pipemagic\n%load_ext pipemagic")
+    assert len(ours()) == 1
+    plain_shell("%unload_ext pipemagic")
+    assert ours() == []
+
+
+def test_the_schema_follows_the_session(db):
+    db("%%sql\nCREATE TABLE city (name TEXT, mayor TEXT);\nCREATE VIEW towns AS SELECT name FROM city")
+    until(lambda: body(db, "SELECT t.| FROM towns t") == ["SELECT t.name FROM towns t"])
+    assert body(db, "SELECT may| FROM city") == ["SELECT mayor FROM city"]
+    db("%sql ALTER TABLE city ADD COLUMN mayoralty TEXT")
+    until(lambda: len(body(db, "SELECT may| FROM city")) == 2)
+    db("%%sql\nBEGIN;\nCREATE TABLE citadel (walls);\nDROP VIEW towns")
+    assert offers(db, "%%sql\nSELECT * FROM cit|") == ["citadel", "city"]
+    assert body(db, "SELECT w| FROM citadel")[0] == "SELECT walls FROM citadel"
+    assert body(db, "SELECT * FROM tow|") == []
+    db("%sql ROLLBACK")
+    until(lambda: offers(db, "%%sql\nSELECT * FROM cit|") == ["city"])
+    until(lambda: body(db, "SELECT * FROM tow|") == ["SELECT * FROM towns"])
+    if db.run("%sql CREATE TEMP TABLE cities (x)").error is not None:
+        return  # libSQL's server has none
+    assert offers(db, "%%sql\nSELECT * FROM cit|") == ["cities", "city"]
+    db("%%sql --close\nSELECT 1")
+    until(lambda: offers(db, "%%sql\nSELECT * FROM cit|") == ["city"])
+
+
+def test_what_others_change_is_noticed_after_a_cell(db):
+    connection = db.ip.magics_manager.registry["PipeMagics"].session.connection()
+    assert connection.schema.ready.wait(30)
+    connection.database.execute("CREATE TABLE city (name)")
+    assert body(db, "SELECT * FROM cit|") == []
+    connection.schema._looked -= 60
+    db("%sql SELECT 1")
+    until(lambda: body(db, "SELECT * FROM cit|") == ["SELECT * FROM city"])
+
+
+def test_tab_is_quick_and_asks_nobody(known, monkeypatch):
+    many = [Shape(f"table_{n}", "table", tuple(f"column_{n}_{m}" for m in range(20))) for n in range(1000)]
+    TABLES.extend(many)
+    shell = known
+
+    def refuse(*_, **__):
+        raise AssertionError("a socket on Tab")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket.socket, "send", refuse)
+    monkeypatch.setattr(socket.socket, "sendall", refuse)
+    try:
+        offers(shell, "%%sql\nSELECT 1|")
+        took = {}
+        for cell in (
+            "%%sql\nSELECT column_999_1|", "%%sql\nSELECT t.| FROM table_7 t", "%%sql\nSELECT * FROM |",
+            "%%sql\nSELECT * FROM table_5 a JOIN table_6 b ON |", "%pipedb schema tabl|", "%%sql\nSELECT |",
+        ):  # fmt: skip
+            begun = time.perf_counter()
+            assert offers(shell, cell)
+            took[cell] = time.perf_counter() - begun
+    finally:
+        del TABLES[-1000:]
+    print({cell: f"{seconds * 1000:.1f} ms" for cell, seconds in took.items()})
+    assert min(took.values()) < 0.05  # the aim holds for each on a quiet machine
+    assert max(took.values()) < 1
+
+
+def test_a_dead_server_is_no_reason_to_wait(shell, data):
+    shell("%pipedb connect --temporary\n%sql CREATE TABLE city (name)")
+    session = shell.ip.magics_manager.registry["PipeMagics"].session
+    connection = session.connection()
+    assert connection.schema.ready.wait(30)
+    session._services.to_stop().stop()
+    connection.schema.refresh()
+    begun = time.perf_counter()
+    assert body(shell, "SELECT * FROM cit|") == ["SELECT * FROM city"]
+    assert time.perf_counter() - begun < 0.5
+    assert connection.schema.ready.wait(30)
+    assert body(shell, "SELECT * FROM cit|") == ["SELECT * FROM city"]  # what was known stays

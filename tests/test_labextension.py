@@ -1,0 +1,32 @@
+"""The lab extension that is committed as it is served: its parts agree, and the package brings it along."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from pathlib import Path
+
+import pipemagic
+
+ROOT = Path(__file__).parent.parent
+EXTENSION = ROOT / "labextension"
+
+
+def test_the_script_is_named_by_its_content():
+    (script,) = EXTENSION.glob("static/*")
+    name = f"static/remoteEntry.{hashlib.sha256(script.read_bytes()).hexdigest()[:20]}.js"
+    build = json.loads((EXTENSION / "package.json").read_text("utf-8"))["jupyterlab"]["_build"]
+    assert f"static/{script.name}" == build["load"] == name, "python .ci/name_labextension.py"
+
+
+def test_it_is_the_extension_of_this_package():
+    package = json.loads((EXTENSION / "package.json").read_text("utf-8"))
+    assert (package["name"], package["version"]) == ("pipemagic-sql", pipemagic.__version__)
+    assert json.loads((EXTENSION / "install.json").read_text("utf-8"))["packageName"] == "pipemagic"
+
+
+def test_the_wheel_puts_it_where_jupyter_looks():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    shared = project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
+    assert shared == {"labextension": "share/jupyter/labextensions/pipemagic-sql"}
