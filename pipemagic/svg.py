@@ -40,10 +40,27 @@ def text(x: float, y: float, words: str, *, fill: str = INK, anchor: str = "star
     return element("text", where, escaped(words))
 
 
-def box(x: float, y: float, width: float, height: float, *, fill: str = PAPER, stroke: str = LINE) -> str:
+def box(
+    x: float, y: float, width: float, height: float, *, fill: str = PAPER, stroke: str = LINE, dashes: str = "none"
+) -> str:
     """Give a rectangle."""
     sizes = {"x": _short(x), "y": _short(y), "width": _short(width), "height": _short(height)}
-    return element("rect", {**sizes, "fill": fill, "stroke": stroke})
+    return element("rect", {**sizes, "fill": fill, "stroke": stroke, **_dashed(dashes)})
+
+
+def curve(points: Sequence[tuple[float, float]], *, stroke: str = LINE, dashes: str = "none") -> str:
+    """Give a smooth line from point to point that leaves and reaches each of them level."""
+    (x, y), parts = points[0], [f"M {_short(points[0][0])} {_short(points[0][1])}"]
+    for to_x, to_y in points[1:]:
+        middle = (x + to_x) / 2
+        parts.append(f"C {_short(middle)} {_short(y)} {_short(middle)} {_short(to_y)} {_short(to_x)} {_short(to_y)}")
+        x, y = to_x, to_y
+    return element("path", {"d": " ".join(parts), "fill": "none", "stroke": stroke, **_dashed(dashes)})
+
+
+def polygon(points: Sequence[tuple[float, float]], *, fill: str = LINE) -> str:
+    """Give a filled shape through some points."""
+    return element("polygon", {"points": " ".join(f"{_short(x)},{_short(y)}" for x, y in points), "fill": fill})
 
 
 def line(points: Sequence[tuple[float, float]], *, stroke: str = LINE, dashes: str = "none") -> str:
@@ -52,8 +69,11 @@ def line(points: Sequence[tuple[float, float]], *, stroke: str = LINE, dashes: s
     return element("polyline", {"points": path, "fill": "none", "stroke": stroke, "stroke_dasharray": dashes})
 
 
-def picture(width: float, height: float, title: str, *inside: str) -> str:
-    """Give the whole picture; ``title`` says in words what it shows, for those who do not see it."""
+def picture(width: float, height: float, title: str, *inside: str, fluid: bool = True) -> str:
+    """Give the whole picture; ``title`` says in words what it shows, for those who do not see it.
+
+    It becomes smaller where it does not fit, unless it is not ``fluid``: then its page has to scroll.
+    """
     about = {
         "xmlns": "http://www.w3.org/2000/svg",
         "role": "img",
@@ -63,7 +83,7 @@ def picture(width: float, height: float, title: str, *inside: str) -> str:
         "height": _short(height),
         "font_family": "monospace",
         "font_size": "12",
-        "style": "max-width: 100%; height: auto",
+        "style": "max-width: 100%; height: auto" if fluid else "max-width: none",
     }
     return element("svg", about, element("title", {}, escaped(title)), *inside)
 
@@ -76,6 +96,10 @@ def shortened(words: str, length: int) -> str:
 def printable(words: str) -> str:
     """Put a replacement in the place of control characters, which a terminal would obey."""
     return "".join(char if char.isprintable() else "\ufffd" for char in words)
+
+
+def _dashed(dashes: str) -> dict[str, str]:
+    return {} if dashes == "none" else {"stroke_dasharray": dashes}
 
 
 def _short(number: float) -> str:

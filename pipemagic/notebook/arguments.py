@@ -33,6 +33,8 @@ class Positional:
     choices: tuple[str, ...] = ()
     completes: str = ""
     """What it is the name of, for completion, where the name does not tell (see completion/lines.py)."""
+    repeated: bool = False
+    """It takes all words that are left: the last one."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Arguments:
 
     values: dict[str, str] = field(default_factory=dict)
     switches: set[str] = field(default_factory=set)
+    lists: dict[str, list[str]] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> str:
         return self.values[name]
@@ -62,6 +65,10 @@ class Arguments:
     def get(self, name: str) -> str | None:
         """Give the value, None if it was not given."""
         return self.values.get(name)
+
+    def all(self, name: str) -> list[str]:
+        """Give the words of a positional that takes several."""
+        return self.lists.get(name, [])
 
     def on(self, flag: str) -> bool:
         """Tell whether the switch was given."""
@@ -108,7 +115,9 @@ def parse(line: str, positionals: Sequence[Positional], options: Sequence[Option
     refuse_secrets(line)
     found, rest = _options_anywhere(list(words(line)), options, usage)
     for positional in positionals:
-        if rest:
+        if rest and positional.repeated:
+            found.lists[positional.name], rest = [word.text for word in rest], []
+        elif rest:
             found.values[positional.name] = _choice(rest.pop(0).text, positional.name, positional.choices)
         elif not positional.optional:
             raise UsageError(f"{positional.name} is missing\nusage: {usage}")
@@ -181,7 +190,7 @@ def usage_of(head: str, positionals: Sequence[Positional], options: Sequence[Opt
     """Give the usage line: ``head`` and what can stand after it, the optional in brackets."""
     parts = [head]
     for positional in positionals:
-        shown = "|".join(positional.choices) or positional.name
+        shown = "|".join(positional.choices) or positional.name + ("..." if positional.repeated else "")
         parts.append(f"[{shown}]" if positional.optional else shown)
     for option in options:
         value = "|".join(option.choices) or option.value
