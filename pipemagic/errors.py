@@ -157,6 +157,12 @@ class UnknownName(PipemagicError):
     code = "UNKNOWN_NAME"
 
 
+class TemplateError(PipemagicError):
+    """The template of a cell could not be rendered; nothing was sent."""
+
+    code = "TEMPLATE"
+
+
 class ReadOnlyError(PipemagicError):
     """A statement would write, or might, and the connection is read-only; nothing was sent."""
 

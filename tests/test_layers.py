@@ -45,12 +45,13 @@ ONLY = {
     "numpy": {"frames", "client", "explore", "session", "notebook"},
     "matplotlib": {"explore"},
     "keyring": {"session"},
+    "jinja2": {"session"},
 }
 
 # These take long to import, so neither `import pipemagic` nor `%load_ext pipemagic` does it.
 HEAVY = [
     "pandas", "numpy", "pyarrow", "polars", "matplotlib", "ipywidgets", "httpx", "uvicorn", "starlette", "apsw",
-    "cryptography", "asyncio", "nbclient", "keyring",
+    "cryptography", "asyncio", "nbclient", "keyring", "jinja2",
 ]  # fmt: skip
 
 RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}

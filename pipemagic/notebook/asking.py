@@ -6,6 +6,7 @@ import keyword
 import re
 from collections import ChainMap
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -49,6 +50,31 @@ def read(line: str, cell: str | None) -> tuple[Arguments, str]:
     if not text.strip():
         raise UsageError(f"there is no SQL to run\nusage: {usage}" if path is None else f"{path} is empty")
     return args, text
+
+
+@dataclass(frozen=True)
+class Question:
+    """The SQL of a cell: its text, what messages call that, and where its parameters find their values.
+
+    ``made`` tells that it holds values of now, which cannot be kept with it.
+    """
+
+    text: str
+    source: str
+    values: Mapping[str, Any]
+    made: bool = False
+
+
+def question(args: Arguments, text: str, local_ns: Mapping[str, Any] | None, user_ns: dict[str, Any]) -> Question:
+    """Give the SQL that a cell asks for, rendered if it is a template."""
+    source, known = args.get("--file") or "", values(args, local_ns, user_ns)
+    if not args.on("--jinja"):
+        return Question(text, source, known)
+    from pipemagic.session.text import templates
+
+    rendered = templates.render(text, known, source=source)
+    named = f"{source} as rendered" if source else templates.RENDERED
+    return Question(rendered.text, named, ChainMap(rendered.bound, dict(known)), made=bool(rendered.bound))
 
 
 def using(args: Arguments) -> tuple[str, ...]:

@@ -62,11 +62,11 @@ class PipeMagics(Magics):
         args, text = asking.read(line, cell)
         self.session.wire.begin()
         with short_traceback(), collector_paused():
-            values, snippets = asking.values(args, local_ns, self.user_ns), self.session.snippets
-            snippet, value, asked = saving.wished(args, text, snippets), None, inquiring.asks(args)
+            asked, snippets = asking.question(args, text, local_ns, self.user_ns), self.session.snippets
+            snippet, value, inquires = saving.wished(args, asked, snippets), None, inquiring.asks(args)
             if not args.on("--no-execute"):
-                ready = self.session.read(text, values, source=args.get("--file") or "", using=asking.using(args))
-                if asked:
+                ready = self.session.read(asked.text, asked.values, source=asked.source, using=asking.using(args))
+                if inquires:
                     return inquiring.answer(self.session, ready, args, self.user_ns)
                 asking.check_confirmed(ready, args, self.preferences)
                 run = partial(self.session.run_cell, ready, on=args.get("--on"), wanted=asking.wanted(args))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pipemagic.session.text.snippets import Snippet, Snippets
 
 
-def wished(args: Arguments, text: str, snippets: Snippets) -> Snippet | None:
+def wished(args: Arguments, asked: asking.Question, snippets: Snippets) -> Snippet | None:
     """Give what is to be saved of a cell, checked; None without ``--save``."""
     from pipemagic.session.text.snippets import Snippet
 
@@ -25,8 +25,10 @@ def wished(args: Arguments, text: str, snippets: Snippets) -> Snippet | None:
         if args.on("--no-execute"):
             raise UsageError("--no-execute goes with --save NAME")
         return None
-    statements = sql.split(text)
-    snippet = Snippet(name, statements[0].text if len(statements) == 1 else text, asking.using(args))
+    if asked.made:
+        raise UsageError("--save keeps no values, and | bind made parameters of some: write :name instead")
+    statements = sql.split(asked.text)
+    snippet = Snippet(name, statements[0].text if len(statements) == 1 else asked.text, asking.using(args))
     snippets.check(snippet)
     return snippet
 

@@ -22,7 +22,7 @@ class Wish:
 
     def refusal(self, what: str, hint: str) -> ParameterError:
         """Give the error that says what is wrong with it."""
-        return ParameterError(f"{self.where}: {self.shown} {what}", hint=hint)
+        return ParameterError(": ".join(filter(None, [self.where, f"{self.shown} {what}"])), hint=hint)
 
 
 def look_up(wish: Wish, values: Values | None) -> Any:

@@ -71,7 +71,7 @@ def quoted(value: Any, wish: Wish) -> str:
 def _quoted(name: Any, wish: Wish) -> str:
     if not isinstance(name, str):
         raise wish.refusal(f"holds a {type(name).__name__} where a name belongs", "a name is text")
-    text = str.__str__(name)
+    text = str.__str__(name)  # also of a str that shows itself otherwise
     if not text or "\0" in text:
         raise wish.refusal(f"is {text!r}, which cannot be a name in SQL", "a name has a letter and no NUL")
     if any("\ud800" <= char <= "\udfff" for char in text):

@@ -1,0 +1,110 @@
+"""``--jinja``: the text of a cell as a Jinja template, in a sandbox, where an undefined name is an error.
+
+What a template writes is text of the statement, for which the user stands: ``{{ value | bind }}`` makes it a parameter
+instead, and ``{{ table | name }}`` a quoted name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import traceback
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from pipemagic.errors import PipemagicError, TemplateError, UnsupportedError
+from pipemagic.session.text import names
+from pipemagic.session.text.lookup import Values, Wish
+
+if TYPE_CHECKING:
+    from jinja2.sandbox import SandboxedEnvironment
+
+RENDERED = "the rendered template"
+"""What messages call the text that a template gave."""
+
+_FILE = "<template>"  # what Jinja calls a template that has no file, in tracebacks
+_UNDEFINED = re.compile(r"'(\w+)' is undefined\Z")
+
+
+@dataclass
+class Rendered:
+    """The text that a template gave, and the values of the parameters that ``| bind`` made in it."""
+
+    text: str
+    bound: dict[str, object] = field(default_factory=dict)
+
+
+def render(text: str, values: Values, *, source: str = "") -> Rendered:
+    """Render a template; ``source`` names it in messages, if it is not the cell's own text.
+
+    Raises TemplateError with the line for a syntax error, an undefined name, and whatever an expression raises;
+    UnsupportedError without the package jinja2.
+    """
+    if find_spec("jinja2") is None:
+        hint = "%pip install jinja2, then run the cell again"
+        raise UnsupportedError("--jinja needs the package jinja2", hint=hint)
+    from jinja2 import TemplateSyntaxError, UndefinedError
+
+    rendered = Rendered("")
+    environment = _environment(rendered, _free_prefix(text, values))
+    try:
+        rendered.text = environment.from_string(text).render(dict(values))
+    except TemplateSyntaxError as error:
+        raise TemplateError(f"{_where(source, error.lineno)}: {error.message}") from None
+    except UndefinedError as error:
+        hint = _near(str(error.message), values)
+        raise TemplateError(f"{_where(source, _line(error))}: {error.message}", hint=hint) from None
+    except PipemagicError as error:  # a filter of ours
+        raise TemplateError(f"{_where(source, _line(error))}: {error.message}", hint=error.hint) from None
+    except Exception as error:
+        raise TemplateError(f"{_where(source, _line(error))}: {type(error).__name__}: {error}") from error
+    return rendered
+
+
+def _environment(rendered: Rendered, prefix: str) -> SandboxedEnvironment:
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    def bind(value: object) -> str:
+        if isinstance(value, StrictUndefined):
+            str(value)  # raises
+        name = f"{prefix}{len(rendered.bound) + 1}"
+        rendered.bound[name] = value
+        return f":{name}"
+
+    def name(value: object) -> str:
+        if isinstance(value, StrictUndefined):
+            str(value)
+        return names.quoted(value, Wish("name", "what goes into | name", ""))
+
+    environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
+    environment.filters.update(bind=bind, name=name)
+    return environment
+
+
+def _free_prefix(text: str, values: Values) -> str:
+    """Give what the names of bound parameters begin with: nothing else does."""
+    prefix = "bound_"
+    while prefix in text or any(isinstance(key, str) and key.startswith(prefix) for key in values):
+        prefix = f"_{prefix}"
+    return prefix
+
+
+def _where(source: str, line: int) -> str:
+    return f"{source}, line {line}" if source else f"line {line}"
+
+
+def _line(error: BaseException) -> int:
+    """Find the line of the template that an error came from: Jinja puts it into the traceback."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno or 1 for frame in reversed(frames) if frame.filename == _FILE), 1)
+
+
+def _near(message: str, values: Any) -> str:
+    match = _UNDEFINED.match(message)
+    if match is None:
+        return ""
+    known = [key for key in values if isinstance(key, str) and not key.startswith("_")]
+    near = difflib.get_close_matches(match[1], known, n=3)
+    return f"did you mean {' or '.join(near)}?" if near else f"assign it first: {match[1]} = ..."
