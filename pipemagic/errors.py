@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class PipemagicError(Exception):
@@ -173,6 +176,19 @@ class ConfirmError(PipemagicError):
     """A statement would change or delete all rows of a table, and that was not confirmed; nothing was sent."""
 
     code = "CONFIRM"
+
+
+class CheckError(PipemagicError):
+    """Rows of a table break rules that were given for it.
+
+    ``failures`` says of each rule how many rows, and holds the first of them (`pipemagic.explore.check.Failure`).
+    """
+
+    code = "CHECK"
+
+    def __init__(self, message: str, failures: tuple[Any, ...] = (), *, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.failures = failures
 
 
 class LoadError(PipemagicError):

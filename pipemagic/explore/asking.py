@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pipemagic.errors import StatementError
+
 if TYPE_CHECKING:
     from pipemagic.client.database import Database, Result
 
@@ -16,7 +18,14 @@ MOVED = "The database was written to meanwhile: the figures may be of different 
 def ask(database: Database, statements: Sequence[str]) -> tuple[list[Result], bool]:
     """Run queries in one round trip; gives their results, and whether another connection wrote between them.
 
-    They are no transaction, which the server would end after 5 s. StatementError if one fails.
+    They are no transaction, which the server would end after 5 s. StatementError if one fails; its
+    ``index`` tells which.
     """
-    first, *results, last = database.batch([_VERSION, *statements, _VERSION], atomic=False)
+    try:
+        first, *results, last = database.batch([_VERSION, *statements, _VERSION], atomic=False)
+    except StatementError as error:
+        error.index -= 1
+        if error.code != "RESPONSE_TOO_LARGE":
+            error.hint = ""  # queries leave nothing behind, so it does not matter which ones ran
+        raise
     return results, first.rows != last.rows

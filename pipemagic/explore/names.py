@@ -5,6 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from pipemagic.errors import ParameterError
+from pipemagic.sql import quote
+
 
 def near(name: str, known: Iterable[str]) -> str:
     """Give the hint that names the known name which is nearest to a wrong one; '' if none is near."""
@@ -18,3 +21,11 @@ def text(value: str) -> str:
     if "\0" in value:
         raise ValueError("a text literal cannot hold NUL")
     return "'" + value.replace("'", "''") + "'"
+
+
+def quoted(name: str) -> str:
+    """Quote a name that somebody gave; ParameterError if it can be none."""
+    try:
+        return quote(name)
+    except ValueError as error:
+        raise ParameterError(str(error)) from None

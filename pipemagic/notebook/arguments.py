@@ -49,6 +49,7 @@ class Option:
     choices: tuple[str, ...] = ()
     completes: str = ""
     """As that of Positional."""
+    many: bool = False
 
 
 @dataclass
@@ -67,7 +68,7 @@ class Arguments:
         return self.values.get(name)
 
     def all(self, name: str) -> list[str]:
-        """Give the words of a positional that takes several."""
+        """Give the words of a positional that takes several, the values of an option given several times."""
         return self.lists.get(name, [])
 
     def on(self, flag: str) -> bool:
@@ -164,6 +165,8 @@ def _store(found: Arguments, word: Word, following: Iterator[Word], options: Seq
             raise UsageError(f"{option.flag} needs a value: {option.flag} {option.value}")
         inline, word = value.text, value
     found.values[option.flag] = _choice(inline, option.flag, option.choices)
+    if option.many:
+        found.lists.setdefault(option.flag, []).append(found.values[option.flag])
     return word.end
 
 
@@ -196,5 +199,5 @@ def usage_of(head: str, positionals: Sequence[Positional], options: Sequence[Opt
         value = "|".join(option.choices) or option.value
         flag = f"{option.short}|{option.flag}" if option.short else option.flag
         shown = f"{flag} {value}".rstrip()
-        parts.append(shown if option.required else f"[{shown}]")
+        parts.append((shown if option.required else f"[{shown}]") + ("..." if option.many else ""))
     return " ".join(parts)

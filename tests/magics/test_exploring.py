@@ -43,3 +43,38 @@ def test_profile(db):
     few = db(f"""%pipedb profile {QUOTED} --on db --columns 'ID,"a,b"'""").value
     assert [column.name for column in few.columns] == ["id", "a,b"]
     assert "did you mean id?" in db.fails(f"%pipedb profile {QUOTED} --columns idd").out
+
+
+def test_check(db):
+    db(
+        f'%%sql\nCREATE TABLE {QUOTED} (id INTEGER PRIMARY KEY, {QUOTED} TEXT, "a,b" REAL REFERENCES other (x));\n'
+        "CREATE TABLE other (x UNIQUE);\n"
+        f"INSERT INTO {QUOTED} (id, {QUOTED}) VALUES (1, '<i>'), (2, '<i>'), (3, NULL)"
+    )
+    line = (
+        f"%pipedb check {QUOTED} --on db --not-null id --unique id --unique 'id,\"a,b\"' --range id=1..3 "
+        "--range id=-1.5.. --references '\"a,b\"=other.x' --foreign-keys --rows \"id <> 4 AND 'x' = 'x'\""
+    )
+    assert db(line).lines == [f"{HOSTILE}: 8 checks passed, 3 rows."]
+    both = f"id,{QUOTED}".replace("'", "''")
+    failed = db.fails(f"%pipedb check {QUOTED} --not-null '{both}' --rows 'id < 2'")
+    assert failed.lines[0] == f"{HOSTILE} is not null: not so for 1 row"
+    assert "id < 2: not so for 2 rows" in failed.lines
+    assert failed.out.endswith(
+        f"CHECK: {HOSTILE}: 2 of 3 checks failed, 3 rows\n"
+        f"  {HOSTILE} is not null: not so for 1 row\n  id < 2: not so for 2 rows\n"
+    )
+    assert [len(failure.frame) for failure in failed.error.failures] == [1, 2]
+    assert "did you mean id?" in db.fails(f"%pipedb check {QUOTED} --not-null idd").out
+
+
+def test_what_check_cannot_read(db):
+    for words, told in {
+        "": "say what to check: --not-null",
+        "--range id": "--range id cannot be read",
+        "--references id=other": "--references id=other cannot be read",
+        "--unique ,": "nothing can be unique",
+        "--rows '1; 2'": "is not one SQL expression",
+    }.items():
+        failed = db.fails(f"%pipedb check t {words}")
+        assert told in failed.out + failed.err, words

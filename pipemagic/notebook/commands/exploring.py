@@ -1,14 +1,18 @@
-"""%pipedb tables, columns, schema, profile: in requests of their own, so they see what is committed."""
+"""%pipedb tables, columns, schema, profile, check: in requests of their own, so they see what is committed."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from IPython.core.error import UsageError
+
+from pipemagic.errors import CheckError
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.commands.base import Command, Context
+from pipemagic.notebook.commands.naming import asked_rules, names_of
 from pipemagic.notebook.commands.server import ON
+from pipemagic.notebook.display import say
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -18,8 +22,6 @@ if TYPE_CHECKING:
     from pipemagic.explore.script import Script
 
 T = TypeVar("T")
-
-_LISTED = re.compile(r'(?:\s*"(?:[^"]|"")*"\s*(?=,|$)|[^,])+')
 
 TABLE = Positional("TABLE", 'the table or view, in quotes if its name has blanks: "my table"')
 
@@ -58,14 +60,26 @@ def profile(context: Context, args: Arguments) -> Profile:
     return _ask(context, args, lambda database: profile(database, args["TABLE"], columns or None))
 
 
-def names_of(words: str | None) -> list[str]:
-    """Read names with commas between them; one that holds a comma or blanks at its ends stands in quotes."""
-    return [name for name in map(_unquoted, _LISTED.findall(words or "")) if name]
+def check(context: Context, args: Arguments) -> None:
+    """Say that a table keeps the rules; CheckError, with the rows that break them shown before, if it does not."""
+    from pipemagic.explore.check import check_rules
+
+    rules = asked_rules(args["TABLE"], args)
+    if not rules:
+        raise UsageError("say what to check: --not-null, --unique, --range, --references, --foreign-keys, --rows")
+    try:
+        say(str(_ask(context, args, lambda database: check_rules(database, args["TABLE"], rules))))
+    except CheckError as error:
+        _show_failures(error)
+        raise
 
 
-def _unquoted(name: str) -> str:
-    name = name.strip()
-    return name[1:-1].replace('""', '"') if name[:1] == '"' == name[-1:] and len(name) > 1 else name
+def _show_failures(error: CheckError) -> None:
+    from IPython.display import display
+
+    for failure in error.failures:
+        say(f"{failure}{'' if failure.count == len(failure.frame) else f'; the first {len(failure.frame)}'}")
+        display(failure.frame)  # type: ignore[no-untyped-call]
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -90,5 +104,20 @@ COMMANDS: tuple[Command, ...] = (
         profile,
         (TABLE,),
         (Option("--columns", "look only at these columns, with commas between them", "A,B"), ON),
+    ),
+    Command(
+        "check",
+        "Stop with an error unless a table keeps the rules",
+        check,
+        (TABLE,),
+        (
+            Option("--not-null", "no NULL in these columns", "A,B", many=True),
+            Option("--unique", "no two rows have the same values in these columns together", "A,B", many=True),
+            Option("--range", "values within bounds, one of which may be left out", "COLUMN=LOW..HIGH", many=True),
+            Option("--references", "values that are in another table", "A,B=TABLE.C,D", many=True),
+            Option("--foreign-keys", "the foreign keys that the table declares find their rows"),
+            Option("--rows", "an SQL expression that holds for each row", "SQL", many=True),
+            ON,
+        ),
     ),
 )

@@ -1,0 +1,182 @@
+"""Rules for the rows of a table: what passes, what fails, and what is shown of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipemagic.client.stream import Dialect
+from pipemagic.errors import CheckError, ParameterError, StatementError, UnknownName
+from pipemagic.explore.check import check
+from pipemagic.hrana.messages import Close, ErrorEntry, Execute, Stmt
+
+HOSTILE = """sel'ect "<script>alert(1)</script> 😀 é"""
+QUOTED = '"' + HOSTILE.replace('"', '""') + '"'
+
+
+@pytest.fixture
+def filled(database):
+    for sql in (
+        "CREATE TABLE city (id INTEGER PRIMARY KEY, name TEXT COLLATE NOCASE, area, UNIQUE (id, name))",
+        "INSERT INTO city VALUES (1, 'Oslo', 5), (2, 'OSLO', 2.5), (3, NULL, 'x'), (4, 'Bonn', NULL), (5, NULL, -1)",
+        "CREATE TABLE o (a TEXT PRIMARY KEY, city INT, name TEXT) WITHOUT ROWID",
+        "INSERT INTO o VALUES ('p', 1, 'oslo'), ('q', 9, 'Oslo'), ('r', NULL, 'Rom')",
+    ):
+        database.execute(sql)
+    return database
+
+
+def failures(database, table, **rules):
+    with pytest.raises(CheckError) as caught:
+        check(database, table, **rules)
+    assert caught.value.code == "CHECK"
+    return caught.value.failures
+
+
+def test_a_table_that_keeps_all_rules(filled, count_requests):
+    filled.dialect  # noqa: B018 - it is asked once
+    sent = count_requests(filled)
+    done = check(
+        filled, "city", not_null=["id"], unique=["id", ("id", "name")], ranges={"id": (1, 5), "name": ("a", None)},
+        references={"id": ("city", "id")}, foreign_keys=True, rows=["id > 0", "city.area IS NOT 'y' -- fine"],
+    )  # fmt: skip
+    assert str(done) == "city: 9 checks passed, 5 rows."
+    assert len(sent) == 1 or filled.dialect is Dialect.SEED  # which takes one statement at a time
+
+
+def test_nulls(filled):
+    (found,) = failures(filled, "city", not_null=["id", "name"])
+    assert (found.rule, found.count, found.frame["id"].tolist()) == ("name is not null", 2, [3, 5])
+
+
+def test_values_that_are_there_twice(filled):
+    (found,) = failures(filled, "city", unique=["id", "name"])
+    assert (found.rule, found.count, found.thing) == ("name is unique", 1, "value")
+    assert found.frame["times"].tolist() == [2]  # by the column's own collation, and NULL is never the same
+    (found,) = failures(filled, "o", unique=["a", ("city", "name"), "name"], not_null=["city"])
+    assert found.rule == "city is not null"
+
+
+def test_ranges(filled):
+    (found,) = failures(filled, "city", ranges={"area": (0, 5)})
+    assert found.rule == "area is in 0..5"
+    assert found.frame["id"].tolist() == [3, 5]  # text is in no range of numbers, NULL is let through
+    (found,) = failures(filled, "city", ranges={"area": (0, None), "id": (None, 5)})
+    assert found.count == 2
+    (found,) = failures(filled, "city", ranges={"area": ("a", "z")})
+    assert found.frame["id"].tolist() == [1, 2, 5]
+    filled.execute("INSERT INTO city (id) VALUES (-9223372036854775807 - 1)")
+    check(filled, "city", ranges={"id": (-(2**63), 2**63 - 1)})
+    assert len(failures(filled, "city", ranges={"id": (-(2**63) + 1, float("inf"))})) == 1
+
+
+@pytest.mark.parametrize(
+    "bounds", [(None, None), (1, "a"), (float("nan"), None), (2**63, None), ("\0", None)], ids=repr
+)
+def test_what_is_no_range(embedded, bounds):
+    with pytest.raises(ParameterError):
+        check(embedded, "city", ranges={"id": bounds})
+
+
+def test_references(filled):
+    (found,) = failures(filled, "o", references={"city": ("city", "id")})
+    assert (found.rule, found.count) == ("city is in city (id)", 1)
+    assert found.frame["a"].tolist() == ["q"]
+    # The other column's collation decides, as for a foreign key.
+    (found,) = failures(filled, "o", references={"name": ("city", "name")})
+    assert found.frame["a"].tolist() == ["r"]
+    (found,) = failures(filled, "o", references={("city", "name"): ("city", ("id", "name"))})
+    assert found.frame["a"].tolist() == ["q"]
+    with pytest.raises(ParameterError, match="not equally many"):
+        check(filled, "o", references={"name": ("city", ("id", "name"))})
+
+
+def test_expressions(filled):
+    (found,) = failures(filled, "city", rows=["area > 0 -- or so", "id > 0"])
+    assert found.frame["id"].tolist() == [5]
+    assert found.rule == "area > 0 -- or so"
+    with pytest.raises(StatementError):
+        check(filled, "city", rows=["area >"])
+
+
+@pytest.mark.parametrize("words", ["", "a; DROP TABLE city", "1) OR (1", "(a", "  "])
+def test_what_is_not_one_expression(embedded, words):
+    with pytest.raises(ParameterError, match="is not one SQL expression"):
+        check(embedded, "city", rows=[words])
+
+
+def test_declared_foreign_keys(database):
+    for sql in (
+        "PRAGMA foreign_keys = OFF",
+        "CREATE TABLE city (id INTEGER PRIMARY KEY)",
+        "CREATE TABLE visit (a PRIMARY KEY, city REFERENCES city, b REFERENCES gone (x), c REFERENCES city (id))",
+        "CREATE TABLE keyed (a TEXT PRIMARY KEY, city REFERENCES city) WITHOUT ROWID",
+    ):
+        database.execute(sql)
+    assert check(database, "visit", foreign_keys=True).rows == 0
+    with database.open_stream() as stream:
+        entries = stream.send([
+            Execute(Stmt(sql))
+            for sql in (
+                "PRAGMA foreign_keys = OFF",
+                "INSERT INTO visit VALUES ('<i>', 7, NULL, NULL), ('w', 8, 1, NULL)",
+                "INSERT INTO keyed VALUES ('x', 7)",
+            )
+        ] + [Close()])  # fmt: skip
+    assert not [entry for entry in entries if isinstance(entry, ErrorEntry)]
+    found = failures(database, "visit", foreign_keys=True, not_null=["a"])
+    assert {failure.rule: failure.count for failure in found} == {
+        "city is in city (id)": 2, "b is in gone, which is not there": 1,
+    }  # fmt: skip
+    (keyed,) = failures(database, "keyed", foreign_keys=True)
+    assert keyed.frame["a"].tolist() == ["x"]
+
+
+def test_the_message_names_each_rule(filled):
+    with pytest.raises(CheckError) as caught:
+        check(filled, "city", not_null=["name"], unique=["name", "id"], ranges={"area": (0, 9)})
+    assert str(caught.value) == (
+        "city: 3 of 4 checks failed, 5 rows\n"
+        "  name is not null: not so for 2 rows\n"
+        "  name is unique: not so for 1 value\n"
+        "  area is in 0..9: not so for 2 rows"
+    )
+
+
+def test_only_the_first_rows_travel(embedded):
+    embedded.execute("CREATE TABLE t (a)")
+    embedded.execute(f"INSERT INTO t SELECT NULL FROM json_each('{[0] * 1000}')")
+    (found,) = failures(embedded, "t", not_null=["a"])
+    assert (found.count, len(found.frame)) == (1000, 5)
+    (found,) = failures(embedded, "t", not_null=["a"], limit=2)
+    assert len(found.frame) == 2
+
+
+def test_wrong_names(filled):
+    # SQLite would take "nam" for a text, which is never NULL.
+    with pytest.raises(UnknownName, match="table city has no column 'nam'\ndid you mean name"):
+        check(filled, "city", not_null=["nam"])
+    with pytest.raises(UnknownName, match="there is no table or view 'citi'\ndid you mean city"):
+        check(filled, "citi", not_null=["name"])
+    with pytest.raises(UnknownName, match="there is no table or view 'towns'"):
+        check(filled, "o", references={"city": ("towns", "id")})
+    with pytest.raises(UnknownName, match="table city has no column 'idd'\ndid you mean id"):
+        check(filled, "o", references={"city": ("city", "idd")})
+    with pytest.raises(UnknownName, match="table city has no column 'arae'\ndid you mean area"):
+        check(filled, "city", rows=["arae > 0"])
+    with pytest.raises(ParameterError, match="cannot be a name"):
+        check(filled, "city", not_null=["\0"])
+    with pytest.raises(ParameterError, match="nothing to check"):
+        check(filled, "city")
+
+
+def test_views_and_hostile_names(database):
+    database.execute(f"CREATE TABLE {QUOTED} ({QUOTED} TEXT, v)")
+    database.execute(f"INSERT INTO {QUOTED} VALUES ('<b>', NULL), ('<b>', 1)")
+    found = failures(
+        database, HOSTILE, not_null=[HOSTILE, "v"], unique=[(HOSTILE, "v"), HOSTILE], references={"v": (HOSTILE, "v")},
+        ranges={"v": (2, None)}, rows=[f"{QUOTED}.{QUOTED} = '<b>'"],
+    )  # fmt: skip
+    assert [failure.rule for failure in found] == ["v is not null", f"{HOSTILE} is unique", "v is in 2.."]
+    assert found[1].frame.iloc[0].tolist() == ["<b>", 2]
+    database.execute(f"CREATE VIEW w AS SELECT v FROM {QUOTED}")
+    assert str(check(database, "w", ranges={"v": (1, 1)})) == "w: 1 check passed, 2 rows."
