@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from types import TracebackType
 from typing import TypeVar
@@ -19,6 +19,7 @@ from pipemagic.client.streamed import Streamed
 from pipemagic.client.transport import HttpAnswer, Transport
 from pipemagic.client.urls import Endpoint, follow, instance_of
 from pipemagic.errors import (
+    AnswerTimeout,
     BusyError,
     ConnectError,
     InterruptedRequest,
@@ -108,6 +109,8 @@ class ClientStream:
         self._answered_at = 0.0
         self._sent_at = 0.0
         self._opened_at = 0.0
+        self._limit: float | None = None
+        self._until: float | None = None
         self._encoding = 0.0
         self._exchanged: Exchange | None = None
         self._beginning = threading.RLock()
@@ -135,6 +138,15 @@ class ClientStream:
     def transaction_age(self) -> float | None:
         """Seconds since the request that opened the transaction; None if none is open."""
         return self._clock() - self._opened_at if self.transaction.state is Tx.OPEN else None
+
+    @contextmanager
+    def within(self, seconds: float | None) -> Iterator[None]:
+        """Wait for all answers together no longer than this: then AnswerTimeout, and the server is hung up on."""
+        self._limit, self._until = seconds, None if seconds is None else self._clock() + seconds
+        try:
+            yield
+        finally:
+            self._limit = self._until = None
 
     def settle(self) -> None:
         """Accept that a transaction was lost; until then `send` refuses everything."""
@@ -260,6 +272,7 @@ class ClientStream:
             sent = self._freshness.prepare([*ahead, *requests, *behind], asks=asks)
             if sent.limit is not None:
                 timeout = min(timeout or sent.limit, self._transport.timeout or sent.limit, sent.limit)
+            timeout = self._left(timeout)
             started, message = time.perf_counter(), PipelineRequest(list(sent.requests), self._stream.baton)
             body = encode(message)
             self._encoding = time.perf_counter() - started
@@ -269,6 +282,7 @@ class ClientStream:
             entries = self._round_trip(body, message, timeout)
         except BaseException as error:
             self._freshness.failed(sent, error)
+            self._name_limit(error)
             if self.phase is Phase.IN_USE:  # whatever it was, the baton is spent
                 raise self._lose(error, requests) from None
             raise
@@ -283,6 +297,24 @@ class ClientStream:
         finally:
             self._tell(reopened=self.reopened > reopened)
         return entries[: len(requests)]
+
+    def _left(self, timeout: float | None) -> float | None:
+        """Give how long to wait now, if `within` says for how long at most."""
+        if self._until is None:
+            return timeout
+        left = max(self._until - self._clock(), 0.001)
+        return min(one for one in (left, timeout, self._transport.timeout) if one is not None)
+
+    def _check_limit(self) -> None:
+        """Raise AnswerTimeout if the time of `within` is over."""
+        if self._until is not None and self._clock() > self._until:
+            raise AnswerTimeout(f"stopped waiting after {self._limit:g} s, while rows came")
+
+    def _name_limit(self, error: BaseException) -> None:
+        """Say that it was `within` that ended the waiting, if it was."""
+        if isinstance(error, AnswerTimeout) and self._until is not None and self._clock() > self._until - 0.05:
+            error.message = f"stopped waiting after {self._limit:g} s"
+            error.hint = "what was sent may have run, wholly or in part: look before you run it again"
 
     def _tell(self, *, reopened: bool) -> None:
         """Tell the observer what the answer was, now that it is known what became of the transaction."""
@@ -316,9 +348,10 @@ class ClientStream:
             self._stream.move("begin")
         self._sent_at = self._clock()
         try:
-            return self._ask_for_rows(body, sent.limit)
+            return self._ask_for_rows(body, self._left(sent.limit))
         except BaseException as error:
             self._freshness.failed(sent, error)
+            self._name_limit(error)
             if self.phase is Phase.IN_USE:
                 raise self._lose(error, [asked]) from None
             raise
@@ -334,7 +367,7 @@ class ClientStream:
         if isinstance(answer, HttpAnswer):
             self._refuse(answer)
             return None
-        streamed = Streamed(answer, self._rows_ended)
+        streamed = Streamed(answer, self._rows_ended, self._check_limit)
         head = streamed.read_head()
         self._stream.baton = head.baton
         if head.base_url:

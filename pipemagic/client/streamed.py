@@ -13,12 +13,15 @@ Ended: TypeAlias = Callable[[BaseException | None, bool], None]
 
 
 class Streamed:
-    """The answer to a cursor: its first line, then the rest in pieces. To be closed, which may hang up."""
+    """The answer to a cursor: its first line, then the rest in pieces. To be closed, which may hang up.
 
-    def __init__(self, pieces: Pieces, on_end: Ended) -> None:
+    ``check`` is called before each piece and may raise, with which the stream is gone.
+    """
+
+    def __init__(self, pieces: Pieces, on_end: Ended, check: Callable[[], None] = lambda: None) -> None:
         self.ended = False
         """Whether all of it came."""
-        self._pieces, self._on_end = pieces, on_end
+        self._pieces, self._on_end, self._check = pieces, on_end, check
         self._first = b""
         self._over = False
 
@@ -43,6 +46,7 @@ class Streamed:
             piece, self._first = self._first, b""
             return piece
         try:
+            self._check()
             return next(self._pieces)
         except StopIteration:
             self.ended = True

@@ -149,4 +149,22 @@ def wanted(args: Arguments) -> Wanted:
         atomic=args.on("--atomic"),
         clock=args.on("--clock"),
         tables=len(names) if len(names) > 1 else None,
+        limit=_rows(args.get("--limit")),
+        timeout=_seconds(args.get("--timeout")),
     )
+
+
+def _rows(given: str | None) -> int | None:
+    if given is None:
+        return None
+    if not re.fullmatch(r"\d{1,12}", given, re.ASCII):
+        raise UsageError(f"--limit takes a number of rows, not {given!r}")
+    return int(given)
+
+
+def _seconds(given: str | None) -> float | None:
+    if given is None:
+        return None
+    if not re.fullmatch(r"\d{1,6}(\.\d{1,6})?", given, re.ASCII) or not float(given):
+        raise UsageError(f"--timeout takes a number of seconds, not {given!r}")
+    return float(given)

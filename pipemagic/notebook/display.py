@@ -48,6 +48,8 @@ def show_lines(result: CellResult, *, timed: bool = False) -> None:
         say(note)
     if result.total > 1:
         show(strip(result, timed=timed))
+    elif result.returned is not None and result.returned.more:
+        say(f"First {len(result.returned.result.rows)} of more.")
 
 
 def show_end(result: CellResult) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pipemagic.session.cells import Cell
 
 _OF_A_RUN = (
-    "--to-csv", "--to-parquet", "--type", "--time", "--limit", "--timeout", "--close", "--atomic", "--save",
+    "--to-csv", "--to-parquet", "--type", "--time", "--limit", "--timeout", "--close", "--atomic", "--clock", "--save",
     "--no-execute",
 )  # fmt: skip
 

@@ -21,11 +21,13 @@ RUNNING = (
     Option("--confirm", "run an UPDATE or DELETE that has no WHERE"),
     Option("--atomic", "apply all of the cell or nothing, in one round trip"),
     Option("--clock", "say below the cell how many seconds an open transaction has left"),
+    Option("--timeout", "stop waiting after so many seconds, and the server stops, too", "SECONDS"),
     Option("--close", "close the server-side connection afterwards"),
 )
 
 RESULTS = (
     Option("--out", "store the frame under this name and show nothing of it; a,b,c for several", "NAME", short="-o"),
+    Option("--limit", "fetch at most so many rows of each query, and say whether there are more", "N"),
     Option("--type", "the kind of table to give and to show", "TYPE", choices=("pandas", "polars", "arrow")),
     Option("--to-csv", "write the last result into this file and show nothing of it", "FILE"),
     Option("--to-parquet", "the same as Parquet (needs pyarrow)", "FILE"),

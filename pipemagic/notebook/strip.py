@@ -78,7 +78,9 @@ def _ran(number: int, outcome: Outcome, timed: bool) -> Row:
 def came_of(outcome: Outcome) -> str:
     """Say in a few words what a statement did."""
     count, parts = outcome.affected_row_count, []
-    if outcome.has_columns:
+    if outcome.more:
+        parts.append(f"first {len(outcome.result.rows)} of more")
+    elif outcome.has_columns:
         parts.append(counted(len(outcome.result.rows)))
         parts += [f"{count} affected"] if count else []
     elif outcome.writes_rows:

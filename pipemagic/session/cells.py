@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from pipemagic import sql
 from pipemagic.errors import SessionError
 from pipemagic.hrana.messages import Stmt
+from pipemagic.session import kinds
 from pipemagic.session.names import named
 from pipemagic.session.text import parameters
 from pipemagic.session.text.snippets import Snippets
@@ -36,6 +39,17 @@ class Cell:
         rest = (self.statements[1:], self.stmts[1:], self.woven[1:])
         names = self.names[1:]
         return replace(self, statements=rest[0], stmts=rest[1], woven=rest[2], names=names, before=self.before + 1)
+
+    def limited(self, rows: int | None) -> Cell:
+        """Give the cell with queries that stop one row after ``rows``, which tells whether there are more."""
+        if rows is None:
+            return self
+        stmts = list(self.stmts)
+        for at, statement in enumerate(self.statements):
+            if kinds.only_reads(statement):
+                text = kinds.limited(sql.split(self.sent(at))[0], rows + 1)
+                stmts[at] = msgspec.structs.replace(stmts[at], sql=text)
+        return replace(self, stmts=tuple(stmts))
 
     @property
     def total(self) -> int:

@@ -111,7 +111,7 @@ class Connection:
         if wanted.atomic and self._still_open():
             raise atomic.open_already(self.name)
         self._check_arguments(cell)
-        before = self._ledger.ahead(())
+        cell, before = cell.limited(wanted.limit), self._ledger.ahead(())
         try:
             ran, notes = self._attempt(cell, wanted)
         except ConnectError as error:  # nothing was sent
@@ -269,7 +269,8 @@ class Connection:
         reopened = stream.reopened
         own = not self._ledger.open and any(map(opens, cell.statements)) and not wanted.atomic
         try:
-            ran = run(stream, cell.stmts, atomic=wanted.atomic, undo=own, mode=atomic.mode(cell))
+            with stream.within(wanted.timeout):
+                ran = run(stream, cell.stmts, atomic=wanted.atomic, undo=own, mode=atomic.mode(cell))
         except PipemagicError as error:
             if isinstance(error, AuthError) and error.status == 401:
                 self.refused = True  # nothing of the cell ran; stream and transaction are as before
@@ -366,7 +367,7 @@ class Connection:
 
     def _follow(self, cell: Cell, ran: Run, wanted: Wanted) -> list[Outcome]:
         """Take in the statements that ran."""
-        done = outcomes(cell, ran.results)
+        done = outcomes(cell, ran.results, wanted.limit)
         for index, outcome in enumerate(done):
             sent = replace(outcome.statement, text=cell.sent(index))
             self._settings.follow(sent, inside=self._ledger.open or wanted.atomic)

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from pipemagic.errors import SessionError
 from pipemagic.frames import Note, files, tables
 from pipemagic.hrana.messages import StmtResult
 from pipemagic.session.cells import Cell
-from pipemagic.session.kinds import returns_rows, writes_rows
+from pipemagic.session.kinds import only_reads, returns_rows, writes_rows
 from pipemagic.session.reports import Failure, undone_from
 from pipemagic.sql import Statement
 
@@ -25,13 +27,15 @@ NAMES_FOR_TABLES = "-o takes one name for the last result, or one for each: -o a
 class Outcome:
     """A statement that ran, and its result as it came.
 
-    ``name`` is that of its ``-- name:`` comment. ``undone`` tells that a rollback took back what it did.
+    ``name`` is that of its ``-- name:`` comment. ``undone`` tells that a rollback took back what it did. ``more`` tells
+    that there are more rows than were asked for.
     """
 
     statement: Statement
     result: StmtResult = field(default_factory=StmtResult, repr=False)
     name: str = ""
     undone: bool = False
+    more: bool = False
     _tables: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -72,10 +76,16 @@ class Outcome:
         return files.WRITERS[form](Path(path).expanduser(), self.result.cols, self.result.rows, note=note)
 
 
-def outcomes(cell: Cell, results: Sequence[StmtResult]) -> list[Outcome]:
-    """Give the outcomes of the statements of a cell that ran."""
+def outcomes(cell: Cell, results: Sequence[StmtResult], limit: int | None = None) -> list[Outcome]:
+    """Give the outcomes of the statements of a cell that ran; queries with at most ``limit`` rows."""
     names = cell.names or ("",) * len(cell.statements)
-    return [Outcome(*one) for one in zip(cell.statements, results, names, strict=False)]
+    done = [Outcome(*one) for one in zip(cell.statements, results, names, strict=False)]
+    for outcome in done:
+        rows = outcome.result.rows
+        if limit is not None and len(rows) > limit and only_reads(outcome.statement):
+            outcome.result = msgspec.structs.replace(outcome.result, rows=rows[:limit])
+            outcome.more = True
+    return done
 
 
 def check_tables(cell: Cell, wanted: int | None) -> None:

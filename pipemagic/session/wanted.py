@@ -10,13 +10,16 @@ class Wanted:
     """``close`` ends the stream afterwards. ``tables`` says how many statements have to return columns.
 
     With ``atomic`` all of the cell is applied, or nothing. With ``clock`` the line about an open transaction says how
-    many seconds are left.
+    many seconds are left. ``limit`` is how many rows of a query to fetch at most, ``timeout`` how many seconds to wait
+    for the answer.
     """
 
     close: bool = False
     tables: int | None = None
     atomic: bool = False
     clock: bool = False
+    limit: int | None = None
+    timeout: float | None = None
 
 
 AS_IT_IS = Wanted()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from IPython.core.error import UsageError
 
-from pipemagic.errors import SessionError, StatementError
+from pipemagic.errors import AnswerTimeout, SessionError, StatementError
 
 
 def strip(cell) -> list[str]:
@@ -239,3 +239,79 @@ def test_the_display_limit_is_that_of_the_frame(db):
     db("%config PipeMagic.display_limit = 0")
     pd.set_option("display.max_rows", before[0])
     pd.set_option("display.min_rows", before[1])
+
+
+def numbers(db, count=20):
+    db(
+        "%%sql --quiet\nCREATE TABLE n (a INTEGER, flag BOOLEAN);\nWITH RECURSIVE r(x) AS (SELECT 0 UNION ALL "
+        f"SELECT x + 1 FROM r WHERE x < {count - 1}) INSERT INTO n SELECT x, x % 2 FROM r"
+    )
+
+
+def test_a_limit_gives_the_first_rows_and_says_whether_there_are_more(db):
+    numbers(db)
+    cell = db("%sql --limit 3 SELECT a, flag, a FROM n ORDER BY a DESC -- all of them")
+    assert cell.lines == ["First 3 of more."]
+    assert cell.value.values.tolist() == [[19, True, 19], [18, False, 18], [17, True, 17]]
+    assert [str(dtype) for dtype in cell.value.dtypes] == ["int64", "boolean", "int64"]
+    assert db("%sql --limit 20 SELECT a FROM n").lines == []
+    assert db("%sql --limit 19 SELECT a FROM n").lines == ["First 19 of more."]
+    assert db("%sql --limit 3 SELECT a FROM n LIMIT 3").lines == []
+    assert db("%sql --limit 3 SELECT a FROM n LIMIT 4").lines == ["First 3 of more."]
+    assert db("%sql --limit 0 SELECT a FROM n").value.shape == (0, 1)
+
+
+def test_a_limit_is_for_each_query_and_for_nothing_else(db):
+    numbers(db, 5)
+    db("wanted = [0, 1, 2, 3]")
+    cell = db(
+        "%%sql --limit 2 -o x,y,z\nSELECT a FROM n WHERE a IN :wanted;\n"
+        "INSERT INTO n (a) VALUES (6), (7), (8) RETURNING a;"
+        "\nVALUES (1), (2), (3)"
+    )
+    assert [line.split("  ")[-1].strip() for line in strip(cell)] == [
+        "first 2 of more",
+        "3 rows, 3 affected",
+        "first 2 of more",
+    ]
+    assert [len(db.names[name]) for name in "xyz"] == [2, 3, 2]
+    db("%sql BEGIN")
+    db("%sql --confirm DELETE FROM n")
+    assert db("%sql --limit 2 SELECT a FROM n").value.empty  # also what is not committed counts
+    db("%sql ROLLBACK")
+
+
+def test_an_error_of_a_limited_query_is_where_it_was_written(db):
+    numbers(db, 1)
+    failed = db.fails("%%sql --limit 2\nSELECT a\nFROM n WHERE nope = 1 LIMIT 5")
+    assert "line 3:" in failed.out
+    assert "  FROM n WHERE nope = 1 LIMIT 5\n               ^\n" in failed.out
+
+
+ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
+
+
+def test_a_timeout_ends_the_waiting_and_the_work(db):
+    db("%sql CREATE TABLE t (a)")
+    failed = db.fails(f"%sql --timeout 0.4 {ENDLESS} SELECT count(*) FROM r")
+    assert isinstance(failed.error, AnswerTimeout)
+    assert "stopped waiting after 0.4 s" in failed.out
+    failed = db.fails(f"%sql --timeout 0.4 INSERT INTO t {ENDLESS} SELECT x FROM r")
+    assert isinstance(failed.error, AnswerTimeout)
+    assert db("%sql --timeout 10 INSERT INTO t VALUES (1)").lines == ["1 row affected."]  # nothing holds the lock
+    assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [1]
+
+
+def test_a_timeout_takes_an_open_transaction_with_it(db):
+    db("%%sql\nCREATE TABLE t (a);\nBEGIN;\nINSERT INTO t VALUES (1)")
+    failed = db.fails(f"%sql --timeout 0.3 {ENDLESS} SELECT count(*) FROM r")
+    assert "INSERT INTO t VALUES (1)" in failed.out
+    assert db("%sql ROLLBACK").error is None
+    assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "option", ["--limit -1", "--limit x", "--limit 1.5", "--timeout 0", "--timeout -1", "--timeout 1s"]
+)
+def test_numbers_are_numbers(db, option):
+    assert isinstance(db.fails(f"%%sql {option}\nSELECT 1").error, UsageError)
