@@ -24,6 +24,8 @@ def profiles(context: Context, args: Arguments) -> DataFrame | None:
     known, save, delete = context.session.profiles, args.get("--save"), args.get("--delete")
     if save is not None and delete is not None:
         raise UsageError("--save and --delete do not go together")
+    if args.get("--on") and save is None:
+        raise UsageError("--on names the connection that --save NAME keeps")
     if save is not None:
         _save(context, args, save)
     elif delete is not None:

@@ -1,0 +1,45 @@
+"""Every subcommand that touches a database takes --on NAME, and looks there."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipemagic.errors import SessionError
+from pipemagic.notebook.commands import COMMANDS
+
+BESIDE = {
+    "connect", "use", "connections", "close", "stop", "snippets", "panel", "organization", "locations", "groups",
+    "databases", "create-group", "create-database", "add-location", "overages", "stats",
+}  # fmt: skip
+"""What has to do with no connection or with all of them, or names one as its own argument."""
+
+NEEDS = {"profiles": "--save x"}
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - BESIDE))
+def test_a_subcommand_takes_the_connection_that_it_is_to_ask(name):
+    """If this fails for a new subcommand: give it `server.ON`, or name it above if it asks no database."""
+    assert "--on" in [option.flag for option in COMMANDS[name].options]
+
+
+def test_each_of_them_looks_there(shell):
+    shell("import pandas as pd\nframe = pd.DataFrame({'a': [1]})")
+    unasked = []
+    for name in sorted(set(COMMANDS) - BESIDE):
+        command = COMMANDS[name]
+        words = [one.choices[0] if one.choices else "frame" for one in command.positionals if not one.optional]
+        words += [f"{one.flag} {one.choices[0] if one.choices else 'frame'}" for one in command.options if one.required]
+        line = f"%pipedb {name} {' '.join([*words, NEEDS.get(name, '')])} --on nope"
+        done = shell.run(line)
+        if not (isinstance(done.error, SessionError) and "there is no connection 'nope'" in str(done.error)):
+            unasked.append((line, done.error))
+    assert unasked == []
+
+
+def test_a_cell_runs_where_it_is_told_to(db, monkeypatch):
+    url = db.ip.find_line_magic("sql").__self__.session.connection().database.url
+    db("%sql CREATE TABLE t (a)")
+    db(f"%pipedb connect {url} --as other --token-env DB_TOKEN")
+    db("%sql --on db BEGIN; INSERT INTO t VALUES (1)")
+    assert db("%sql --on other SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
+    assert db("%sql --on db SELECT count(*) AS n FROM t; ROLLBACK").value["n"].tolist() == [1]
