@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from pipemagic.cli.rows import visible
 from pipemagic.errors import SessionError
+from pipemagic.terminals import visible
 
 ATTEMPTS = 3  # at an answer to a question
 

@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from pipemagic.sql import display_width
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+from pipemagic.terminals import visible
 
 Columns = Sequence[str]
 Rows = Sequence[Sequence[Any]]
@@ -62,13 +60,6 @@ def shown(value: Any) -> str:
         case str():
             return visible(value)
     return str(value)
-
-
-def visible(text: str, *, keep: str = "") -> str:
-    """Show what would steer a terminal, or turn the direction of writing, by its number; not what is to be kept."""
-    return _CONTROL.sub(
-        lambda match: match[0] if match[0] in keep else _NAMED.get(match[0]) or f"\\u{ord(match[0]):04x}", text
-    )
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], to_right: Sequence[bool]) -> str:

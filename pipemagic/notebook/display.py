@@ -7,21 +7,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from IPython.core.error import UsageError
+
 from pipemagic.errors import PipemagicError
 from pipemagic.notebook.strip import counted, strip
+from pipemagic.terminals import visible
 
 if TYPE_CHECKING:
     from pipemagic.session import CellResult
 
 
+_KEPT = "\n\t"  # of the control characters; names and messages come from elsewhere, and a terminal obeys the others
+
+
 def say(line: str) -> None:
     """Print a line of output."""
-    sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{visible(line, keep=_KEPT)}\n")
 
 
 def warn(line: str) -> None:
     """Print a line beside the output."""
-    sys.stderr.write(f"{line}\n")
+    sys.stderr.write(f"{visible(line, keep=_KEPT)}\n")
 
 
 @contextmanager
@@ -30,8 +36,12 @@ def short_traceback() -> Iterator[None]:
     try:
         yield
     except PipemagicError as error:
-        lines = f"{error.code}: {error}".split("\n")  # made here: `error` is unbound after this block
+        text = visible(f"{error.code}: {error}", keep=_KEPT)  # made here: `error` is unbound after this block
+        lines = text.split("\n")
         error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
+        raise
+    except UsageError as error:  # IPython prints its text as it is
+        error.args = (visible(str(error), keep=_KEPT),)
         raise
 
 

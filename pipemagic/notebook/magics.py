@@ -59,7 +59,8 @@ class PipeMagics(Magics):
         """Run SQL on the current connection; the value is a DataFrame (see %pipedb help sql)."""
         from pipemagic.frames.collector import collector_paused
 
-        args, text = asking.read(line, cell)
+        with short_traceback():
+            args, text = asking.read(line, cell)
         self.session.wire.begin()
         with short_traceback(), collector_paused():
             asked, snippets = asking.question(args, text, local_ns, self.user_ns), self.session.snippets

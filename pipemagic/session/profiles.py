@@ -162,7 +162,7 @@ class Profiles:
         text, known = self._text()
         if profile.name in known:
             raise SessionError(
-                f"there is a profile {profile.name!r} already", hint=f"%pipedb profiles --delete {_word(profile.name)}"
+                f"there is a profile {profile.name!r} already", hint=f"%pipedb profiles --delete {word(profile.name)}"
             )
         parse(profile.name, profile.settings(), self.path)  # nothing is written that could not be read
         lines = [f"[{_key(profile.name)}]", *(f"{key} = {_value(one)}" for key, one in profile.settings().items())]
@@ -219,5 +219,6 @@ def _value(value: object) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _word(name: str) -> str:
+def word(name: str) -> str:
+    """Write a name as the line of a magic takes it."""
     return name if _BARE.match(name) else '"' + name.replace('"', '""') + '"'

@@ -43,8 +43,10 @@ def _save(context: Context, args: Arguments, name: str) -> None:
             f"{connection.name} cannot be saved: its database ends with this notebook",
             hint="a database of %pipedb connect without --temporary stays",
         )
+    from pipemagic.session.profiles import word
+
     context.session.profiles.save(replace(connection.profile, name=name))
-    say(f"Saved profile {name}: %pipedb connect {name}")
+    say(f"Saved profile {name}: %pipedb connect {word(name)}")
 
 
 def _listing(known: Profiles) -> DataFrame:

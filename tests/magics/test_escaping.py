@@ -1,0 +1,165 @@
+"""Whatever a value, a name or a message holds, it is shown as text: in HTML, in SVG, in a terminal."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from xml.etree import ElementTree
+
+import pytest
+
+EVIL = (
+    """<evil-tag evil=1>' evil='2' " evil="3" --></style></title></td></script><evil-tag>&lt;evil-tag&gt;"""
+    "\x1bc\x07\x1b[31m\x9b"
+)
+WORD = '"' + EVIL.replace('"', '""') + '"'  # as SQL and a line of a magic write it
+TEXT = "'" + EVIL.replace("'", "''") + "'"
+
+CELLS = {
+    "a value, a column, a comment": f"%%sql\n-- {EVIL}\nSELECT {TEXT} AS {WORD}, * FROM {WORD}",
+    "several statements": f"%%sql\n-- name: first\nSELECT {TEXT};\nINSERT INTO {WORD} VALUES (2, {TEXT});\n"
+                          f"SELECT {TEXT} AS a",
+    "--time": f"%%sql --time\nSELECT {TEXT};\nSELECT * FROM {WORD}",
+    "a syntax error": f"%%sql\nSELECT 1;\nSELECT nope({WORD})",
+    "an unknown column": f"%%sql\nSELECT {WORD}.{WORD} FROM {WORD}",
+    "an unknown table": f"%%sql\nSELECT * FROM [x{EVIL}]",
+    "an error of a trigger": f"%%sql\nINSERT INTO refusing VALUES ({TEXT})",
+    "a mixed column": f"%%sql\nSELECT 1 AS {WORD} UNION ALL SELECT {TEXT}",
+    "--params": "%%sql --params evil\nSELECT :a",
+    "--on": f"%%sql --on {WORD}\nSELECT 1",
+    "--on, unknown": f"%%sql --on {WORD[:-1]}x\"\nSELECT 1",
+    "--out": f"%%sql --out {WORD}\nSELECT 1",
+    "--atomic": f"%%sql --atomic\nINSERT INTO {WORD} VALUES (3, 'x');\nSELECT {TEXT} FROM nope",
+    "--clock": f"%%sql --clock\nBEGIN; INSERT INTO {WORD} VALUES (4, {TEXT})",
+    "status in a transaction": "%pipedb status",
+    "ROLLBACK": "%%sql\nROLLBACK",
+    "no WHERE": f"%%sql\nDELETE FROM {WORD}",
+    "--confirm": f"%%sql --confirm\nDELETE FROM {WORD}",
+    "--file": f"%sql --file {WORD}",
+    "--type": f"%%sql --type polars\nSELECT {TEXT} AS {WORD}",
+    "--type arrow": f"%%sql --type arrow\nSELECT {TEXT} AS {WORD}",
+    "--save": f"%%sql --save evil\nSELECT * FROM {WORD}",
+    "--with": "%%sql --with evil\nSELECT * FROM evil",
+    "--no-execute": f"%%sql --save evil2 --no-execute\nSELECT {TEXT}",
+    "--to-csv": f"%%sql --to-csv {WORD}\nSELECT {TEXT} AS {WORD}",
+    "--to-parquet": f"%%sql --to-parquet {WORD}\nSELECT {TEXT} AS {WORD}",
+    "--quiet": f"%%sql --quiet\nSELECT {TEXT} AS {WORD}",
+    "--close": f"%%sql --close\nSELECT {TEXT} AS {WORD}",
+    "--explain": f"%%sql --explain\nSELECT {WORD}, {TEXT} FROM {WORD} WHERE {WORD} = {TEXT}",
+    "--dry-run": f"%%sql --dry-run\nSELECT {WORD}, :a FROM {WORD}",
+    "diagram": "%pipedb diagram",
+    "tables": "%pipedb tables --rows",
+    "tables, a pattern": f"%pipedb tables {WORD}",
+    "columns": f"%pipedb columns {WORD}",
+    "columns, unknown": f"%pipedb columns x{WORD}",
+    "schema": "%pipedb schema",
+    "schema of a table": f"%pipedb schema {WORD}",
+    "profile": f"%pipedb profile {WORD}",
+    "profile of a column": f"%pipedb profile {WORD} --columns {WORD}",
+    "load": f"%pipedb load frame --table {WORD} --if-exists append",
+    "load, unknown": f"%pipedb load {WORD} --table x",
+    "wire on": "%pipedb wire on",
+    "a cell over the wire": f"%%sql\nSELECT {TEXT} AS {WORD};\nSELECT nope",
+    "wire last": "%pipedb wire last",
+    "wire off": "%pipedb wire off",
+    "stats": "%pipedb stats",
+    "snippets": "%pipedb snippets",
+    "snippets of a name": "%pipedb snippets evil",
+    "connections": "%pipedb connections",
+    "use": f"%pipedb use {WORD}",
+    "begin": "%pipedb begin",
+    "commit": "%pipedb commit",
+    "rollback": "%pipedb rollback",
+    "retry": "%pipedb retry",
+    "status": f"%pipedb status --on {WORD}",
+    "version": f"%pipedb version --on {WORD}",
+    "health": f"%pipedb health --on {WORD}",
+    "profiles --save": f"%pipedb profiles --save {WORD} --on {WORD}",
+    "profiles": "%pipedb profiles",
+    "connect by a profile": f"%pipedb connect {WORD} --as {WORD[:-1]}2\"",
+    "close": f"%pipedb close {WORD[:-1]}2\"",
+    "connect, unknown": f"%pipedb connect x{WORD}",
+    "profiles --delete": f"%pipedb profiles --delete {WORD}",
+    "organization": f"%pipedb organization {WORD}",
+    "locations": "%pipedb locations",
+    "groups": "%pipedb groups",
+    "databases": "%pipedb databases",
+    "create-group": f"%pipedb create-group {WORD} --location {WORD}",
+    "create-database": f"%pipedb create-database {WORD} --group {WORD}",
+    "add-location": f"%pipedb add-location {WORD} {WORD}",
+    "overages": f"%pipedb overages {WORD}",
+    "help": f"%pipedb help {WORD}",
+    "no command": f"%pipedb {WORD}",
+    "no option": f"%pipedb tables --{EVIL.split()[0]}",
+}  # fmt: skip
+
+
+class Elements(HTMLParser):
+    """Collects what a browser would make elements and attributes of."""
+
+    def __init__(self, page):
+        super().__init__(convert_charrefs=True)
+        self.names, self.attributes, self.scripts = set(), set(), []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.names.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+
+def is_harmless(page):
+    found = Elements(page)
+    attributes = {name for name in found.attributes if name.startswith(("on", "evil", "'", '"'))}
+    return not found.names & {"evil-tag", "script", "iframe", "object", "img"} and not attributes
+
+
+def check(bundle):
+    """Look at one thing that was shown, in all its forms."""
+    if page := bundle.get("text/html"):
+        assert is_harmless(page), page
+    if picture := bundle.get("image/svg+xml"):
+        root = ElementTree.fromstring(picture)
+        names = {one.tag.split("}")[-1] for one in root.iter()}
+        assert not names & {"evil-tag", "script", "foreignObject", "image"}
+        assert not [name for one in root.iter() for name in one.attrib if name.startswith(("on", "evil"))]
+    return set(bundle)
+
+
+@pytest.fixture
+def evil(db, tmp_path, monkeypatch):
+    """The shell with everything named and filled with what is hostile."""
+    monkeypatch.chdir(tmp_path)
+    db(f"%%sql --confirm\nCREATE TABLE {WORD}({WORD} PRIMARY KEY, b);\nINSERT INTO {WORD} VALUES (1, {TEXT});\n"
+       f"CREATE VIEW [v{EVIL}] AS SELECT * FROM {WORD};\nCREATE INDEX [i{EVIL}] ON {WORD}(b);\n"
+       f"CREATE TABLE refusing(a);\n"
+       f"CREATE TRIGGER [t{EVIL}] BEFORE INSERT ON refusing BEGIN SELECT RAISE(ABORT, {TEXT}); END")  # fmt: skip
+    session = db.ip.magics_manager.registry["PipeMagics"].session
+    db(f"%pipedb connect {session.connection('db').database.url} --as {WORD} --token-env DB_TOKEN\n%pipedb use db")
+    import pandas as pd
+
+    db.names["evil"] = {"a": EVIL}
+    db.names["frame"] = pd.DataFrame({EVIL: [77], "b": [EVIL]})
+    return db
+
+
+def test_nothing_that_is_shown_is_markup_or_steers_a_terminal(evil):
+    formatter, forms, ran = evil.ip.display_formatter, set(), 0
+    for name, cell in CELLS.items():
+        done = evil.run(cell)
+        ran += done.error is None
+        bundles = [*done.shown, *([] if done.value is None else [formatter.format(done.value)[0]])]
+        for bundle in bundles:
+            forms |= check(bundle)
+        said = done.out.split("Out[")[0] + done.err
+        assert "\x9b" not in said, name
+        if done.value is None and not bundles:
+            assert "\x1b" not in said, (name, said)
+    assert {"text/html", "text/plain"} <= forms
+    assert ran > len(CELLS) / 2  # most of them do what they say
+
+
+def test_the_check_itself_finds_what_is_wrong():
+    assert not is_harmless(f"<td>{EVIL}</td>")
+    assert not is_harmless(f'<td title="{EVIL}">')
+    assert not is_harmless("<b onclick=x>")
+    assert is_harmless("<b>&lt;evil-tag&gt;</b><style>a { color: red }</style>")
