@@ -16,6 +16,10 @@ from pipemagic.hrana.messages import Execute, Request, RunBatch, StoreSql
 
 _READING = frozenset({"SELECT", "VALUES", "BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"})
 
+_WRITING = frozenset({
+    "INSERT", "REPLACE", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "REINDEX", "ANALYZE", "VACUUM",
+})  # fmt: skip
+
 _CATALOGUE = frozenset({
     "collation_list", "compile_options", "data_version", "database_list", "encoding", "foreign_key_check",
     "foreign_key_list", "freelist_count", "function_list", "index_info", "index_list", "index_xinfo",
@@ -37,7 +41,7 @@ def refuse_writes(requests: Sequence[Request]) -> None:
     """ReadOnlyError if one of the requests holds a statement that is not known to read."""
     for text in _texts(requests):
         if what := writing(text):
-            raise ReadOnlyError(f"{what} writes, and this connection is read-only; nothing was sent", hint=HINT)
+            raise ReadOnlyError(f"{what}, and this connection is read-only; nothing was sent", hint=HINT)
 
 
 def _texts(requests: Sequence[Request]) -> Iterator[str]:
@@ -51,8 +55,9 @@ def _texts(requests: Sequence[Request]) -> Iterator[str]:
 
 
 def writing(text: str) -> str:
-    """Give what in a text writes, or may: the verb of its first such statement, for people; '' if it only reads."""
-    return next(filter(None, (_writing(statement.text) for statement in sql.split(text))), "")
+    """Say what in a text writes, or may, such as "DELETE writes"; '' if it only reads."""
+    what = next(filter(None, (_writing(statement.text) for statement in sql.split(text))), "")
+    return f"{what} {'writes' if what in _WRITING else 'may write'}" if what else ""
 
 
 def _writing(text: str) -> str:

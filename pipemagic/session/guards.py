@@ -32,7 +32,7 @@ def refuse_writes(cell: Cell, connection: str) -> None:
     for index in range(len(cell.statements)):
         if what := writing(cell.sent(index)):
             raise ReadOnlyError(
-                f"{_place(cell, index)}: {what} writes, and {connection} is connected read-only; nothing was sent",
+                f"{_place(cell, index)}: {what}, and {connection} is connected read-only; nothing was sent",
                 hint=HINT,
             )
 

@@ -21,6 +21,11 @@ def test_what_writes_or_might_is_named(text, what):
     assert writing(text).startswith(what)
 
 
+def test_what_only_might_is_said_so():
+    assert writing("DELETE FROM t") == "DELETE writes"
+    assert writing("PRAGMA foreign_keys") == "PRAGMA foreign_keys may write"
+
+
 def test_every_kind_of_request_is_looked_at():
     database = Database("http://127.0.0.1:9", "token", read_only=True)
     delete = Stmt("DELETE FROM t")

@@ -32,7 +32,7 @@ def test_a_template_writes_sql_binds_values_and_quotes_names(db):
         ("SELECT 1;\n{% if %}", "^line 2: Expected an expression"),
         ("SELECT {{ city | nope }}", "^line 1: No filter named 'nope'"),
         ("SELECT 1;\n{{ 1 / 0 }}", "^line 2: ZeroDivisionError: division by zero"),
-        ("SELECT {{ 5 | name }}", "^line 1: what goes into | name is no name but a int"),
+        ("SELECT {{ 5 | name }}", "^line 1: what goes into | name is of type int, and no name"),
         ("{% include 'x' %}", "^line 1: TypeError: no loader for this environment"),
         ("{{ city.__class__.__mro__ }}", "^line 1: .*(unsafe|undefined)"),
     ],

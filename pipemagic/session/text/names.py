@@ -61,8 +61,8 @@ def quoted(value: Any, wish: Wish) -> str:
     """Give a name quoted, or a list of them with commas between; ParameterError for what is none."""
     names = [value] if isinstance(value, str) else listed(value)
     if names is None:
-        kind = type(value).__name__
-        raise wish.refusal(f"is no name but a {kind}", "a name is text, or a list of texts for several columns")
+        what = f"is of type {type(value).__name__}, and no name"
+        raise wish.refusal(what, "a name is text, or a list of texts for several columns")
     if not names:
         raise wish.refusal("is an empty list", "name at least one column")
     return ", ".join(_quoted(name, wish) for name in names)
@@ -70,7 +70,7 @@ def quoted(value: Any, wish: Wish) -> str:
 
 def _quoted(name: Any, wish: Wish) -> str:
     if not isinstance(name, str):
-        raise wish.refusal(f"holds a {type(name).__name__} where a name belongs", "a name is text")
+        raise wish.refusal(f"holds something of type {type(name).__name__} where a name belongs", "a name is text")
     text = str.__str__(name)  # also of a str that shows itself otherwise
     if not text or "\0" in text:
         raise wish.refusal(f"is {text!r}, which cannot be a name in SQL", "a name has a letter and no NUL")

@@ -41,7 +41,8 @@ def bind(woven: Woven, values: Values | None) -> tuple[Woven, Stmt]:
     words = [token for token in found if token.kind not in ("space", "comment")]
     bound = _Bound(woven, {token.text for token in words if token.kind == "param"})
     for number, token in enumerate(words):
-        if token.kind == "param" and not _is_cast(words, number):
+        if token.kind == "param":
+            _refuse_cast(woven, words, number)
             bound.add(words, number, values)
     made = sorted([*bound.edits, *names.edits(woven, found, values)], key=lambda edit: edit.start)
     if made:
@@ -49,10 +50,12 @@ def bind(woven: Woven, values: Values | None) -> tuple[Woven, Stmt]:
     return woven, bound.statement(woven.text)
 
 
-def _is_cast(words: Sequence[Token], number: int) -> bool:
-    """Tell whether it is the type in ``x::type``, which SQLite does not have and has an error for."""
-    before = words[number - 1 : number]
-    return bool(before) and before[0].text == ":" and before[0].start == words[number].start - 1
+def _refuse_cast(woven: Woven, words: Sequence[Token], number: int) -> None:
+    """ParameterError for the type in ``x::type``: SQLite has no such cast, and it is no parameter."""
+    token, before = words[number], words[max(0, number - 1) : number]
+    if before and before[0].text == ":" and before[0].start == token.start - 1:
+        where = woven.place(token.start).where
+        raise ParameterError(f"{where}: SQLite has no :{token.text}", hint=f"write CAST(... AS {token.text[1:]})")
 
 
 class _Bound:
@@ -84,14 +87,14 @@ class _Bound:
         elements, bare = listed(value), before[-1:] == ["IN"]
         if elements is None:
             if bare:
-                kind = type(value).__name__
-                raise wish.refusal(f"is a {kind}, and IN wants a list", f"write = {token.text}, or IN ({token.text})")
+                what = f"is one value ({type(value).__name__}), and IN wants a list"
+                raise wish.refusal(what, f"write = {token.text}, or IN ({token.text})")
             self._bind(token.text, value, wish)
             return
         alone = before == ["IN", "("] and [word.text for word in words[number + 1 : number + 2]] == [")"]
         if not bare and not alone:
-            kind, many = type(value).__name__, f"{len(elements)} value{'' if len(elements) == 1 else 's'}"
-            raise wish.refusal(f"is a {kind} of {many}", _NOT_LISTED.format(token.text))
+            many = f"{len(elements)} value{'' if len(elements) == 1 else 's'} ({type(value).__name__})"
+            raise wish.refusal(f"holds {many}", _NOT_LISTED.format(token.text))
         form = self._form(token.text, elements, wish)
         self.edits.append(Edit(token.start, token.start + len(token.text), f"({form})" if bare else form))
 
