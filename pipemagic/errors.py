@@ -76,9 +76,13 @@ class AnswerTimeout(UnknownOutcome):
 
 
 class InterruptedRequest(UnknownOutcome):
-    """The user interrupted the kernel while a request was under way."""
+    """The user interrupted the kernel while a request was under way.
+
+    ``answered`` tells that the whole answer had come, so that what was sent has run.
+    """
 
     code = "INTERRUPTED"
+    answered = False
 
 
 class ServerError(PipemagicError):

@@ -48,12 +48,14 @@ _READS = frozenset({"SELECT", "VALUES", "WITH", "EXPLAIN", "PRAGMA"})
 class Seen:
     """The newest state of one database that this program knows of. Safe to use from several threads.
 
-    ``unbounded`` tells that a replica seems to answer which waits without limit, as sqld's do: a write that it passed
-    on to the primary comes back without a duration.
+    ``grows`` tells that the index was seen to grow, so that an index which stays says something. ``unbounded`` tells
+    that a replica seems to answer which waits without limit, as sqld's do: a write that it passed on to the primary
+    comes back without a duration.
     """
 
     def __init__(self) -> None:
         self.index: int | None = None
+        self.grows = False
         self.unbounded = False
         self._lock = threading.Lock()
 
@@ -83,6 +85,7 @@ class Seen:
         wrote = any(result.affected_row_count for result in results)
         passed_on = bool(results) and not any(result.query_duration_ms for result in results)
         with self._lock:
+            self.grows = self.grows or (self.index is not None and index > self.index)
             self.unbounded = self.unbounded or (wrote and passed_on)
             if self.index is None or index > self.index or ((wrote or passed_on) and index < (before or 0)):
                 self.index = index  # lower after a write: the server counts from a lower number since a crash

@@ -169,6 +169,14 @@ class Database:
         """Which full protocol versions the server has: {2, 3}, {2}, or none of them (the seed's two requests)."""
         return {Dialect.V3: frozenset({2, 3}), Dialect.V2: frozenset({2})}.get(self.dialect, frozenset())
 
+    @property
+    def state(self) -> int | None:
+        """The number of the newest state that is known of the database; None where that proves nothing.
+
+        That is so where the server gives no number, where it was not seen to grow, and where a replica answers.
+        """
+        return self._seen.index if self._seen.grows and not self._seen.unbounded else None
+
     def renew_token(self, token: str | Token) -> None:
         """Use another token from the next request on; streams go on with it."""
         self.transport.token = token if isinstance(token, Token) else Token(token)

@@ -148,13 +148,17 @@ class ClientStream:
         finally:
             self._limit = self._until = None
 
+    def sent_for(self) -> float:
+        """Seconds since the last request was sent."""
+        return self._clock() - self._sent_at
+
     def settle(self) -> None:
         """Accept that a transaction was lost; until then `send` refuses everything."""
         if self.transaction.state is Tx.LOST:
             self.transaction.move("settle")
 
-    def send(self, requests: Sequence[Request]) -> list[Entry]:
-        """Send requests on the stream; gives one entry for each, in order.
+    def send(self, requests: Sequence[Request], *, timeout: float | None = None) -> list[Entry]:
+        """Send requests on the stream; gives one entry for each, in order. ``timeout`` is in seconds.
 
         A stream that expired, or whose baton the server no longer knows, is opened again and the requests are
         sent there, if no transaction was open. Nothing else is ever sent twice. Raises
@@ -168,10 +172,10 @@ class ClientStream:
         self._check(requests)
         if self.is_open and self.phase is Phase.IDLE and self.idle_for() > IDLE_LIMIT:
             self._expire()
-        entries = self._exchange(requests)
+        entries = self._exchange(requests, timeout=timeout)
         if entries is None:  # the server no longer knows the baton, and nothing of this ran
             self._expire()
-            entries = self._exchange(requests)
+            entries = self._exchange(requests, timeout=timeout)
         if entries is None:
             raise ProtocolError("the server refuses the baton of a stream that was not opened yet")
         return entries
@@ -281,6 +285,8 @@ class ClientStream:
         try:
             entries = self._round_trip(body, message, timeout)
         except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):  # between the parts of the request
+                error = InterruptedRequest("interrupted while a request was under way")
             self._freshness.failed(sent, error)
             self._name_limit(error)
             if self.phase is Phase.IN_USE:  # whatever it was, the baton is spent
@@ -424,7 +430,9 @@ class ClientStream:
         except ProtocolError as error:
             raise answers.not_an_answer(error, answer) from None
         except KeyboardInterrupt:  # a large answer takes a while to read
-            raise InterruptedRequest("interrupted while the answer was read; what was sent has run") from None
+            interrupted = InterruptedRequest("interrupted while the answer was read; what was sent has run")
+            interrupted.answered = True
+            raise interrupted from None
         self._answered_at = self._clock()
         self._stream.baton, self._endpoint = response.baton, endpoint
         self._stream.move("finish" if response.baton is not None else "close")

@@ -19,9 +19,10 @@ from pipemagic.errors import (
 )
 from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Phase, Tx
-from pipemagic.session import atomic, clocks, guards, losses, reports
+from pipemagic.session import atomic, clocks, guards, interrupts, losses, reports
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.clocks import Clocks
+from pipemagic.session.interrupts import Finding
 from pipemagic.session.ledger import Ledger, is_rollback, opens
 from pipemagic.session.losses import Loss
 from pipemagic.session.platform import Platform
@@ -268,6 +269,7 @@ class Connection:
         stream, notes = self._open()
         reopened = stream.reopened
         own = not self._ledger.open and any(map(opens, cell.statements)) and not wanted.atomic
+        known = self.database.state
         try:
             with stream.within(wanted.timeout):
                 ran = run(stream, cell.stmts, atomic=wanted.atomic, undo=own, mode=atomic.mode(cell))
@@ -278,13 +280,35 @@ class Connection:
                     "renew the token and connect again as before: an open transaction goes on, "
                     "unless a rotation ended it"
                 )
+            finding = self._find_out(stream, cell, wanted, known) if interrupts.is_about(error) else None
             tell = self._with_what_an_atomic_cell_did if wanted.atomic else self._with_what_was_undone
-            raise tell(error, stream, cell) from None
+            tell(error, stream, cell)
+            if finding is not None:
+                self._take_in(finding, error, cell)
+            raise error from None
         if ran.error is not None and stream.transaction.state is Tx.OPEN:
             self._undo(stream, cell, ran)
         if stream.reopened > reopened:
             notes += self._reopened(stream.replayed)
         return ran, notes
+
+    def _find_out(self, stream: ClientStream, cell: Cell, wanted: Wanted, known: int | None) -> Finding:
+        """Find out what became of a cell whose answer will not come, by a question beside its stream."""
+        ran_long = stream.sent_for() > interrupts.UNDER_WAY and stream.instance is None
+
+        def ask() -> Finding | None:
+            return interrupts.ask(self.database, known) if known is not None and ran_long else Finding.OPEN
+
+        return interrupts.find_out(cell, self._ledger, atomic=wanted.atomic, ask=ask)
+
+    def _take_in(self, finding: Finding, error: PipemagicError, cell: Cell) -> None:
+        """Put what was found out into the error, and have retry() go by it."""
+        if finding in (Finding.NOTHING, Finding.ONLY_READS) and self._loss is not None and self._loss.doubt:
+            self._loss = replace(self._loss, doubt="") if self._loss.held else None
+            if self._loss is not None:
+                error.message = reports.undone(error.message, self._loss)
+                error.hint = reports.after_loss(self._loss, refusing=False)
+        interrupts.tell(error, cell, finding)
 
     def _undo(self, stream: ClientStream, cell: Cell, ran: Run) -> None:
         """Roll back a transaction that a failed cell began after it had ended that of an earlier cell."""

@@ -1,0 +1,162 @@
+"""Interrupted cells on real servers: what is said to have happened is true, and the next cell works."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import pytest
+from magic_shell import make_database
+from waiting import until
+
+from pipemagic import local
+from pipemagic.client.database import Database
+from pipemagic.errors import InterruptedRequest, SessionError, TransactionLost
+from pipemagic.hrana.stream import Phase
+from pipemagic.session import Connection, Session
+from pipemagic.session.interrupts import Finding, where_to_look
+from pipemagic.session.wanted import Wanted
+from pipemagic.sql import split
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
+
+ENDLESS = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i FROM c WHERE i < 0"
+
+
+@pytest.fixture(scope="module")
+def embedded():
+    with local.temporary() as lease:
+        yield lease.service
+
+
+@pytest.fixture(params=["embedded", "sqld"])
+def numbers(request):
+    """A session on a real server, with a table of one row."""
+    if request.param == "sqld":
+        made = request.getfixturevalue("sqld_database")
+        url, token = made.url, made.token
+    else:
+        url, token = make_database(request.getfixturevalue("embedded"), request.node.name)
+    session = Session(environ={})
+    session.adopt(Connection("main", Database(url, token), "a test"))
+    session.run("CREATE TABLE n (i)")
+    session.run("INSERT INTO n VALUES (1)")  # the number of the state is seen to grow
+    yield session
+    session.shut_down()
+
+
+def interrupt(session, cell, wanted=Wanted()):  # noqa: B008 - it is frozen
+    """Run a cell and interrupt it once the server is at it; the cell has to end within a second."""
+    connection, times = session.connection(), []
+    session.run("SELECT 1")  # there is a stream to watch
+
+    def press():
+        stream = connection.stream
+        until(lambda: stream.phase is Phase.IN_USE and stream.sent_for() > 0.3)
+        times.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    pressing = threading.Thread(target=press)
+    pressing.start()
+    with pytest.raises(InterruptedRequest) as caught:
+        session.run_cell(cell, wanted=wanted)
+    took = time.monotonic() - times[0]
+    pressing.join()
+    assert took < 1
+    return caught.value
+
+
+def count(session):
+    return int(session.run("SELECT count(*) FROM n").iloc[0, 0])
+
+
+def lines(error):
+    return error.message.split("\n")
+
+
+def test_a_read_changed_nothing(numbers):
+    error = interrupt(numbers, ENDLESS)
+    assert lines(error) == ["interrupted while a request was under way", Finding.ONLY_READS.value]
+    assert error.hint == ""
+    assert count(numbers) == 1
+    with pytest.raises(SessionError, match="nothing to run again"):
+        numbers.connection().retry()
+
+
+def test_a_write_that_was_not_applied_is_known_not_to_be(numbers):
+    error = interrupt(numbers, f"INSERT INTO n {ENDLESS}")
+    assert lines(error)[1] == Finding.NOTHING.value
+    begun = time.monotonic()
+    numbers.run("INSERT INTO n VALUES (2)")  # the server has stopped: the writer's place is free
+    assert time.monotonic() - begun < 1
+    assert count(numbers) == 2
+
+
+def test_what_was_applied_before_is_seen_and_a_query_is_suggested(numbers):
+    error = interrupt(numbers, f"INSERT INTO n VALUES (2); {ENDLESS}")
+    assert lines(error)[1] == Finding.CHANGED.value
+    assert error.hint == "look before you run it again: SELECT count(*) FROM n"
+    with pytest.raises(SessionError, match="nobody knows"):
+        numbers.connection().to_retry()
+    assert count(numbers) == 2
+
+
+def test_nothing_is_claimed_of_a_write_that_may_come_later(numbers):
+    error = interrupt(numbers, f"{ENDLESS}; INSERT INTO n VALUES (2)")
+    assert lines(error)[1] == Finding.NOT_YET.value
+    assert error.hint.endswith("SELECT count(*) FROM n")
+
+
+def test_an_atomic_cell_is_known_not_to_be_applied(numbers):
+    error = interrupt(numbers, f"INSERT INTO n VALUES (2); {ENDLESS}; INSERT INTO n VALUES (3)", Wanted(atomic=True))
+    assert lines(error)[1] == Finding.NOTHING.value
+    assert count(numbers) == 1
+
+
+def test_a_transaction_is_rolled_back_and_can_be_retried(numbers):
+    numbers.run("BEGIN; INSERT INTO n VALUES (2)")
+    error = interrupt(numbers, ENDLESS)
+    assert lines(error)[1:] == [
+        Finding.ROLLED_BACK.value, "Undone:", "  BEGIN", "  INSERT INTO n VALUES (2)", "  SELECT 1",
+    ]  # fmt: skip
+    with pytest.raises(TransactionLost, match="not run"):
+        numbers.run("COMMIT")
+    numbers.connection().retry()
+    assert count(numbers) == 2
+
+
+def test_a_commit_that_did_not_come_about_makes_a_certain_rollback(numbers):
+    numbers.run("BEGIN IMMEDIATE; INSERT INTO n VALUES (2)")
+    error = interrupt(numbers, f"INSERT INTO n {ENDLESS}; COMMIT")
+    assert lines(error)[1] == Finding.NOTHING.value
+    assert "Undone:" in lines(error)
+    assert count(numbers) == 1
+
+
+def test_a_writer_who_is_still_at_it_leaves_it_open(numbers):
+    """Somebody else writes: the question is not answered in time, and nothing is claimed."""
+    other = Database(numbers.connection().database.endpoint, numbers.connection().database.transport.token)
+    with other, other.transaction() as inside:
+        inside.execute("INSERT INTO n VALUES (100)")
+        error = interrupt(numbers, "INSERT INTO n VALUES (2)")
+    assert lines(error)[1] == Finding.BUSY.value
+    assert error.hint.endswith("SELECT count(*) FROM n")
+    assert count(numbers) in (2, 3)  # sqld runs what waits in line although its client has left
+
+
+@pytest.mark.parametrize(
+    ("statement", "query"),
+    [
+        ('INSERT OR IGNORE INTO main."we""ird t" VALUES (1)', 'SELECT count(*) FROM main."we""ird t"'),
+        ("UPDATE OR REPLACE [a b] SET i = 1", "SELECT count(*) FROM [a b]"),
+        ("WITH x AS (SELECT 1 FROM y) DELETE FROM `t;` WHERE 1", "SELECT count(*) FROM `t;`"),
+        ("DELETE FROM été", "SELECT count(*) FROM été"),
+        ("DROP TABLE t", ""),
+        ("SELECT 1", ""),
+    ],
+)
+def test_where_to_look(statement, query):
+    assert where_to_look(split(statement)) == query
