@@ -62,6 +62,10 @@ HANG_UP_TIMEOUT = 0.5
 AGAIN = "start again from BEGIN, or run the whole transaction in one cell"
 
 
+_SMALLEST: list[Request] = [Execute(Stmt("SELECT 1"))]
+"""What renews the idle time where an empty request is not known to."""
+
+
 class Dialect(IntEnum):
     """How much of the protocol a server speaks; the number is that of the path."""
 
@@ -212,6 +216,21 @@ class ClientStream:
                 self._exchange_as_is([undo])
                 self._observe(autocommit=True)
         return self.transaction.state is not Tx.OPEN
+
+    def renew(self) -> bool:
+        """Renew the idle time of an open stream without a transaction; False if it is gone.
+
+        Never opens one. Raises what `send` raises for a server that refuses, or does not answer within CLOSE_TIMEOUT.
+        """
+        with self._beginning:
+            if not self.is_open or self.phase is not Phase.IDLE or self.transaction.state is not Tx.NONE:
+                return False
+            if self.idle_for() > IDLE_LIMIT:
+                return False
+            entries = self._exchange([] if self.dialect is Dialect.V3 else _SMALLEST, timeout=CLOSE_TIMEOUT)
+        if entries is None:
+            self._expire()
+        return entries is not None
 
     def close(self) -> None:
         """End the stream; the server rolls an open transaction back. Never raises for what the server says."""

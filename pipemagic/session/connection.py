@@ -23,6 +23,7 @@ from pipemagic.session import atomic, clocks, guards, interrupts, losses, report
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.clocks import Clocks
 from pipemagic.session.interrupts import Finding
+from pipemagic.session.keeping import KeepAlive
 from pipemagic.session.ledger import Ledger, is_rollback, opens
 from pipemagic.session.losses import Loss
 from pipemagic.session.platform import Platform
@@ -51,6 +52,7 @@ class Connection:
     find_again: Callable[[], Database] | None = field(default=None, repr=False)
     profile: Profile | None = field(default=None, repr=False)  # what would lead here again
     refused: bool = field(default=False, repr=False)  # the server no longer takes the token
+    keeping: KeepAlive | None = field(default=None, repr=False)
     schema: SchemaCache = field(init=False, repr=False)
     _stream: ClientStream | None = field(default=None, repr=False)
     _ledger: Ledger = field(default_factory=Ledger, repr=False)
@@ -99,7 +101,22 @@ class Connection:
         Raises StatementError, TransactionLost, and what ClientStream.send raises.
         """
         with self._lock:
-            return self._run(cell, wanted)
+            try:
+                return self._run(cell, wanted)
+            finally:
+                self._kept_from_now()
+
+    def keep_alive(self, seconds: float | None) -> None:
+        """Keep the server-side connection alive for so long after each cell; None for as long as the server does."""
+        with self._lock:
+            if self.keeping is not None:
+                self.keeping.close()
+            self.keeping = None if seconds is None else KeepAlive(self, seconds, self._lock)
+            self._kept_from_now()
+
+    def _kept_from_now(self) -> None:
+        if self.keeping is not None and self._stream is not None:
+            self.keeping.touch()
 
     def _run(self, cell: Cell, wanted: Wanted) -> CellResult:
         if self.read_only:
@@ -230,6 +247,8 @@ class Connection:
     def forget(self) -> bool:
         """Close for good, the stream and the HTTP connections; tells what close() tells."""
         was_open = self.close()
+        if self.keeping is not None:
+            self.keeping.close()
         self.schema.close()
         self.database.close()
         return was_open

@@ -64,6 +64,19 @@ def test_a_rollback_by_a_trigger_is_told_and_can_be_retried(db):
     ]
     assert db("%sql SELECT a FROM t").value["a"].tolist() == [7]
     assert "there is nothing to run again on db" in db.fails("%pipedb retry").out
+    db("%sql BEGIN")
+    db.fails("%sql INSERT INTO t VALUES (-1)")
+    assert db("%pipedb rollback").lines == ["The lost transaction is given up; cells run again."]
+
+
+def test_keep_alive_is_seen_in_status(db):
+    db("%pipedb connect db --keep-alive 10m")
+    db("%sql SELECT 1")
+    (line,) = db("%pipedb status").lines
+    assert re.search(r"; no transaction; kept alive for (10 min|9 min 59 s) more without a cell$", line)
+    assert "--keep-alive: 'soon' is not a length of time; write 90s, 10m or 1h" in db.fails(
+        "%pipedb connect db --keep-alive soon"
+    ).err
 
 
 @pytest.mark.parametrize("command", ["begin", "commit", "rollback", "retry"])

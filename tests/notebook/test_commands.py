@@ -189,7 +189,7 @@ def test_help_knows_every_subcommand(shell):
         ("%pipedb help xyzzy", "no help on 'xyzzy'"),
         ("%pipedb connect --temprary", "unknown option --temprary, did you mean --temporary?"),
         ("%pipedb use", "NAME is missing"),
-        ("%pipedb connect --timeout soon", "--timeout is a number of seconds, not 'soon'"),
+        ("%pipedb connect --timeout soon", "--timeout: 'soon' is not a length of time; write 90s, 10m or 1h"),
         ("%pipedb overages maybe", "SETTING is one of on, off; not 'maybe'"),
         ("%pipedb create-group g", "--location CODE is missing"),
         ("%pipedb schema 'x", "a quote is not closed"),

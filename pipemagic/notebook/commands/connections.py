@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from IPython.core.error import UsageError
 
+from pipemagic.errors import SessionError
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.display import say
@@ -13,6 +12,7 @@ from pipemagic.notebook.display import say
 
 def connect(context: Context, args: Arguments) -> None:
     """Connect and make it the current connection."""
+    keep_alive = _seconds(args, "--keep-alive")
     connection = context.session.connect(
         args.get("TARGET"),
         name=args.get("--as"),
@@ -21,18 +21,22 @@ def connect(context: Context, args: Arguments) -> None:
         keyring=args.on("--keyring"),
         remember=args.on("--remember"),
         temporary=args.on("--temporary"),
-        timeout=_seconds(args.get("--timeout")),
+        timeout=_seconds(args, "--timeout"),
         read_only=args.on("--read-only"),
     )
+    if keep_alive is not None:
+        connection.keep_alive(keep_alive)
     say(connection.greeting)
 
 
-def _seconds(text: str | None) -> float | None:
-    if text is None:
-        return None
-    if not re.fullmatch(r"\d+(\.\d+)?", text) or not float(text):
-        raise UsageError(f"--timeout is a number of seconds, not {text!r}")
-    return float(text)
+def _seconds(args: Arguments, flag: str) -> float | None:
+    from pipemagic.session.durations import seconds
+
+    text = args.get(flag)
+    try:
+        return None if text is None else seconds(text)
+    except SessionError as error:
+        raise UsageError(f"{flag}: {error.message}; {error.hint}") from None
 
 
 def use(context: Context, args: Arguments) -> None:
@@ -81,7 +85,8 @@ COMMANDS: tuple[Command, ...] = (
             Option("--token-file", "a file that holds the token, and that only you can read", "PATH"),
             Option("--keyring", "take the token from the keyring"),
             Option("--remember", "have the keyring keep the token that is asked for"),
-            Option("--timeout", "how long to wait for an answer; by default 60", "SECONDS"),
+            Option("--timeout", "how long to wait for an answer; by default 60 s", "TIME"),
+            Option("--keep-alive", "keep the server-side connection for so long after each cell, as in 10m", "TIME"),
             Option("--read-only", "send nothing that may write"),
             Option("--temporary", "use a service of this notebook alone, whose data end with it"),
         ),

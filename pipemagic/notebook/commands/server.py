@@ -7,7 +7,7 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.arguments import Arguments, Option
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.display import say
-from pipemagic.session import Connection, reports
+from pipemagic.session import Connection, durations, reports
 
 ON = Option("--on", "ask this connection, the current one stays", "NAME")
 
@@ -21,7 +21,8 @@ def status(context: Context, args: Arguments) -> None:
     for name in names:
         connection = session.connection(name)
         current = ", current" if name == session.current else ""
-        say(f"{name} ({connection.description}{current}): {_stream(connection)}; {_transaction(connection)}")
+        parts = [_stream(connection), _transaction(connection), _kept(connection)]
+        say(f"{name} ({connection.description}{current}): {'; '.join(filter(None, parts))}")
 
 
 def _stream(connection: Connection) -> str:
@@ -39,6 +40,15 @@ def _transaction(connection: Connection) -> str:
     if left.transaction is None:
         return "no transaction"
     return f"transaction open, {reports.so_far(connection.statements_open)}, {left.transaction_left}"
+
+
+def _kept(connection: Connection) -> str:
+    keeping = connection.keeping
+    if keeping is None:
+        return ""
+    if keeping.ended:
+        return f"no longer kept alive: {keeping.ended}"
+    return f"kept alive for {durations.words(keeping.left)} more without a cell"
 
 
 def version(context: Context, args: Arguments) -> None:

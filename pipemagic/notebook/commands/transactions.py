@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from IPython.core.error import UsageError
 
+from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.display import say
@@ -32,8 +33,11 @@ def commit(context: Context, args: Arguments) -> None:
 
 
 def rollback(context: Context, args: Arguments) -> None:
-    """Roll the open transaction back."""
-    say(f"Rolled back {plural(context.session.connection(args.get('--on')).rollback(), 'statement')}.")
+    """Roll the open transaction back, or go on without one that was lost."""
+    connection = context.session.connection(args.get("--on"))
+    lost = connection.transaction is Tx.LOST
+    count = connection.rollback()
+    say("The lost transaction is given up; cells run again." if lost else f"Rolled back {plural(count, 'statement')}.")
 
 
 def retry(context: Context, args: Arguments) -> None:

@@ -1,0 +1,145 @@
+"""Keeping a server-side connection alive between cells: for a bounded time, and never at the cost of a cell."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from waiting import until
+
+from pipemagic.errors import SessionError, TransactionLost
+from pipemagic.session import durations, keeping
+from pipemagic.session.durations import seconds
+
+
+@pytest.fixture
+def kept(timed, clock, monkeypatch):
+    """A session whose connection is kept for a minute; the test looks in the thread's place."""
+    monkeypatch.setattr(keeping.KeepAlive, "touch", touch_without_a_thread)
+    timed.run("CREATE TABLE n (i INTEGER PRIMARY KEY)")
+    connection = timed.connection()
+    connection.keep_alive(60)
+    connection.keeping._clock = clock
+    timed.run("INSERT INTO n VALUES (1)")
+    return timed
+
+
+def touch_without_a_thread(self):
+    self._since, self.ended = self._clock(), ""
+
+
+def test_the_stream_lives_beyond_its_idle_time(kept, clock):
+    connection = kept.connection()
+    first = connection.stream._stream
+    for _ in range(4):
+        clock.advance(7)
+        assert connection.keeping.look()
+    assert connection.stream.idle_for() == 0
+    assert kept.run("SELECT last_insert_rowid() AS i")["i"].tolist() == [1]  # of the same server-side connection
+    assert connection.stream._stream is first
+    assert connection.stream.reopened == 0
+
+
+def test_nothing_is_sent_before_it_is_time(kept, clock):
+    clock.advance(3)
+    assert kept.connection().keeping.look()
+    assert kept.connection().stream.idle_for() == 3
+
+
+def test_the_time_is_bounded_and_each_cell_begins_it_anew(kept, clock):
+    keeping = kept.connection().keeping
+    clock.advance(5)
+    kept.run("SELECT 1")
+    assert keeping.left == 60
+    for _ in range(9):
+        clock.advance(7)
+        looked = keeping.look()
+    assert not looked
+    assert keeping.ended == "the time is over"
+    assert keeping.left == 0
+    kept.run("SELECT 1")
+    assert keeping.ended == ""
+
+
+def test_an_open_transaction_is_not_kept(kept, clock):
+    kept.run("BEGIN; INSERT INTO n VALUES (2)")
+    keeping = kept.connection().keeping
+    clock.advance(7)
+    assert keeping.look()
+    assert kept.connection().stream.idle_for() == 7  # nothing was sent
+    clock.advance(4)
+    assert not keeping.look()
+    assert keeping.ended == "a transaction was open, which it does not keep"
+    with pytest.raises(TransactionLost, match="within 5 s"):
+        kept.run("COMMIT")
+
+
+def test_a_dead_stream_is_not_opened_again(kept, clock):
+    connection = kept.connection()
+    connection.stream._answered_at += 5  # as if the server had begun to count earlier than we did
+    clock.advance(12)
+    assert not connection.keeping.look()
+    assert connection.keeping.ended == "the server has closed the connection"
+    assert not connection.stream.is_open
+    assert kept.run("SELECT count(*) AS c FROM n")["c"].tolist() == [1]
+
+
+def test_a_refusal_stops_it_with_its_reason(kept, clock, transport):
+    clock.advance(7)
+    transport.down = True
+    assert not kept.connection().keeping.look()
+    assert kept.connection().keeping.ended
+    transport.down = False
+
+
+def test_it_does_not_get_in_the_way_of_a_cell(kept, clock):
+    connection = kept.connection()
+    clock.advance(7)
+    results = []
+    with connection._lock:  # as a cell holds it
+        other = threading.Thread(target=lambda: results.append(connection.keeping.look()))
+        other.start()
+        other.join()
+    assert results == [True]
+    assert connection.stream.idle_for() == 7
+
+
+def test_closing_ends_it(kept):
+    connection = kept.connection()
+    connection.close()
+    assert not connection.keeping.look()
+    assert connection.keeping.ended == "there is no server-side connection"
+
+
+@pytest.mark.parametrize("server", ["in process", "seed"])
+def test_the_thread_renews_by_itself_and_ends_with_the_connection(request, server, monkeypatch):
+    monkeypatch.setattr(keeping, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(keeping, "RENEW_AFTER", 0.0)
+    session = request.getfixturevalue("timed" if server == "in process" else "seed_session")
+    connection = session.connection()
+    connection.keep_alive(60)
+    session.run("SELECT 1")
+    baton = connection.stream._stream.baton
+    until(lambda: connection.stream._stream.baton not in (baton, None))
+    thread = connection.keeping._thread
+    assert session.run("SELECT 2 AS a")["a"].tolist() == [2]
+    session.shut_down()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(("text", "length"), [("90", 90), ("90s", 90), ("1.5m", 90), (" 2 h ", 7200), ("0.5", 0.5)])
+def test_lengths_of_time(text, length):
+    assert seconds(text) == length
+
+
+@pytest.mark.parametrize("text", ["", "0", "0m", "-5", "10 days", "m", "1e3", "٣m", "ten"])
+def test_what_is_no_length_of_time(text):
+    with pytest.raises(SessionError, match="write 90s, 10m or 1h"):
+        seconds(text)
+
+
+def test_lengths_in_words():
+    assert [durations.words(length) for length in (0.4, 59, 60, 598, 7200, 7500)] == [
+        "0 s", "59 s", "1 min", "9 min 58 s", "2 h", "2 h 5 min",
+    ]  # fmt: skip
