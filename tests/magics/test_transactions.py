@@ -74,9 +74,10 @@ def test_keep_alive_is_seen_in_status(db):
     db("%sql SELECT 1")
     (line,) = db("%pipedb status").lines
     assert re.search(r"; no transaction; kept alive for (10 min|9 min 59 s) more without a cell$", line)
-    assert "--keep-alive: 'soon' is not a length of time; write 90s, 10m or 1h" in db.fails(
-        "%pipedb connect db --keep-alive soon"
-    ).err
+    assert (
+        "--keep-alive: 'soon' is not a length of time; write 90s, 10m or 1h"
+        in db.fails("%pipedb connect db --keep-alive soon").err
+    )
 
 
 @pytest.mark.parametrize("command", ["begin", "commit", "rollback", "retry"])
