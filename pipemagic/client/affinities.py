@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pipemagic.client.definitions import has_constraints
 from pipemagic.errors import LoadError
 from pipemagic.frames import Column
 from pipemagic.frames.cells import MIXED, PLAIN
@@ -14,6 +15,27 @@ from pipemagic.frames.reading import affinity
 _NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*\Z", re.ASCII)
 _EXACT = 2**53
 _AT_ONCE = 50_000
+
+
+_TYPE = re.compile(r"[^\W\d]\w*(?: [^\W\d]\w*)*(?: ?\( ?[+-]?\d+ ?(?:, ?[+-]?\d+ ?)?\))?\Z")
+
+
+def check_types(columns: Sequence[Column], types: Mapping[str, str]) -> dict[str, str]:
+    """Give the wanted types by the names of the columns; LoadError for what is none, or would change a value."""
+    there = {column.name.lower(): column for column in columns}
+    wanted = {}
+    for name, declared in types.items():
+        column = there.get(name.lower())
+        if column is None:
+            raise LoadError(f"the frame has no column {name} to give a type; nothing was changed")
+        if not _TYPE.match(declared) or has_constraints(declared):
+            raise LoadError(
+                f"column {name}: {declared[:60]!r} is not a type; nothing was changed",
+                hint="a type is INTEGER, TEXT, DECIMAL(10, 2) and the like; constraints need a CREATE TABLE",
+            )
+        check_affinity(column, declared, "types=...")
+        wanted[column.name] = declared
+    return wanted
 
 
 def check_affinity(column: Column, declared: str, table: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pipemagic.client.load import Progress
 
 Mode = Literal["DEFERRED", "IMMEDIATE", "EXCLUSIVE"]
-IfExists = Literal["fail", "append", "replace"]
+IfExists = Literal["fail", "append", "replace", "upsert"]
 Statement = str | tuple[str, Arguments]
 
 
@@ -227,13 +227,19 @@ class Database:
         table: str,
         if_exists: IfExists = "fail",
         *,
+        keys: Sequence[str] = (),
+        types: Mapping[str, str] | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Write a DataFrame into a table, all rows or none; gives the number of rows (see `pipemagic.client.load`)."""
+        """Write a DataFrame into a table, all rows or none; gives the number of rows (see `pipemagic.client.load`).
+
+        ``if_exists`` is ``fail``, ``append``, ``replace`` or ``upsert``, which needs ``keys``. ``types`` gives declared
+        types to columns of a new table.
+        """
         from pipemagic.client.load import load
 
         self.check_writable("load")
-        return load(self, frame, table, if_exists=if_exists, progress=progress)
+        return load(self, frame, table, if_exists=if_exists, keys=keys, types=types, progress=progress)
 
     def check_writable(self, what: str) -> None:
         """ReadOnlyError, before anything is sent, if ``what`` would write and the database is open read-only."""

@@ -8,13 +8,15 @@ is over this protocol, and exact (see `pipemagic.frames.cells`).
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
+from pipemagic.client import staging as stagings
 from pipemagic.client.chunks import Chunk, Chunks
+from pipemagic.client.keys import check_once
 from pipemagic.client.running import run
 from pipemagic.client.targets import Plan, plan_table
 from pipemagic.errors import (
@@ -25,8 +27,9 @@ from pipemagic.errors import (
     TransactionLost,
     UnknownOutcome,
 )
-from pipemagic.frames import from_frame
+from pipemagic.frames import Column, from_frame
 from pipemagic.hrana.messages import Stmt
+from pipemagic.hrana.stream import TRANSACTION_LIMIT
 from pipemagic.sql import quote
 
 if TYPE_CHECKING:
@@ -37,8 +40,50 @@ if TYPE_CHECKING:
 Progress: TypeAlias = Callable[[int, int], None]
 """Called after each request with the number of rows sent so far and the number of all rows."""
 
-STAGING = "_pipemagic_load_"
+STAGING = stagings.PREFIX
 """What the names of staging tables begin with."""
+
+SAMPLED = 50_000
+"""Rows from which on it is tried out whether adding them to a table fits into a transaction."""
+
+SHARE = 0.8
+"""How much of the time of a transaction the adding may take by that."""
+
+
+class Load:
+    """A frame and the table that it is to be written into, looked at and found to fit. Nothing is changed yet.
+
+    ``plan.types`` tells the declared type of each column in the table as it will be.
+    """
+
+    def __init__(self, database: Database, columns: Sequence[Column], total: int, plan: Plan) -> None:
+        self.plan = plan
+        self.total = total
+        self._database, self._columns = database, columns
+
+    def run(self, progress: Progress | None = None) -> int:
+        """Write all rows or none; gives their number. Raises as `load` does."""
+        stagings.remove_leftovers(self._database)
+        with staged(self._database, self.plan) as staging:
+            chunks = Chunks(self._database, self._columns, self.total, staging)
+            _fill(self._database, chunks, self.plan, staging, progress)
+            switch(self._database, self.plan, staging, self.total)
+        return self.total
+
+
+def prepare(
+    database: Database,
+    frame: pd.DataFrame,
+    table: str,
+    *,
+    if_exists: IfExists = "fail",
+    keys: Sequence[str] = (),
+    types: Mapping[str, str] | None = None,
+) -> Load:
+    """Look at a frame and a table; LoadError for what cannot be done exactly and atomically."""
+    columns = from_frame(frame)
+    plan = plan_table(database, table, columns, if_exists, keys=keys, types=types)
+    return Load(database, columns, len(frame), plan)
 
 
 def load(
@@ -47,34 +92,41 @@ def load(
     table: str,
     *,
     if_exists: IfExists = "fail",
+    keys: Sequence[str] = (),
+    types: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> int:
     """Write a frame into a table; gives the number of rows.
 
-    ``if_exists`` says what to do with a table of that name: ``fail``, ``append`` to it, or ``replace`` it. The declared
-    types of a new table, and what is refused, are those of `pipemagic.frames.writing`; a named index is written too.
-    Anything that cannot be done exactly and atomically is refused before anything changes. An error or an interrupt
-    leaves the table as it was. Raises LoadError; UnknownOutcome only if the server cannot be asked what became of it.
+    ``if_exists`` says what to do with a table of that name: ``fail``, ``append`` to it, ``replace`` it, or ``upsert``:
+    rows whose ``keys`` are there already change those, the others are added. The declared types of a new table, and
+    what is refused, are those of `pipemagic.frames.writing`, but for the ``types`` given for some columns; a named
+    index is written too. A table that is replaced keeps its definition if the frame has its columns, and in any case
+    its indexes and triggers and the views on it. Anything that cannot be done exactly and atomically is refused before
+    anything changes. An error or an interrupt leaves the table as it was. Raises LoadError; UnknownOutcome only if the
+    server cannot be asked what became of it.
     """
-    columns = from_frame(frame)
-    plan = plan_table(database, table, columns, if_exists)
-    staging = STAGING + secrets.token_hex(6)
+    return prepare(database, frame, table, if_exists=if_exists, keys=keys, types=types).run(progress)
+
+
+@contextmanager
+def staged(database: Database, plan: Plan) -> Iterator[str]:
+    """Make a staging table and give its name; if the block fails the table is removed."""
+    staging = stagings.new_name()
     with _removed_on_failure(database, staging):  # its creation, too: the answer to that may be lost
         _create(database, plan, staging)
-        _fill(database, Chunks(database, columns, len(frame), staging), progress)
-        _switch(database, plan, staging)
-    return len(frame)
+        yield staging
 
 
 def _create(database: Database, plan: Plan, staging: str) -> None:
     try:
-        with _nothing_changed("before the rows were sent"):
+        with nothing_changed("before the rows were sent"):
             database.execute(plan.create(staging))
     except StatementError as error:  # people named another table, and random names make other output each time
         raise LoadError(f"{error.message.replace(staging, plan.table)}; nothing was changed", hint=error.hint) from None
 
 
-def _fill(database: Database, chunks: Chunks, progress: Progress | None) -> None:
+def _fill(database: Database, chunks: Chunks, plan: Plan, staging: str, progress: Progress | None) -> None:
     """Send all rows: while one chunk is on its way, another thread writes the next.
 
     The sending is here, so that an interrupt reaches it.
@@ -85,24 +137,25 @@ def _fill(database: Database, chunks: Chunks, progress: Progress | None) -> None
         ahead = writer.submit(next, rest, None)
         while (chunk := ahead.result()) is not None:
             ahead = writer.submit(next, rest, None)
-            sent += _send(database, chunk)
+            sent += send(database, chunk, plan, staging)
             if progress is not None:
                 progress(sent, chunks.total)
     if sent != chunks.total:
         raise LoadError(f"{chunks.total} rows were sent and {sent} arrived; nothing was changed")
 
 
-def _send(database: Database, chunk: Chunk) -> int:
+def send(database: Database, chunk: Chunk, plan: Plan, staging: str) -> int:
+    """Send one chunk; gives the number of rows that arrived."""
     try:
-        with _nothing_changed("while the rows were sent"):
+        with nothing_changed("while the rows were sent"):
             return database.execute(chunk.sql, chunk.args).affected_row_count
     except StatementError as error:
-        rows = f"rows {chunk.start} to {chunk.stop - 1}"
-        raise LoadError(f"{rows}: {error.message}; nothing was changed", hint=error.hint) from None
+        rows, message = f"rows {chunk.start} to {chunk.stop - 1}", error.message.replace(staging, plan.table)
+        raise LoadError(f"{rows}: {message}; nothing was changed", hint=error.hint) from None
 
 
 @contextmanager
-def _nothing_changed(when: str) -> Iterator[None]:
+def nothing_changed(when: str) -> Iterator[None]:
     """Say of a lost answer what is known in spite of it: only the staging table may have changed."""
     try:
         yield
@@ -112,16 +165,17 @@ def _nothing_changed(when: str) -> Iterator[None]:
         raise LoadError(f"{error.message.partition(';')[0]}; nothing was changed") from None
 
 
-def _switch(database: Database, plan: Plan, staging: str) -> None:
-    """Make the rows the table's, in one transaction."""
+def switch(database: Database, plan: Plan, staging: str, total: int) -> None:
+    """Make the staged rows the table's, in one transaction; LoadError, and nothing changed, if that cannot be."""
+    if plan.keys:
+        check_once(database, staging, plan.keys)
+    if plan.into and total >= SAMPLED:
+        _try_out(database, plan, staging, total)
     try:
         with database.open_stream() as stream:
             done = run(stream, [Stmt(sql) for sql in plan.switch(staging)], atomic=True, close=True)
     except TransactionLost:
-        raise LoadError(
-            f"adding the rows to {plan.table} takes longer than the 5 s of a transaction; nothing was changed",
-            hint="load into a new table, or append in several parts",
-        ) from None
+        raise _too_long(plan) from None
     except UnknownOutcome as error:
         if _was_switched(database, staging, error):
             if isinstance(error, InterruptedRequest):
@@ -130,6 +184,33 @@ def _switch(database: Database, plan: Plan, staging: str) -> None:
         raise LoadError(f"{error.message.partition(';')[0]}; nothing was changed") from None
     if done.error is not None:
         raise plan.explain(done.error)
+
+
+def _try_out(database: Database, plan: Plan, staging: str, total: int) -> None:
+    """Add a tenth of the rows, with all that hangs on the table, and take that back; LoadError if all take too long."""
+    with nothing_changed("before the rows were added"), database.open_stream() as stream:
+        start = time.monotonic()
+        run(stream, [Stmt("SELECT 1")])
+        way = time.monotonic() - start
+        try:
+            done = run(
+                stream, [Stmt(sql) for sql in ("BEGIN IMMEDIATE", plan.insert(staging, total // 10), "ROLLBACK")]
+            )
+        except TransactionLost:
+            raise _too_long(plan) from None
+        took = time.monotonic() - start - 2 * way
+    if done.error is not None:
+        raise plan.explain(done.error)
+    if took * 10 > SHARE * TRANSACTION_LIMIT:
+        raise _too_long(plan)
+
+
+def _too_long(plan: Plan) -> LoadError:
+    return LoadError(
+        f"adding the rows to {plan.table} takes longer than the {TRANSACTION_LIMIT:.0f} s of a transaction; "
+        "nothing was changed",
+        hint="load into a new table, or add the rows in several parts",
+    )
 
 
 def _was_switched(database: Database, staging: str, error: UnknownOutcome) -> bool:
@@ -153,10 +234,7 @@ def _removed_on_failure(database: Database, staging: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        try:
-            database.execute(f"DROP TABLE IF EXISTS {quote(staging)}")
-        except PipemagicError:
-            if isinstance(error, PipemagicError):
-                left = f"the table {staging} may be left over: drop it when the server can be reached"
-                error.hint = "; ".join(filter(None, [error.hint, left]))
+        if not stagings.drop(database, staging) and isinstance(error, PipemagicError):
+            left = f"the table {staging} may be left over: the next load removes it"
+            error.hint = "; ".join(filter(None, [error.hint, left]))
         raise

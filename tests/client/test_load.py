@@ -210,38 +210,18 @@ def test_without_a_table_one_is_made(full, if_exists) -> None:
     assert_frame_equal(full.query("SELECT * FROM t"), SMALL)
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ("CREATE INDEX plain ON t(a)", "has the index plain"),
-        ("CREATE UNIQUE INDEX only_one ON t(a)", "has the index only_one"),
-        ("CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT 1; END", "has the trigger g"),
-        ("CREATE TABLE child(a REFERENCES t(a))", "is referred to by child"),
-    ],
-)
-def test_what_replacing_would_lose_is_refused(full, more, message) -> None:
-    full.execute("CREATE TABLE t(a PRIMARY KEY)")
-    full.execute("INSERT INTO t VALUES (1)")
-    full.execute(more)
-    with pytest.raises(errors.LoadError, match=f"t {message}"):
+def test_a_table_that_foreign_keys_point_to_is_not_replaced(full) -> None:
+    full.batch(["CREATE TABLE t(a PRIMARY KEY)", "INSERT INTO t VALUES (1)", "CREATE TABLE child(a REFERENCES T(a))"])
+    with pytest.raises(errors.LoadError, match="t is referred to by child"):
         full.load(SMALL, "t", if_exists="replace")
     assert full.execute("SELECT a FROM t").rows == [(1,)]
-    assert not [name for name in tables(full) if name.startswith("_pipemagic")]
+    assert tables(full) == ["child", "t"]
 
 
-def test_a_table_with_foreign_keys_is_not_replaced(full) -> None:
+def test_a_table_with_foreign_keys_is_not_replaced_by_one_without(full) -> None:
     full.batch(["CREATE TABLE parent(a PRIMARY KEY)", "CREATE TABLE t(a REFERENCES parent(a))"])
     with pytest.raises(errors.LoadError, match="t has foreign keys"):
         full.load(SMALL, "t", if_exists="replace")
-
-
-def test_a_table_that_a_view_uses_is_left_as_it_was(full) -> None:
-    full.batch(["CREATE TABLE t(a)", "INSERT INTO t VALUES (7)", "CREATE VIEW v AS SELECT a FROM t"])
-    with pytest.raises(errors.LoadError, match="nothing was changed") as caught:
-        full.load(SMALL, "t", if_exists="replace")
-    assert "a view or a trigger uses the table" in caught.value.hint
-    assert full.execute("SELECT a FROM v").rows == [(7,)]
-    assert tables(full) == ["t", "v"]
 
 
 def test_a_view_is_no_table(full) -> None:
@@ -337,9 +317,9 @@ def test_a_table_that_appears_meanwhile_is_left_alone(full) -> None:
     assert tables(full) == ["t"]
 
 
-@pytest.mark.parametrize("if_exists", ["", "FAIL", "upsert", None])
+@pytest.mark.parametrize("if_exists", ["", "FAIL", None])
 def test_other_wishes(full, if_exists) -> None:
-    with pytest.raises(errors.LoadError, match="if_exists is fail, append or replace"):
+    with pytest.raises(errors.LoadError, match="if_exists is fail, append, replace or upsert"):
         full.load(SMALL, "t", if_exists=if_exists)
 
 

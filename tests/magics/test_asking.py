@@ -96,7 +96,7 @@ def test_a_connection_may_be_read_only(db, monkeypatch):
     assert isinstance(error, ReadOnlyError)
     assert "line 1: INSERT writes, and look is connected read-only; nothing was sent" in error.message
     db("import pandas as pd\nframe = pd.DataFrame({'a': [1]})")
-    assert isinstance(db.fails("%pipedb load frame --table t --if-exists append").error, ReadOnlyError)
+    assert isinstance(db.fails("%pipedb load frame --table t --append").error, ReadOnlyError)
     assert db("%sql SELECT count(*) AS c FROM t").value["c"].tolist() == [0]
     shown = db("%pipedb connections").value.set_index("connection")["where"]
     assert shown["look"].endswith(", read-only")

@@ -172,7 +172,7 @@ def test_the_line_of_pipedb(known):
     known.names["flights"] = pd.DataFrame()
     assert offers(known, "%pipedb load fl|") == ["flights"]
     assert offers(known, "%pipedb load flights --table carr|") == ["carrier"]
-    assert offers(known, "%pipedb load flights --if-exists re|") == ["replace"]
+    assert offers(known, "%pipedb load flights --rep|") == ["--replace"]
     assert "--table" not in offers(known, "%pipedb load flights --table x |")
 
 

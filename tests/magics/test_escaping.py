@@ -55,7 +55,7 @@ CELLS = {
     "schema of a table": f"%pipedb schema {WORD}",
     "profile": f"%pipedb profile {WORD}",
     "profile of a column": f"%pipedb profile {WORD} --columns {WORD}",
-    "load": f"%pipedb load frame --table {WORD} --if-exists append",
+    "load": f"%pipedb load frame --table {WORD} --append",
     "load, unknown": f"%pipedb load {WORD} --table x",
     "wire on": "%pipedb wire on",
     "a cell over the wire": f"%%sql\nSELECT {TEXT} AS {WORD};\nSELECT nope",

@@ -8,9 +8,9 @@ from IPython.core.error import UsageError
 
 from pipemagic.notebook.commands import (
     connections,
-    data,
     exploring,
     helping,
+    loading,
     panel,
     pictures,
     platform,
@@ -27,7 +27,7 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     ("Transactions", transactions.COMMANDS),
     ("The server", server.COMMANDS),
     ("Exploring", (*exploring.COMMANDS, *pictures.COMMANDS)),
-    ("Data", (*data.COMMANDS, snippets.COMMAND)),
+    ("Data", (*loading.COMMANDS, snippets.COMMAND)),
     ("The wire", wire.COMMANDS),
     ("Groups and databases", (*platform.COMMANDS, panel.COMMAND)),
 )

@@ -1,0 +1,154 @@
+"""%pipedb load: a frame of the notebook becomes a table, or rows of one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from IPython.core.error import UsageError
+
+from pipemagic import sql
+from pipemagic.errors import SessionError
+from pipemagic.hrana.stream import Tx
+from pipemagic.notebook.arguments import Arguments, Option, Positional
+from pipemagic.notebook.commands.base import Command, Context
+from pipemagic.notebook.commands.server import ON
+from pipemagic.notebook.display import say
+from pipemagic.notebook.progress import shown
+
+if TYPE_CHECKING:
+    from pipemagic.client.database import Database, IfExists
+    from pipemagic.client.load import Load
+    from pipemagic.session import Connection
+
+SHOWN_TYPES = 12
+"""Columns whose types are named in the line about them."""
+
+CREATE = Option("--create", "make the table, which must not be there (so it is without one of these four, too)")
+APPEND = Option("--append", "add the rows to the table")
+REPLACE = Option("--replace", "put the rows in the place of the table's; its indexes, triggers and views stay")
+UPSERT = Option("--upsert", "change the rows with the same KEY, add the others", "KEY[,KEY]")
+
+
+def load(context: Context, args: Arguments) -> None:
+    """Write a DataFrame of the notebook into a table."""
+    if_exists = wish(args, CREATE, APPEND, REPLACE, UPSERT)
+    keys, types = names(args.get("--upsert") or ""), _types(args.get("--types") or "")
+    frame = _frame(context, args["FRAME"])
+    connection = context.session.connection(args.get("--on"))
+    check_no_transaction(connection, "load")
+
+    def run(database: Database) -> int:
+        from pipemagic.client.load import prepare
+
+        database.check_writable("load")
+        ready = prepare(database, frame, args["--table"], if_exists=if_exists, keys=keys, types=types)
+        if not context.preferences.quiet:
+            say(_types_line(ready))
+        with shown("rows sent", context.preferences) as progress:
+            return ready.run(progress)
+
+    count = connection.once(run)
+    say(f"Loaded {counted(count)} into {args['--table']}.")
+
+
+def wish(args: Arguments, *options: Option) -> IfExists:
+    """Give which of the options was chosen, the first by default; UsageError for two of them."""
+    given = [one.flag for one in options if args.on(one.flag) or args.get(one.flag) is not None]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} do not go together")
+    wishes: dict[str, IfExists] = {"--append": "append", "--replace": "replace", "--upsert": "upsert"}
+    return wishes.get(given[0], "fail") if given else "fail"
+
+
+def check_no_transaction(connection: Connection, what: str) -> None:
+    """Refuse to write beside a transaction of the cells, which would have to wait for its end."""
+    if connection.transaction is Tx.OPEN:
+        raise SessionError(
+            f"a transaction is open on {connection.name}, and {what} would have to wait for its end",
+            hint="COMMIT or ROLLBACK first",
+        )
+
+
+def counted(rows: int) -> str:
+    """Give a number of rows in words."""
+    return f"{rows} row{'' if rows == 1 else 's'}"
+
+
+def names(text: str) -> list[str]:
+    """Read names between commas; one with commas or blanks goes in the quotes of SQL."""
+    from pipemagic.client.definitions import plain
+
+    return [plain(part) for part in _parts(text)]
+
+
+def _types(text: str) -> Mapping[str, str]:
+    """Read ``col=TYPE,...``; a comma in parentheses belongs to the type."""
+    from pipemagic.client.definitions import plain
+
+    found = {}
+    for part in _parts(text):
+        name, equals, declared = part.rpartition("=")
+        if not equals or not name.strip() or not declared.strip():
+            raise UsageError(f"--types takes column=TYPE,..., not {part[:40]!r}")
+        found[plain(name.strip())] = declared.strip()
+    return found
+
+
+def _parts(text: str) -> list[str]:
+    parts, depth = [""], 0
+    for token in sql.tokens(text):
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if token.text == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += token.text
+    if not text.strip():
+        return []
+    if not all(part.strip() for part in parts):
+        raise UsageError(f"there is a comma too many in {text[:40]!r}")
+    return [part.strip() for part in parts]
+
+
+def _types_line(ready: Load) -> str:
+    types: Sequence[tuple[str, str]] = ready.plan.types
+    listed = [f"{name} {declared or '(no type)'}" for name, declared in types[:SHOWN_TYPES]]
+    more = f", and {len(types) - SHOWN_TYPES} more" if len(types) > SHOWN_TYPES else ""
+    kept = " (the table keeps its definition)" if ready.plan.keeps else ""
+    return f"Types: {', '.join(listed)}{more}{kept}"
+
+
+def _frame(context: Context, name: str) -> Any:
+    """Find the frame by the name of its variable; attributes may follow: ``flights`` or ``data.flights``."""
+    first, *attributes = name.split(".")
+    if first not in context.variables:
+        near = difflib.get_close_matches(first, [key for key in context.variables if key[:1] != "_"], n=1)
+        raise UsageError(f"there is no variable {first!r}{f', did you mean {near[0]}?' if near else ''}")
+    found = context.variables[first]
+    for attribute in attributes:
+        if not hasattr(found, attribute):
+            raise UsageError(f"{first} has no {attribute}")
+        found = getattr(found, attribute)
+    if type(found).__name__ != "DataFrame":
+        raise UsageError(f"{name} is not a DataFrame but a {type(found).__name__}")
+    return found
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "load",
+        "Write a DataFrame into a table, all rows or none",
+        load,
+        (Positional("FRAME", "the variable that holds the DataFrame"),),
+        (
+            Option("--table", "the table to write into", "TABLE", required=True),
+            CREATE,
+            APPEND,
+            REPLACE,
+            UPSERT,
+            Option("--types", "declare these columns of a new table so: n=BIGINT,price=DECIMAL(10,2)", "col=TYPE,..."),
+            ON,
+        ),
+    ),
+)

@@ -1,0 +1,61 @@
+"""%pipedb load: its options, what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+FRAME = "import pandas\nflights = pandas.DataFrame({'n': [1, 2], 'from': ['a', None]})"
+
+
+def test_the_four_ways_to_load(db):
+    db(FRAME)
+    line = "%pipedb load flights --table t"
+    assert db(f"{line} --create").lines == ["Types: n INTEGER, from TEXT", "Loaded 2 rows into t."]
+    assert "there is a table t already" in db.fails(line).out
+    assert db(f"{line} --append").lines[-1] == "Loaded 2 rows into t."
+    assert db(f"{line} --replace").lines == [
+        "Types: n INTEGER, from TEXT (the table keeps its definition)", "Loaded 2 rows into t."]  # fmt: skip
+    assert "t has no unique index on n" in db.fails(f"{line} --upsert n").out
+    db('%sql CREATE UNIQUE INDEX u ON t(n, "from")')
+    assert "the key of row 1 is NULL" in db.fails(f"{line} --upsert n,from").out
+    db("flights['from'] = ['a', 'b']")
+    assert db(f"{line} --upsert 'n, \"from\"'").lines[-1] == "Loaded 2 rows into t."
+    assert db('%sql SELECT n, "from" FROM t ORDER BY 1, 2').value.values.tolist()[0] == [1, "a"]
+
+
+def test_types(db):
+    db(FRAME)
+    made = db('%pipedb load flights --table "t t" --types \'n=DECIMAL(10, 2),"from"=VARCHAR(9)\'')
+    assert made.lines == ["Types: n DECIMAL(10, 2), from VARCHAR(9)", "Loaded 2 rows into t t."]
+    assert db("%pipedb schema 't t'").out.count("DECIMAL(10, 2)") == 1
+    assert "is not a type" in db.fails("%pipedb load flights --table u --types 'n=INTEGER PRIMARY KEY'").out
+    assert "'1' would become another value" in db.fails("%pipedb load flights --table u --types n=TEXT").out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--append --upsert n", "--append and --upsert do not go together"),
+        ("--types n", "--types takes column=TYPE,..., not 'n'"),
+        ("--types n=TEXT,", "there is a comma too many"),
+        ("--upsert ,", "there is a comma too many"),
+    ],
+)
+def test_wrong_lines(shell, options, message):
+    shell(FRAME)
+    assert message in shell.fails(f"%pipedb load flights --table t {options}").err
+
+
+def test_many_columns_are_not_all_named_and_quiet_says_only_what_was_done(db):
+    db("import pandas\nwide = pandas.DataFrame({f'c{n}': [n] for n in range(20)})")
+    assert db("%pipedb load wide --table w").lines[0].endswith("c11 INTEGER, and 8 more")
+    db("%config PipeMagic.quiet = True")
+    assert db("%pipedb load wide --table w --append").lines == ["Loaded 1 row into w."]
+
+
+def test_a_read_only_connection_loads_nothing(db):
+    db(FRAME)
+    db("url = get_ipython().magics_manager.registry['PipeMagics'].session.connection().database.url")
+    db(f"%pipedb connect {db.names['url']} --as reader --token-env DB_TOKEN --read-only")
+    assert "read-only" in db.fails("%pipedb load flights --table t").out
+    assert db("%pipedb tables").value.empty
