@@ -108,8 +108,8 @@ def touched(program: Iterable[Sequence[object]], tables: Mapping[object, str]) -
         elif opcode == "OpenWrite" and not (isinstance(p5, int) and p5 & _REGISTER):
             schema = schema or p2 == 1
             writes.append(_table(p2, p3, tables))
-        elif opcode == "Clear":
-            writes.append(_table(p1, p2, tables))
+        elif opcode in ("Clear", "Destroy"):
+            writes.append(_table(p1, p2 if opcode == "Clear" else p3, tables))
         elif opcode in ("VUpdate", "VCreate", "VDestroy"):
             writes.append("a virtual table")
         elif opcode == "VOpen":

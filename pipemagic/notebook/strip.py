@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ _STYLE = (
     " .pipemagic-strip tr, .pipemagic-strip td"
     f" {{ background: none !important; border: none; color: {INK}; text-align: left !important;"
     " padding: 1px 16px 1px 6px; white-space: pre }"
+    " .pipemagic-strip .text { font-family: var(--jp-code-font-family, monospace) }"
     f" .pipemagic-strip .failed td {{ color: {WARNING} }} .pipemagic-strip .faint td {{ color: {FAINT} }}</style>"
 )
 
@@ -109,12 +109,16 @@ def _padded(text: str, width: int) -> str:
 
 
 def _html(row: Row, *, named: bool, timed: bool) -> str:
-    cells: Sequence[str] = [
-        row.number,
-        *([row.name] if named else []),
-        row.text,
-        row.came,
-        *([row.time] if timed else []),
+    cells = [
+        ("", row.number),
+        *([("", row.name)] if named else []),
+        ("text", row.text),
+        ("", row.came),
+        *([("", row.time)] if timed else []),
     ]
-    kind = ' class="failed"' if row.alarming else ' class="faint"' if row.faint else ""
-    return f"<tr{kind}>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    kind = "failed" if row.alarming else "faint" if row.faint else ""
+    return f"<tr{_classed(kind)}>{''.join(f'<td{_classed(of)}>{escape(what)}</td>' for of, what in cells)}</tr>"
+
+
+def _classed(name: str) -> str:
+    return f' class="{name}"' if name else ""

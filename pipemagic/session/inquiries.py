@@ -32,6 +32,9 @@ from pipemagic.sql import Statement
 
 _PRAGMA = "a PRAGMA is not asked about: some take effect when they are only looked at"
 _EXPLAIN = "it explains another statement itself"
+_FRESH = Execute(Stmt("SELECT 1 FROM sqlite_master LIMIT 0"))
+"""Sent ahead: only a statement that runs has SQLite notice that others changed the schema meanwhile."""
+
 _TYPES = {Null: "NULL", Integer: "INTEGER", Float: "REAL", Text: "TEXT", Blob: "BLOB"}
 _TRANSACTION = frozenset({"BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"})
 _CHANGES_SCHEMA = frozenset({"CREATE", "DROP", "ALTER"})
@@ -75,7 +78,7 @@ def _explained(cell: Cell, at: int, how: str) -> Execute:
 
 
 def _ask(connection: Connection, requests: Sequence[Request]) -> list[Entry]:
-    return connection.ask(requests) if requests else []
+    return connection.ask([_FRESH, *requests])[1:] if requests else []
 
 
 def _rows(entry: Entry) -> list[list[object]]:

@@ -125,6 +125,15 @@ def test_a_dry_run_says_what_each_statement_would_do(db):
     assert db("%sql SELECT count(*) AS n FROM city").value["n"].tolist() == [0]
 
 
+def test_what_is_dropped_and_emptied_is_named(db):
+    db(TABLES)
+    cell = db("%%sql --dry-run\nDROP TABLE street;\nALTER TABLE city ADD x;\nCREATE INDEX i ON street (name)")
+    dropped, altered, index = cell.value.statements
+    assert (dropped.writes, dropped.does) == (("street",), "changes the schema")
+    assert altered.does == "changes the schema"
+    assert (index.reads, index.does) == (("street",), "changes the schema")
+
+
 def test_a_wrong_statement_is_found_wherever_it_stands(db):
     db(TABLES)
     lines = str(db("%%sql --dry-run\nSELECT 1;\nSELECT nme FROM city;\nSELEC 3").value).splitlines()
