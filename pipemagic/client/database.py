@@ -156,13 +156,13 @@ class Database:
             self._dialect = self._probe()
         return self._dialect
 
-    def sibling(self) -> Database:
+    def sibling(self, *, timeout: float | None = None) -> Database:
         """Give the same database for work in the background: HTTP connections of its own, which nobody observes.
 
-        What was written through one of the two is seen by the other.
+        What was written through one of the two is seen by the other. ``timeout`` is another one in seconds.
         """
         other = copy(self)
-        other.transport = self.transport.sibling()
+        other.transport = self.transport.sibling(timeout=timeout)
         return other
 
     def offers(self) -> frozenset[int]:

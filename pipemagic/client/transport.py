@@ -144,11 +144,15 @@ class Transport:
         self._http = http or _client(endpoint)
         self._sleep = sleep
 
-    def sibling(self) -> Transport:
+    def sibling(self, *, timeout: float | None = None) -> Transport:
         """Give a transport to the same server with connections of its own and without an observer."""
         http = None if self._owned else self._http
         other = Transport(self.endpoint, self.token, http=http, sleep=self._sleep)
-        other._timeout, other.binds_arguments = self._timeout, self.binds_arguments
+        if timeout is not None:
+            other._timeout = httpx.Timeout(timeout)
+        else:
+            other._timeout = self._timeout
+        other.binds_arguments = self.binds_arguments
         return other
 
     @property

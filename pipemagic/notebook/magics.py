@@ -49,8 +49,10 @@ class PipeMagics(Magics):
         from pipemagic.session import Session
 
         self.shell.events.register("post_run_cell", self._after_cell)
-        default = self.preferences
-        return Session(ask_token=ask_token, tell=say, default=lambda: default.connection, reads_ahead=True)
+        wanted = self.preferences
+        return Session(
+            ask_token=ask_token, tell=say, default=lambda: wanted.connection, reads_ahead=lambda: wanted.read_ahead
+        )
 
     @no_var_expand
     @needs_local_scope

@@ -51,6 +51,9 @@ class PipeMagic(Configurable):
 
     quiet = _Switch(False, help="print no lines and show no frame but the returned one").tag(config=True)
     progress = _Switch(True, help="show progress of work that takes longer than a second").tag(config=True)
+    read_ahead = _Switch(
+        True, help="read the names of tables and columns in the background after connecting, for completion"
+    ).tag(config=True)
     display_limit = _Count(
         0, min=0, help="how many rows of a frame a cell shows at most; 0 leaves that to pandas or polars"
     ).tag(config=True)

@@ -19,7 +19,7 @@ from pipemagic.errors import (
 )
 from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Phase, Tx
-from pipemagic.session import atomic, clocks, guards, interrupts, losses, reports
+from pipemagic.session import atomic, clocks, guards, hints, interrupts, losses, reports
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.clocks import Clocks
 from pipemagic.session.interrupts import Finding
@@ -295,10 +295,7 @@ class Connection:
         except PipemagicError as error:
             if isinstance(error, AuthError) and error.status == 401:
                 self.refused = True  # nothing of the cell ran; stream and transaction are as before
-                error.hint = (
-                    "renew the token and connect again as before: an open transaction goes on, "
-                    "unless a rotation ended it"
-                )
+                error.hint = hints.of_refused_token(self)
             finding = self._find_out(stream, cell, wanted, known) if interrupts.is_about(error) else None
             tell = self._with_what_an_atomic_cell_did if wanted.atomic else self._with_what_was_undone
             tell(error, stream, cell)

@@ -18,7 +18,7 @@ from pipemagic.configuration import config_folder
 from pipemagic.errors import AuthError, SessionError
 from pipemagic.frames.collector import collector_paused
 from pipemagic.hrana.stream import Tx
-from pipemagic.session import inquiries, keyrings, secrets
+from pipemagic.session import hints, inquiries, keyrings, secrets
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.connection import Connection
 from pipemagic.session.known import KnownNames
@@ -46,9 +46,9 @@ class Session:
     ``ask_token`` asks the user for a token, given what it is for. ``tell`` is called with lines about what happens
     on the side, such as a transaction that is rolled back because its connection is replaced. ``profiles`` are the
     connections that files name, by default those of the user and of the project. ``default`` gives the target to
-    connect to where none is named, '' for none. With ``reads_ahead`` the schemas of the connections and the names in
-    the organization are read in the background, for completion. For one thread; only the platform, and `connect` and
-    `Connection.once`, may be used from others at the same time.
+    connect to where none is named, '' for none. While ``reads_ahead`` says so the schemas of new connections and the
+    names in the organization are read in the background, for completion. For one thread; only the platform, and
+    `connect` and `Connection.once`, may be used from others at the same time.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Session:
         environ: Mapping[str, str] = os.environ,
         profiles: Profiles | None = None,
         default: Callable[[], str] = str,
-        reads_ahead: bool = False,
+        reads_ahead: Callable[[], bool] = bool,
     ) -> None:
         self.connections: dict[str, Connection] = {}
         self.current: str | None = None
@@ -120,7 +120,7 @@ class Session:
         A Cell that was read before has its values already.
         """
         connection = self.connection(on)
-        with self.wire.cell():
+        with self.wire.cell(), hints.added(connection, self.connections):
             try:
                 cell = sql if isinstance(sql, Cell) else read(sql, params)
                 check_tables(cell, wanted.tables)
@@ -259,7 +259,7 @@ class Session:
         if earlier is not None:
             self._forget(earlier)
         self.connections[connection.name] = connection
-        if self._reads_ahead:
+        if self._reads_ahead():
             connection.schema.start()
             self.known.refresh()
         return self.use(connection.name)
@@ -293,7 +293,7 @@ class Session:
         PIPEMAGIC_API_TOKEN or TURSO_API_TOKEN.
         """
         chosen = self._services.choose(slug, at, token_env)
-        if self._reads_ahead:
+        if self._reads_ahead():
             self.known.refresh()
         return chosen
 
@@ -333,6 +333,8 @@ class Session:
             try:
                 _check(database)
             except AuthError as error:
+                if given is not None and error.status == 401 and not token:
+                    error.hint = hints.new_token(whence, endpoint.address)
                 if given is not None or error.status != 401 or self._ask_token is None:
                     raise
                 asked = Secret(self._ask_token(host))

@@ -7,7 +7,7 @@ from traitlets.config import Config
 
 from pipemagic.notebook.preferences import PipeMagic
 
-NAMES = ["confirm", "connection", "display_limit", "progress", "quiet", "type"]
+NAMES = ["confirm", "connection", "display_limit", "progress", "quiet", "read_ahead", "type"]
 
 
 @pytest.fixture

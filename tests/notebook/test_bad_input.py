@@ -25,7 +25,8 @@ HTML = Answer(body=b"<!DOCTYPE html><title>Sign in</title>", content_type="text/
 
 
 @pytest.fixture
-def scripted():
+def scripted(shell):
+    shell("%config PipeMagic.read_ahead = False")  # each request has its place in the script
     servers = []
 
     def start(*script, **options):
@@ -125,7 +126,7 @@ def test_tokens_that_are_wrong_or_expired(shell, sqld_database, monkeypatch):
     monkeypatch.setenv("EXPIRED", sqld_database.mint(exp=1_000_000))
     for variable in ("WRONG", "EXPIRED"):
         cell = shell.fails(f"%pipedb connect {sqld_database.url} --token-env {variable}")
-        few_lines(cell, AuthError, "the token was not accepted", "give another token")
+        few_lines(cell, AuthError, "the token was not accepted", f"put a new token into the variable {variable}")
     assert isinstance(shell.fails(f"%pipedb connect {sqld_database.url} --token-env NOT_SET").error, SessionError)
 
 

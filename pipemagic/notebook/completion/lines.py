@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pipemagic.explore.words import can_be_shown
 from pipemagic.notebook.arguments import Option, Positional
 from pipemagic.notebook.completion.offers import Offer, fitting
 from pipemagic.notebook.completion.sql import Answer
-from pipemagic.notebook.completion.words import can_be_shown
 
 if TYPE_CHECKING:
     from pipemagic.notebook.commands.base import Command

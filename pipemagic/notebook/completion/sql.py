@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from pipemagic.explore import words
 from pipemagic.explore.shapes import Shape, declared
-from pipemagic.notebook.completion import words
 from pipemagic.notebook.completion.cursor import Group, Place, find
 from pipemagic.notebook.completion.offers import Offer, fitting
 from pipemagic.notebook.completion.scope import Scope, Source, scope_at

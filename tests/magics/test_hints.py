@@ -1,0 +1,111 @@
+"""What an error says to type next."""
+
+from __future__ import annotations
+
+import pytest
+from magic_shell import make_database
+
+from pipemagic.errors import ServerError, StatementError
+from pipemagic.session import hints
+
+TABLES = """%%sql
+CREATE TABLE city (name TEXT, mayor TEXT, "first name" TEXT);
+CREATE TABLE "we""ird" ("a b" TEXT)
+"""
+
+
+def session_of(shell):
+    return shell.ip.magics_manager.registry["PipeMagics"].session
+
+
+@pytest.mark.parametrize("ahead", [True, False])
+def test_did_you_mean(db, ahead):
+    if not ahead:  # nothing is known then, and one look-up tells it
+        session_of(db).connection().schema.close()
+    db(TABLES)
+    if not ahead:
+        session_of(db).connection().schema.forget_temporary()
+        session_of(db).connection().schema._known.clear()
+    assert "did you mean city?" in db.fails("%sql SELECT * FROM citty").out
+    assert 'did you mean "we""ird"?' in db.fails("%sql SELECT * FROM weird").out
+    assert "did you mean mayor?" in db.fails("%sql SELECT mayr FROM city").out
+    assert 'did you mean "first name"?' in db.fails("%sql SELECT c.first_name FROM city AS c").out
+    assert "did you mean name?" in db.fails("%sql INSERT INTO city (nmae) VALUES (1)").out
+    assert "did you mean count?" in db.fails("%sql SELECT cuont(*) FROM city").out
+    assert "city has name, mayor," in db.fails("%sql SELECT zzz FROM city").out
+    assert "%pipedb tables lists what there is" in db.fails("%sql SELECT * FROM zzz").out
+    assert 'a b" is a column of "we""ird"' in db.fails("%sql SELECT [a b] FROM city").out
+
+
+def test_no_hint_where_nothing_is_unknown(db):
+    db(TABLES)
+    cell = db.fails("%sql SELECT name FROM city WHERE")
+    assert "did you mean" not in cell.out
+    assert "lists what there is" not in db.fails("%sql INSERT INTO city VALUES (1)").out
+
+
+def test_a_table_of_another_connection(shell, service, monkeypatch):
+    for name in ("one", "two"):
+        url, token = make_database(service, f"hints-{name}")
+        monkeypatch.setenv("DB_TOKEN", token)
+        shell(f"%pipedb connect {url} --as {name} --token-env DB_TOKEN")
+    shell("%sql --on one CREATE TABLE orders (id)\n%sql CREATE TABLE city (name)")
+    assert "orders is a table of the connection one: --on one" in shell.fails("%sql SELECT * FROM orders").out
+
+
+def test_a_hint_needs_no_server(db, monkeypatch):
+    db(TABLES)
+    session_of(db).connection().schema._known.clear()
+    session_of(db).connection().schema.forget_temporary()
+
+    def refuse(*_, **__):
+        raise ServerError("no", status=500)
+
+    monkeypatch.setattr(hints.schemas, "read", refuse)
+    assert "no such table: citty" in db.fails("%sql SELECT * FROM citty").out
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "hint"),
+    [
+        ("TRANSACTION_TIMEOUT", "Transaction timed out", "a transaction has 5 s"),
+        ("STREAM_EXPIRED", "The stream has expired due to inactivity", "idle for 10 s"),
+        ("STATEMENT_TIMEOUT", "the statement took too long", "EXPLAIN QUERY PLAN"),
+        ("RESPONSE_TOO_LARGE", "Response is too large", "LIMIT"),
+        ("SQLITE_ERROR", "too many SQL variables", "32766 values"),
+        ("SQLITE_TOOBIG", "string or blob too big", "larger than the server takes"),
+        ("SQLITE_FULL", "database or disk is full", "size limit"),
+        ("SQLITE_BUSY", "database is locked", "BEGIN IMMEDIATE"),
+    ],
+)
+def test_every_limit_says_what_to_do(code, message, hint):
+    assert hint in hints.of_limit(StatementError(message, code=code))
+
+
+def test_limits_as_the_servers_tell_them(db):
+    big = db.fails("%sql SELECT zeroblob(2000000000)")
+    assert "larger than the server takes" in big.out
+
+
+def test_without_a_connection(shell):
+    out = shell.fails("%sql SELECT 1").out
+    assert "no database is connected" in out
+    assert "%pipedb connect" in out
+    shell.fails("%sql --on nowhere SELECT 1")
+
+
+def test_a_token_that_ran_out_says_where_the_new_one_goes(shell, sqld_database, monkeypatch, tmp_path):
+    monkeypatch.setenv("MY_TOKEN", sqld_database.token)
+    shell(f"%pipedb connect {sqld_database.url} --as db --token-env MY_TOKEN")
+    session_of(shell).connection().database.renew_token(sqld_database.mint(exp=1_000_000))
+    out = shell.fails("%sql SELECT 1").out
+    assert "put a new token into the variable MY_TOKEN, then connect again" in out
+    assert f"%pipedb connect {sqld_database.url} --as db --token-env MY_TOKEN" in out
+    shell(f"%pipedb connect {sqld_database.url} --as db --token-env MY_TOKEN")
+    assert shell("%sql SELECT 1 AS a").value["a"].tolist() == [1]
+    file = tmp_path / "token"
+    file.write_text(sqld_database.token)
+    file.chmod(0o600)
+    shell(f"%pipedb connect {sqld_database.url} --as db --token-file {file}")
+    session_of(shell).connection().database.renew_token(sqld_database.mint(exp=1_000_000))
+    assert f"put a new token into the file {file}" in shell.fails("%sql SELECT 1").out
