@@ -170,6 +170,12 @@ class TemplateError(PipemagicError):
     code = "TEMPLATE"
 
 
+class PlotError(PipemagicError):
+    """There is nothing in these data that could be drawn in this way."""
+
+    code = "PLOT"
+
+
 class ReadOnlyError(PipemagicError):
     """A statement would write, or might, and the connection is read-only; nothing was sent."""
 

@@ -380,6 +380,7 @@ class Transport:
         if exchange is not None:
             _note_head(exchange, response)
             exchange.received = keep(answer.body)
+            exchange.received_size = exchange.received_size or len(answer.body)  # one that never was on a wire
         if answer.status == 429:
             raise self.refusal(answer)
         if 300 <= answer.status < 400:

@@ -2,6 +2,19 @@
 
 from xml.etree import ElementTree
 
+import matplotlib as mpl
+import pytest
+
+mpl.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
 
 def test_a_diagram_of_the_schema(db, tmp_path):
     db('%sql CREATE TABLE parents (id INTEGER PRIMARY KEY, "<b>" TEXT)')
@@ -21,3 +34,51 @@ def test_a_diagram_of_the_schema(db, tmp_path):
     assert "did you mean children" in str(db.fails("%pipedb diagram childen").error)
     assert "--limit is a whole number" in str(db.fails("%pipedb diagram --limit no").error)
     assert "no such" not in db("%pipedb help diagram").out
+
+
+def test_plots_of_a_table(db):
+    db('%sql CREATE TABLE f (delay, "my $ line", day, dist)')
+    db(
+        "%sql WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 99) "
+        "INSERT INTO f SELECT i, 'c' || (i % 3), date('2024-01-01', '+' || i || ' days'), i * 1.5 FROM c"
+    )
+    db("%sql INSERT INTO f VALUES (NULL, NULL, NULL, NULL)")
+    bars = db("%pipedb plot histogram f --x delay --bins 10")
+    assert [patch.get_height() for patch in bars.value.patches] == [10] * 10
+    assert bars.lines == ["1 NULL in delay left out."]
+    assert bars.value.get_xlabel() == "delay"
+    assert bars.value.get_title() == "f"
+    assert len(db('%pipedb plot box f --x delay --group "my $ line" --on db').value.get_xticklabels()) == 3
+    assert len(db('%pipedb plot bar f --x "my $ line" --y dist').value.patches) == 3
+    assert len(db("%pipedb plot bar f --x delay --bins 4").value.patches) == 5
+    assert len(db("%pipedb plot line f --x day --y delay").value.lines[0].get_xdata()) == 100
+    assert len(db("%pipedb plot scatter f --x delay --y dist").value.collections[0].get_offsets()) == 100
+    db.names["most"] = 5
+    assert (
+        len(
+            db('%pipedb plot scatter f --x delay --y dist --where "delay < :most -- so"')
+            .value.collections[0]
+            .get_offsets()
+        )
+        == 5
+    )
+    db("%sql --save small SELECT delay AS d FROM f WHERE delay < :most + 2")
+    assert sum(patch.get_height() for patch in db("%pipedb plot histogram --with small --x d").value.patches) == 7
+
+
+def test_what_cannot_be_drawn(db):
+    db("%sql CREATE TABLE f (a)")
+    for line, says in {
+        "histogram f": "--x COLUMN is missing",
+        "histogram --x a": "one of them",
+        "histogram f --x a --y b": "counts the rows",
+        "scatter f --x a": "needs --y",
+        "line f --x a --bins 3": "has none",
+        "pie f --x a": "KIND is one of",
+        "bar f --x a --where 1;2": "one condition",
+        "bar f --x a --bins 0": "whole number above 0",
+        "bar f --x aa": "did you mean a?",
+        "bar ff --x a": "did you mean f?",
+        "bar f --x a": "f is empty",
+    }.items():
+        assert says in str(db.fails(f"%pipedb plot {line}").error)

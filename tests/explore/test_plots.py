@@ -1,0 +1,268 @@
+"""Summaries for plots: the same figures as numpy's from the whole data, whatever the server; and their drawings."""
+
+import io
+import json
+import sys
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+
+from pipemagic.errors import PlotError, UnknownName, UnsupportedError
+from pipemagic.explore import drawing, plots
+from pipemagic.explore.plots import Rows
+
+mpl.use("Agg")
+
+HOSTILE = """sel'ect "<script>alert(1)</script> é"""
+
+
+def quoted():
+    return '"' + HOSTILE.replace('"', '""') + '"'
+
+
+RANDOM = np.random.default_rng(4)
+NUMBERS = [*RANDOM.normal(50, 12, 900).tolist(), -300.0, 400.0, 0.1 + 0.2, 1e-300, 7.0]
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+def fill(database, name, columns, rows):
+    """Make a table and fill it, with one statement for all rows."""
+    names = ", ".join(columns)
+    picks = ", ".join(f"json_extract(value, '$[{place}]')" for place in range(len(columns)))
+    text = json.dumps([list(row) for row in rows]).replace("'", "''")
+    database.execute(f"CREATE TABLE {name} ({names})")
+    database.execute(f"INSERT INTO {name} SELECT {picks} FROM json_each('{text}')")
+
+
+@pytest.fixture
+def numbers(database):
+    """Numbers with all else that may stand among them; gives what is to be seen of them."""
+    rows = [(value, number % 3, f"2024-0{1 + number % 3}-0{1 + number % 9}") for number, value in enumerate(NUMBERS)]
+    fill(database, "n", ["x", "g", "d"], [*rows, (None, 0, None), (None, 1, None), ("text", 1, "never")])
+    database.execute("INSERT INTO n VALUES (9e999, 2, NULL), (x'01', 2, NULL)")
+    stored = [row[0] for row in database.execute("SELECT x FROM n WHERE typeof(x) = 'real' AND abs(x) < 9e999").rows]
+    return np.array(stored)
+
+
+@pytest.mark.parametrize("bins", [1, 7, 30, 100])
+def test_a_histogram_is_that_of_numpy(database, numbers, bins):
+    frame = plots.histogram(database, "n", "x", bins).frame
+    counts, edges = np.histogram(numbers, bins)
+    assert frame["count"].tolist() == counts.tolist()
+    assert frame["from"].tolist() == edges[:-1].tolist()
+    assert frame["to"].tolist() == edges[1:].tolist()
+
+
+def test_what_is_left_out_is_said(database, numbers):
+    summary = plots.histogram(database, "n", "x")
+    assert summary.notes == ("2 NULLs in x left out.", "3 values of x that are no finite numbers left out.")
+
+
+def test_whole_numbers_have_limits_between_them(database):
+    fill(database, "w", ["x"], [(number % 7,) for number in range(100)])
+    frame = plots.histogram(database, "w", "x").frame
+    assert frame["from"].tolist() == [-0.5, 0.5, 1.5, 2.5, 3.5, 4.5, 5.5]
+    assert frame["count"].tolist() == [15, 15, 14, 14, 14, 14, 14]
+    fill(database, "v", ["x"], [(number,) for number in range(1000)])
+    frame = plots.histogram(database, "v", "x").frame
+    assert frame["count"].tolist()[:-1] == [34] * (len(frame) - 1)
+    assert frame["count"].sum() == 1000
+
+
+def test_one_value_has_a_histogram_too(database):
+    fill(database, "w", ["x"], [(2.5,), (2.5,)])
+    frame = plots.histogram(database, "w", "x", 4).frame
+    assert frame["count"].tolist() == np.histogram([2.5, 2.5], 4)[0].tolist()
+
+
+def test_a_histogram_of_groups(database, numbers):
+    summary = plots.histogram(database, "n", "x", 10, group="g")
+    assert sorted(summary.groups) == [0, 1, 2]
+    total = summary.frame.groupby("from")["count"].sum()
+    assert total.tolist() == np.histogram(numbers, 10)[0].tolist()
+
+
+def test_a_histogram_of_dates(database):
+    fill(database, "t", ["d"], [("2024-01-01",), ("2024-01-02 12:00",), ("2024-01-05",), (None,)])
+    summary = plots.histogram(database, "t", "d", 4)
+    assert summary.dates
+    assert summary.frame["count"].tolist() == [1, 1, 0, 1]
+    assert str(summary.frame["from"][1]) == "2024-01-02 00:00:00"
+
+
+def test_text_has_no_histogram(database):
+    fill(database, "t", ["d"], [("a",), ("2024-01-01",)])
+    with pytest.raises(PlotError, match="plot bar --x d"):
+        plots.histogram(database, "t", "d")
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 100, 903])
+def test_boxes_are_those_of_numpy(database, count):
+    values = NUMBERS[:count]
+    fill(database, "b", ["x"], [(value,) for value in values])
+    stored = np.array([row[0] for row in database.execute("SELECT x FROM b").rows], dtype=float)
+    box = plots.box(database, "b", "x").frame.iloc[0]
+    q1, median, q3 = np.percentile(stored, [25, 50, 75])
+    assert (box["q1"], box["median"], box["q3"]) == (q1, median, q3)
+    inside = stored[(stored >= q1 - 1.5 * (q3 - q1)) & (stored <= q3 + 1.5 * (q3 - q1))]
+    assert (box["low"], box["high"]) == (inside.min(), inside.max())
+    beyond = sorted(set(stored) - set(inside))
+    assert box["outliers"] == len(beyond)
+    assert list(box["shown"]) == beyond
+    assert box["mean"] == pytest.approx(stored.mean())
+
+
+def test_of_many_outliers_the_most_extreme_are_shown(database):
+    fill(
+        database,
+        "b",
+        ["x", "g"],
+        [*[(number % 10, "a") for number in range(1000)], *[(n, "a") for n in range(100, 200)]],
+    )
+    box = plots.box(database, "b", "x", group="g").frame.iloc[0]
+    assert box["outliers"] == 100
+    assert list(box["shown"]) == list(range(150, 200))
+
+
+def test_bars_count_the_most_frequent_and_the_others(database):
+    rows = [(f"k{number}",) for number in range(30) for _ in range(30 - number)]
+    fill(database, "c", ["k"], [*rows, (None,)])
+    summary = plots.bar(database, "c", "k", bars=3)
+    assert summary.frame.to_numpy().tolist() == [["k0", 30], ["k1", 29], ["k2", 28], ["other", sum(range(1, 28))]]
+    assert summary.notes == ("1 NULL in k left out.",)
+    assert len(plots.bar(database, "c", "k").frame) == plots.BARS + 1
+
+
+def test_bars_sum_a_column(database):
+    fill(database, "c", ["k", "v", "g"], [("a", 1, "x"), ("b", 5, "x"), ("a", 2, "y"), ("b", None, "y")])
+    assert plots.bar(database, "c", "k", "v").frame.to_numpy().tolist() == [["b", 5], ["a", 3]]
+    grouped = plots.bar(database, "c", "k", "v", group="g")
+    assert grouped.frame.to_numpy().tolist() == [["x", "b", 5], ["x", "a", 1], ["y", "b", 0], ["y", "a", 2]]
+
+
+def test_a_line_is_the_mean_at_each_x(database):
+    fill(database, "l", ["x", "y"], [(1, 10), (2, 20), (2, 40), (3, None), (None, 5)])
+    summary = plots.line(database, "l", "x", "y")
+    assert summary.frame.to_numpy().tolist() == [[1, 10, 1], [2, 30, 2]]
+    assert "Where there are several rows for one x, their mean is shown." in summary.notes
+
+
+def test_a_long_line_is_taken_together(database):
+    fill(database, "l", ["x", "y"], [(number, number * 2) for number in range(5000)])
+    summary = plots.line(database, "l", "x", "y")
+    assert len(summary.frame) == plots.POINTS
+    assert summary.frame["count"].sum() == 5000
+    assert (summary.frame["value"] == summary.frame["x"] * 2).all()
+
+
+def test_a_line_over_dates(database):
+    fill(database, "l", ["d", "y"], [("2024-03-01", 1), ("2024-01-01", 3), ("2024-02-01T06:00:00", 2)])
+    summary = plots.line(database, "l", "d", "y")
+    assert [str(one) for one in summary.frame["x"]] == [
+        "2024-01-01 00:00:00",
+        "2024-02-01 06:00:00",
+        "2024-03-01 00:00:00",
+    ]
+    assert summary.frame["value"].tolist() == [3, 2, 1]
+
+
+def test_few_points_are_all_there_and_many_are_gathered(database):
+    points = [(float(number), float(number % 50)) for number in range(1000)]
+    fill(database, "s", ["x", "y"], points)
+    assert plots.scatter(database, "s", "x", "y").frame[["x", "y"]].to_numpy().tolist() == [list(p) for p in points]
+    fill(database, "m", ["x", "y"], [(float(number % 200), float(number % 150)) for number in range(9000)])
+    summary = plots.scatter(database, "m", "x", "y")
+    assert len(summary.frame) <= plots.GRID[0] * plots.GRID[1]
+    assert summary.frame["count"].sum() == 9000
+    assert np.average(summary.frame["x"], weights=summary.frame["count"]) == pytest.approx(99.5)
+    assert summary.frame.equals(plots.scatter(database, "m", "x", "y").frame)
+
+
+def test_beyond_some_groups_all_others_are_one(database):
+    fill(database, "g", ["x", "g"], [(number, number % 12) for number in range(120)])
+    summary = plots.histogram(database, "g", "x", 3, group="g")
+    assert summary.groups == (0, 1, 2, 3, 4, 5, 6, "other")
+    assert summary.notes == ("Only the 7 largest groups are told apart.",)
+    assert summary.frame["count"].sum() == 120
+
+
+@pytest.mark.parametrize("kind", ["histogram", "box", "bar", "line", "scatter"])
+def test_hostile_names_and_values(database, kind):
+    name = quoted()
+    fill(database, name, [name, '"$y_{"', '"select"'], [(1.5, 2, "<b>$x$"), (2.5, 3, None), (4.0, 4, "'; --")])
+    given = {"x": HOSTILE, "group": "select", **({"y": "$y_{"} if kind in ("line", "scatter", "bar") else {})}
+    ax = drawing.draw(getattr(plots, kind)(database, HOSTILE, **given))
+    assert ax.get_title().startswith("sel'ect ")
+    assert "y" not in given or r"\$" in ax.get_ylabel()
+    ax.figure.savefig(io.BytesIO(), format="svg")
+
+
+def test_a_select_with_values(database):
+    if database.dialect == 1:
+        pytest.skip("the server takes no saved values")
+    fill(database, "n", ["x"], [(number,) for number in range(10)])
+    rows = Rows("SELECT x AS v FROM n WHERE x < :top -- those", {"top": 4}, "small")
+    summary = plots.bar(database, rows, "v")
+    assert summary.title == "small"
+    assert summary.frame["value"].sum() == 4
+
+
+def test_nothing_to_draw(database):
+    fill(database, "e", ["x", "y"], [])
+    with pytest.raises(PlotError, match="e is empty"):
+        plots.histogram(database, "e", "x")
+    database.execute("INSERT INTO e VALUES (NULL, 1)")
+    with pytest.raises(PlotError, match="only NULLs in x"):
+        plots.line(database, "e", "x", "y")
+
+
+def test_names_that_there_are_not(database):
+    fill(database, "flights", ["delay"], [(1,)])
+    with pytest.raises(UnknownName, match="flights has no column 'delays'") as caught:
+        plots.histogram(database, "flights", "delays")
+    assert caught.value.hint == "did you mean delay?"
+    with pytest.raises(UnknownName, match="flight"):
+        plots.histogram(database, "flight", "delay")
+
+
+def test_without_matplotlib_it_says_how_to_get_it(embedded, monkeypatch):
+    fill(embedded, "n", ["x"], [(1,)])
+    summary = plots.histogram(embedded, "n", "x")
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(UnsupportedError) as caught:
+        drawing.draw(summary)
+    assert caught.value.hint.startswith("%pip install matplotlib")
+
+
+def test_bars_that_look_alike_stay_apart(embedded):
+    embedded.execute("CREATE TABLE a (k)")
+    embedded.execute("INSERT INTO a VALUES (1), ('1'), ('1'), (x'31')")
+    ax = drawing.draw(plots.bar(embedded, "a", "k"))
+    assert [patch.get_height() for patch in ax.patches] == [2, 1, 1]
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["1", "1", "x'31'"]
+
+
+def test_only_the_summary_travels(embedded):
+    sizes = []
+
+    class Watch:
+        def exchanged(self, exchange):
+            sizes.append(exchange.received_size)
+
+        def understood(self, exchange):
+            pass
+
+    fill(embedded, "n", ["x", "y"], [(number / 7, number % 11) for number in range(20000)])
+    embedded.transport.observer = Watch()
+    plots.histogram(embedded, "n", "x")
+    plots.box(embedded, "n", "x", group="y")
+    plots.bar(embedded, "n", "y")
+    assert 0 < max(sizes) < 30_000
