@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -76,7 +77,9 @@ def plain_shell():
     if "pipemagic" in ip.extension_manager.loaded:
         ip.run_line_magic("unload_ext", "pipemagic")
     atexit.unregister(ip.atexit_operations)
+    gc.freeze()  # its last act is a full collection, which takes longer than a test
     ip.atexit_operations()
+    gc.unfreeze()
     InteractiveShell.clear_instance()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from IPython.core.error import UsageError
 
 TABLES = (
@@ -40,20 +39,20 @@ def test_of_one_statement_only_the_tree_is_shown(db):
     assert str(db("%sql --explain SELECT count(*) FROM city").value).endswith("← full index scan")
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        "SELECT 1",
-        "VALUES (1), (2)",
-        "SELECT * FROM json_each('[1]')",
-        'WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 5) SELECT * FROM r AS "z z"',
-        'WITH RECURSIVE "r"(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 5) SELECT * FROM r z, r',
-    ],
-)
-def test_what_is_no_table_is_not_marked(db, query):
-    db("%%sql -o plan --explain\n" + query)
-    assert db.names["plan"].full_scans == []
-    assert "full scan" not in str(db.names["plan"])
+NO_TABLES = [
+    "SELECT 1",
+    "VALUES (1), (2)",
+    "SELECT * FROM json_each('[1]')",
+    'WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 5) SELECT * FROM r AS "z z"',
+    'WITH RECURSIVE "r"(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 5) SELECT * FROM r z, r',
+]
+
+
+def test_what_is_no_table_is_not_marked(db):
+    for query in NO_TABLES:
+        db("%%sql -o plan --explain\n" + query)
+        assert db.names["plan"].full_scans == []
+        assert "full scan" not in str(db.names["plan"])
 
 
 def test_the_picture_is_escaped_and_the_text_holds_no_control_characters(db):
@@ -148,15 +147,15 @@ def test_an_open_transaction_is_seen_and_stays_open(db):
     assert db("%sql COMMIT").lines == ["Done."]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--explain --dry-run", "one of them at a time"),
-        ("--explain --to-csv x.csv --time", "--explain runs nothing; --to-csv, --time would have no effect"),
-        ("--dry-run -o a,b", "--dry-run gives one value"),
-    ],
-)
-def test_options_of_a_run_are_refused(db, options, message):
-    failed = db.fails(f"%%sql {options}\nSELECT 1")
-    assert isinstance(failed.error, UsageError)
-    assert message in failed.err
+OPTIONS_OF_A_RUN = [
+    ("--explain --dry-run", "one of them at a time"),
+    ("--explain --to-csv x.csv --time", "--explain runs nothing; --to-csv, --time would have no effect"),
+    ("--dry-run -o a,b", "--dry-run gives one value"),
+]
+
+
+def test_options_of_a_run_are_refused(db):
+    for options, message in OPTIONS_OF_A_RUN:
+        failed = db.fails(f"%%sql {options}\nSELECT 1")
+        assert isinstance(failed.error, UsageError)
+        assert message in failed.err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from IPython.core.error import UsageError
 
 from pipemagic.errors import AnswerTimeout, SessionError, StatementError
@@ -64,11 +63,14 @@ def test_the_wrong_number_of_names_is_told_afterwards_where_only_the_server_know
     assert "a" not in db.names
 
 
-@pytest.mark.parametrize(("out", "message"), [("a,", "''"), ("a,1b", "'1b'"), ("a,class", "'class'"), ("a,a", "twice")])
-def test_names_are_names(db, out, message):
-    failed = db.fails(f"%%sql -o {out}\nSELECT 1; SELECT 2")
-    assert isinstance(failed.error, UsageError)
-    assert message in failed.err
+NO_NAMES = [("a,", "''"), ("a,1b", "'1b'"), ("a,class", "'class'"), ("a,a", "twice")]
+
+
+def test_names_are_names(db):
+    for out, message in NO_NAMES:
+        failed = db.fails(f"%%sql -o {out}\nSELECT 1; SELECT 2")
+        assert isinstance(failed.error, UsageError)
+        assert message in failed.err
 
 
 def test_a_comment_names_the_result_of_the_statement_after_it(db):
@@ -91,22 +93,22 @@ def test_a_name_and_out_go_together(db):
     assert db("%%sql\n-- name: alone\nSELECT 4 AS x").value is db.names["alone"]
 
 
-@pytest.mark.parametrize(
-    ("cell", "message"),
-    [
-        ("-- name: a b\nSELECT 1", "line 2: 'a b' is not a name that a variable can have"),
-        ("-- name: for\nSELECT 1", "line 2: 'for' is not a name"),
-        ("-- name: x; import os\nSELECT 1", "is not a name"),
-        ("SELECT 1; -- name: x\nSELECT 2", "line 2: `-- name: x` stands behind other text"),
-        ("SELECT 1;\n-- name: x", "stands after the last statement and names nothing"),
-        ("-- name: x\n;SELECT 1", "stands before an empty statement"),
-        ("-- name: x\nSELECT 1;\n-- name: x\nSELECT 2", "two statements have the name x"),
-    ],
-)
-def test_a_name_that_is_none_is_refused(db, cell, message):
-    failed = db.fails(f"%%sql\n{cell}")
-    assert isinstance(failed.error, SessionError)
-    assert message in failed.out
+NO_NAMES_IN_COMMENTS = [
+    ("-- name: a b\nSELECT 1", "line 2: 'a b' is not a name that a variable can have"),
+    ("-- name: for\nSELECT 1", "line 2: 'for' is not a name"),
+    ("-- name: x; import os\nSELECT 1", "is not a name"),
+    ("SELECT 1; -- name: x\nSELECT 2", "line 2: `-- name: x` stands behind other text"),
+    ("SELECT 1;\n-- name: x", "stands after the last statement and names nothing"),
+    ("-- name: x\n;SELECT 1", "stands before an empty statement"),
+    ("-- name: x\nSELECT 1;\n-- name: x\nSELECT 2", "two statements have the name x"),
+]
+
+
+def test_a_name_that_is_none_is_refused(db):
+    for cell, message in NO_NAMES_IN_COMMENTS:
+        failed = db.fails(f"%%sql\n{cell}")
+        assert isinstance(failed.error, SessionError)
+        assert message in failed.out
 
 
 def test_a_name_inside_a_statement_or_a_string_is_text(db):
@@ -293,10 +295,10 @@ ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"
 
 def test_a_timeout_ends_the_waiting_and_the_work(db):
     db("%sql CREATE TABLE t (a)")
-    failed = db.fails(f"%sql --timeout 0.4 {ENDLESS} SELECT count(*) FROM r")
+    failed = db.fails(f"%sql --timeout 0.25 {ENDLESS} SELECT count(*) FROM r")
     assert isinstance(failed.error, AnswerTimeout)
-    assert "stopped waiting after 0.4 s" in failed.out
-    failed = db.fails(f"%sql --timeout 0.4 INSERT INTO t {ENDLESS} SELECT x FROM r")
+    assert "stopped waiting after 0.25 s" in failed.out
+    failed = db.fails(f"%sql --timeout 0.25 INSERT INTO t {ENDLESS} SELECT x FROM r")
     assert isinstance(failed.error, AnswerTimeout)
     assert db("%sql --timeout 10 INSERT INTO t VALUES (1)").lines == ["1 row affected."]  # nothing holds the lock
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [1]
@@ -304,14 +306,15 @@ def test_a_timeout_ends_the_waiting_and_the_work(db):
 
 def test_a_timeout_takes_an_open_transaction_with_it(db):
     db("%%sql\nCREATE TABLE t (a);\nBEGIN;\nINSERT INTO t VALUES (1)")
-    failed = db.fails(f"%sql --timeout 0.3 {ENDLESS} SELECT count(*) FROM r")
+    failed = db.fails(f"%sql --timeout 0.25 {ENDLESS} SELECT count(*) FROM r")
     assert "INSERT INTO t VALUES (1)" in failed.out
     assert db("%sql ROLLBACK").error is None
     assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
 
 
-@pytest.mark.parametrize(
-    "option", ["--limit -1", "--limit x", "--limit 1.5", "--timeout 0", "--timeout -1", "--timeout 1s"]
-)
-def test_numbers_are_numbers(db, option):
-    assert isinstance(db.fails(f"%%sql {option}\nSELECT 1").error, UsageError)
+NO_NUMBERS = ["--limit -1", "--limit x", "--limit 1.5", "--timeout 0", "--timeout -1", "--timeout 1s"]
+
+
+def test_numbers_are_numbers(db):
+    for option in NO_NUMBERS:
+        assert isinstance(db.fails(f"%%sql {option}\nSELECT 1").error, UsageError)
