@@ -1,4 +1,4 @@
-"""README's notebook examples print what README says."""
+"""The notebook examples of README, and of pages like it, print what stands below them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = [README, ROOT / "docs" / "results.md"]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def examples() -> list[tuple[str, str]]:
-    """Pair each notebook cell with the output that README shows below it ('' if it shows none)."""
-    blocks = FENCE.findall(README.read_text(encoding="utf-8"))
+def examples(page: Path) -> list[tuple[str, str]]:
+    """Pair each notebook cell with the output that the page shows below it ('' if it shows none)."""
+    blocks = FENCE.findall(page.read_text(encoding="utf-8"))
     pairs = []
     for number, (kind, body) in enumerate(blocks):
         if kind == "ipython":
@@ -36,8 +38,10 @@ def shell():
     InteractiveShell.clear_instance()
 
 
-def test_the_examples_print_what_readme_says(shell):
-    pairs = examples()
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_examples_print_what_the_page_says(page, shell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pairs = examples(page)
     assert len(pairs) >= 3
     for source, expected in pairs:
         with capture_output() as captured:
@@ -51,5 +55,5 @@ def test_the_examples_print_what_readme_says(shell):
 
 
 def test_the_first_example_has_at_most_ten_lines():
-    sources = [source for source, _ in examples()[:2]]
+    sources = [source for source, _ in examples(README)[:2]]
     assert sum(source.count("\n") for source in sources) <= 10

@@ -136,8 +136,7 @@ def test_a_transaction_of_an_earlier_cell_stays_open_after_an_error(numbers):
         numbers.run("INSERT INTO n VALUES (3); SELECT nope FROM n; SELECT 1")
     assert "Statement 1 was part of the open transaction; statement 3 did not run." in caught.value.message
     assert caught.value.hint == (
-        "n has i\n"
-        "The transaction is still open, 1 statement so far: COMMIT keeps what ran in it, ROLLBACK undoes it."
+        "n has i\nThe transaction is still open, 1 statement so far: COMMIT keeps what ran in it, ROLLBACK undoes it."
     )
     assert values(numbers, "SELECT count(*) FROM n") == [3]
     numbers.run("ROLLBACK")
