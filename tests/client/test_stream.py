@@ -497,7 +497,7 @@ def test_an_interrupt_at_an_odd_moment_never_blocks_the_stream(scripted, stream_
     with monkeypatch.context() as patch:
         patch.setattr(type(stream), "_refuse", interrupted)
         server.script = [as_text("no", 500), good]
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(errors.InterruptedRequest):
             stream.send([sql("SELECT 1")])
     assert stream.phase is Phase.LOST
     stream.send([sql("SELECT 2")])

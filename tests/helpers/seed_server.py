@@ -1,7 +1,8 @@
 """A server that knows the seed document and nothing else: the strictest one a client has to get along with.
 
 ``POST /v2/pipeline`` with ``execute`` (``sql``, ``args``, ``named_args``) and ``close``, ``/version`` and ``/health``;
-400 for everything else, one connection of sqlite3 for each stream, rolled back and closed after 10 s.
+400 for everything else, one connection of sqlite3 for each stream, rolled back and closed after 10 s. The 5 s of a
+transaction end it without a word (``"silent"``), or with an error that has no code (``"told"``): the seed shows none.
 """
 
 from __future__ import annotations
@@ -22,10 +23,14 @@ STMT_KEYS = {"sql", "args", "named_args"}
 class SeedServer(ScriptedServer):
     """Serves one SQLite file. ``clock`` is what idle time is measured with; ``args`` can be switched off."""
 
-    def __init__(self, folder: Path, clock: Callable[[], float] = lambda: 0.0, *, with_args: bool = True) -> None:
+    def __init__(
+        self, folder: Path, clock: Callable[[], float] = lambda: 0.0, *, with_args: bool = True, limit: str = ""
+    ) -> None:
         self._file = folder / "seed.sqlite"
         self._clock = clock
         self._with_args = with_args
+        self._limit = limit
+        self._begun: dict[sqlite3.Connection, float] = {}
         self._streams: dict[str, tuple[sqlite3.Connection, float]] = {}
         self._numbers = itertools.count(1)
         super().__init__(self._pipeline)
@@ -76,6 +81,11 @@ class SeedServer(ScriptedServer):
         if request["type"] == "close":
             return {"type": "ok", "response": {"type": "close"}}
         stmt = request["stmt"]
+        if self._limit and connection.in_transaction and self._clock() - self._begun[connection] > 5:
+            connection.rollback()
+            del self._begun[connection]
+            if self._limit == "told":
+                return {"type": "error", "error": {"message": "the transaction took too long"}}
         named = {arg["name"].lstrip(":@$"): _decode(arg["value"]) for arg in stmt.get("named_args") or []}
         args = [_decode(value) for value in stmt.get("args") or []]
         try:
@@ -83,6 +93,10 @@ class SeedServer(ScriptedServer):
             rows = [[_encode(value) for value in row] for row in cursor]
         except sqlite3.Error as error:
             return {"type": "error", "error": {"message": str(error)}}
+        if connection.in_transaction:
+            self._begun.setdefault(connection, self._clock())
+        else:
+            self._begun.pop(connection, None)
         # `cols` as bare names would not be "not shown" any more than this: the seed leaves their structure open.
         result = {
             "cols": [{"name": column[0]} for column in cursor.description or []],
