@@ -493,13 +493,14 @@ class ClientStream:
         if age is None:
             return
         self.transaction.move("lose")
+        limits = []
         if age > TRANSACTION_LIMIT:
-            why = f"it must be committed within {TRANSACTION_LIMIT:.0f} s and was open for longer"
-        elif idle > IDLE_LIMIT:
-            why = f"the connection was idle for more than {IDLE_LIMIT:.0f} s and is closed by then"
+            limits.append(f"it must be committed within {TRANSACTION_LIMIT:.0f} s and was open for longer")
+        if idle > IDLE_LIMIT:
+            limits.append(f"the connection was idle for more than {IDLE_LIMIT:.0f} s and is closed by then")
         else:
-            why = "the server no longer knows the connection (was it restarted?)"
-        raise TransactionLost(f"the server rolled the transaction back: {why}", hint=AGAIN)
+            limits.append("the server no longer knows the connection (was it restarted?)")
+        raise TransactionLost(f"the server rolled the transaction back: {'; '.join(limits)}", hint=AGAIN)
 
     def _lose(self, error: E, requests: Sequence[Request]) -> E:
         """Drop the stream. A transaction that was, or may be, open is lost with it; the error then says so."""

@@ -168,6 +168,17 @@ class Connection:
         """Roll the open transaction back, or go on without one that was lost; gives how many statements it held."""
         return self._end("ROLLBACK")
 
+    def give_up(self) -> None:
+        """Leave no transaction open and none to settle, whatever became of it: for what goes on with another error."""
+        with self._lock:
+            if self.transaction is Tx.NONE:
+                return
+            try:
+                self.rollback()
+            except PipemagicError:
+                self.close()  # the server rolls back what is not committed when the stream ends
+            self._lost = self._ended = False
+
     def _end(self, how: str) -> int:
         with self._lock:
             count = self._ledger.count

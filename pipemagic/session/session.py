@@ -140,6 +140,26 @@ class Session:
         """Tell what each statement takes, gives, reads and writes; nothing is run."""
         return inquiries.describe(self.connection(on), sql if isinstance(sql, Cell) else read(sql, params))
 
+    @contextmanager
+    def transaction(self, mode: str = "IMMEDIATE", *, on: str | None = None) -> Iterator[Connection]:
+        """Open a transaction on the stream of the cells: committed when the block ends, rolled back when it raises.
+
+        Everything that `run` does inside is part of it. It has to be over within 5 s, the server's limit:
+        TransactionLost tells that it was not, and what is undone.
+        """
+        connection = self.connection(on)
+        connection.begin(mode)
+        try:
+            yield connection
+        except BaseException:
+            connection.give_up()
+            raise
+        try:
+            connection.commit()
+        except BaseException:
+            connection.give_up()
+            raise
+
     # -- connections
 
     def connection(self, name: str | None = None) -> Connection:

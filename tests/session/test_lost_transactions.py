@@ -64,7 +64,14 @@ def test_five_seconds_end_a_transaction_and_the_error_lists_what_was_undone(numb
 def test_five_seconds_come_before_ten(numbers, clock):
     numbers.run("BEGIN; INSERT INTO n VALUES (2)")
     clock.advance(60)
-    with pytest.raises(TransactionLost, match="within 5 s"):
+    with pytest.raises(TransactionLost, match="within 5 s and was open for longer; the connection was idle for more"):
+        numbers.run("COMMIT")
+
+
+def test_a_restart_within_the_limits_is_told_as_one(numbers, service):
+    numbers.run("BEGIN; INSERT INTO n VALUES (2)")
+    numbers.connection().stream._stream.baton = "of-the-process-before"
+    with pytest.raises(TransactionLost, match=r"no longer knows the connection \(was it restarted\?\)\nUndone:\n"):
         numbers.run("COMMIT")
 
 
