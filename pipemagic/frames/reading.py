@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any
 from pipemagic.errors import ProtocolError
 from pipemagic.frames.collector import collector_paused
 from pipemagic.frames.dates import parse_dates
-from pipemagic.hrana.messages import StmtResult
-from pipemagic.hrana.values import Blob, Float, Integer, Null, Text, Value, decode, decode_blob
+from pipemagic.hrana.messages import Col, StmtResult
+from pipemagic.hrana.values import Blob, Float, Integer, Null, SqlValue, Text, Value, decode, decode_blob
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,8 +47,10 @@ def to_frame(result: StmtResult, *, note: Note | None = None) -> pd.DataFrame:
     ``note`` is called with a line of text, at most once a column, where a column could not get a type of its own.
     Raises ProtocolError for rows that are not as wide as ``cols`` and for values that are none.
     """
-    import pandas as pd
+    from pipemagic.frames.stored import StoredRows
 
+    if isinstance(result.rows, StoredRows):
+        return _frame_of(result.cols, result.rows.arrays(note or (lambda _: None)), len(result.rows))
     width = len(result.cols)
     if set(map(len, result.rows)) - {width}:
         raise ProtocolError("the server sent rows that are not as wide as their columns")
@@ -60,9 +62,15 @@ def to_frame(result: StmtResult, *, note: Note | None = None) -> pd.DataFrame:
             _column(values, col.name or f"number {number}", col.decltype or "", say)
             for number, (col, values) in enumerate(zip(result.cols, columns, strict=True), start=1)
         ]
+    return _frame_of(result.cols, arrays, len(result.rows))
+
+
+def _frame_of(cols: Sequence[Col], arrays: Sequence[Any], count: int) -> pd.DataFrame:
+    import pandas as pd
+
     # By number first: a dict would lose duplicate names.
-    frame = pd.DataFrame(dict(enumerate(arrays)), index=pd.RangeIndex(len(result.rows)), copy=False)
-    frame.columns = _labels(tuple([col.name or "" for col in result.cols])).view()
+    frame = pd.DataFrame(dict(enumerate(arrays)), index=pd.RangeIndex(count), copy=False)
+    frame.columns = _labels(tuple([col.name or "" for col in cols])).view()
     return frame
 
 
@@ -110,7 +118,7 @@ def _column(values: Sequence[Value], name: str, decltype: str, note: Note) -> An
     nulls = Null in kinds
     kinds.discard(Null)
     if not kinds:
-        return _empty(len(values), decltype)
+        return empty_array(len(values), decltype)
     if len(kinds) > 1:
         return _mixed(values, kinds, name, decltype, note)
     (kind,) = kinds
@@ -120,12 +128,16 @@ def _column(values: Sequence[Value], name: str, decltype: str, note: Note) -> An
         return _floats(values, name, note, nulls=nulls)
     if kind is Text:
         return _texts(values, decltype, nulls=nulls)
-    return _objects([None if type(value) is Null else decode_blob(value.base64) for value in values])  # type: ignore[union-attr]
+    return objects([None if type(value) is Null else decode_blob(value.base64) for value in values])  # type: ignore[union-attr]
 
 
 def _integers(values: Sequence[Value], decltype: str, *, nulls: bool) -> Any:
+    return integer_array(*read_integers(values, nulls=nulls), decltype)
+
+
+def read_integers(values: Sequence[Value], *, nulls: bool) -> tuple[Any, Any]:
+    """Give the numbers, 0 for NULL, and which of them are NULL (None if none is)."""
     import numpy as np
-    import pandas as pd
 
     mask = np.fromiter((type(value) is Null for value in values), bool, len(values)) if nulls else None
     texts = [value.value if type(value) is Integer else "0" for value in values] if nulls else list(map(_value, values))
@@ -133,24 +145,50 @@ def _integers(values: Sequence[Value], decltype: str, *, nulls: bool) -> Any:
         numbers = np.fromiter(map(int, texts), np.int64, len(texts))
     except (ValueError, OverflowError):
         raise ProtocolError("the server sent an integer that is none, or beyond 64 bits") from None
+    return numbers, mask
+
+
+def integer_array(numbers: Any, mask: Any, decltype: str) -> Any:
+    """Give the array of a column of integers."""
+    import numpy as np
+    import pandas as pd
+
     if is_boolean(decltype) and ((numbers == 0) | (numbers == 1)).all():
         return pd.arrays.BooleanArray(numbers.astype(bool), np.zeros(len(numbers), bool) if mask is None else mask)
     return numbers if mask is None else pd.arrays.IntegerArray(numbers, mask)
 
 
 def _floats(values: Sequence[Value], name: str, note: Note, *, nulls: bool) -> Any:
+    numbers, infinite = read_floats(values, nulls=nulls)
+    if infinite:
+        note_infinities(name, note)
+    return numbers
+
+
+def read_floats(values: Sequence[Value], *, nulls: bool) -> tuple[Any, bool]:
+    """Give the numbers, NaN for NULL, and whether there are infinities among them, whose sign is not known."""
     import numpy as np
 
     # A NULL has no value.
     numbers = [getattr(value, "value", math.nan) for value in values] if nulls else list(map(_value, values))
-    if None in numbers:
-        note(f"column {name} holds infinities; the server does not tell their sign, they are shown as NaN")
+    infinite = None in numbers
+    if infinite:
         numbers = [math.nan if number is None else number for number in numbers]
-    return np.array(numbers, dtype=np.float64)
+    return np.array(numbers, dtype=np.float64), infinite
+
+
+def note_infinities(name: str, note: Note) -> None:
+    """Say that a column holds infinities."""
+    note(f"column {name} holds infinities; the server does not tell their sign, they are shown as NaN")
 
 
 def _texts(values: Sequence[Value], decltype: str, *, nulls: bool) -> Any:
     texts = [getattr(value, "value", None) for value in values] if nulls else list(map(_value, values))
+    return text_array(texts, decltype)
+
+
+def text_array(texts: list[str | None], decltype: str) -> Any:
+    """Give the array of a column of texts: of dates, if it is declared so and all of them are."""
     if is_date(decltype):
         dates = parse_dates(texts)
         if dates is not None:
@@ -161,7 +199,7 @@ def _texts(values: Sequence[Value], decltype: str, *, nulls: bool) -> Any:
 def _strings(texts: list[str | None]) -> Any:
     import pandas as pd
 
-    return pd.array(texts, dtype="str") if _has_str_type() else _objects(texts)
+    return pd.array(texts, dtype="str") if _has_str_type() else objects(texts)
 
 
 def _has_str_type() -> bool:
@@ -170,7 +208,8 @@ def _has_str_type() -> bool:
     return int(pd.__version__.split(".")[0]) >= 3
 
 
-def _objects(items: Sequence[Any]) -> Any:
+def objects(items: Sequence[Any]) -> Any:
+    """Give an array of Python objects."""
     import numpy as np
 
     array = np.empty(len(items), dtype=object)
@@ -179,14 +218,18 @@ def _objects(items: Sequence[Any]) -> Any:
 
 
 def _mixed(values: Sequence[Value], kinds: set[type], name: str, decltype: str, note: Note) -> Any:
+    return mixed_array([decode(value) for value in values], kinds, name, decltype, note)
+
+
+def mixed_array(items: list[SqlValue], kinds: set[type], name: str, decltype: str, note: Note) -> Any:
+    """Give the array of a column that holds several kinds of values."""
     import numpy as np
 
-    items = [decode(value) for value in values]
     if kinds == {Integer, Float} and _is_decimal(decltype) and _all_exact(items):
         return np.array([math.nan if item is None else item for item in items], dtype=np.float64)
     names = " and ".join(_NAMES[kind] for kind in _NAMES if kind in kinds)
     note(f"column {name} mixes {names} values and stays object; CAST({name} AS ...) gives it one type")
-    return _objects(items)
+    return objects(items)
 
 
 def _is_decimal(decltype: str) -> bool:
@@ -198,7 +241,7 @@ def _all_exact(items: Sequence[Any]) -> bool:
     return all(abs(item) <= _EXACT_FLOAT for item in items if isinstance(item, int))
 
 
-def _empty(count: int, decltype: str) -> Any:
+def empty_array(count: int, decltype: str) -> Any:
     """Give a column without any value: the declared type is all there is to go by."""
     import numpy as np
     import pandas as pd
@@ -216,4 +259,4 @@ def _empty(count: int, decltype: str) -> Any:
             return np.full(count, math.nan)
         case "TEXT":
             return _strings([None] * count)
-    return _objects([None] * count)
+    return objects([None] * count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +21,12 @@ from pipemagic.notebook import asking, inquiring, saving
 from pipemagic.notebook.delivering import deliver
 from pipemagic.notebook.display import say, short_traceback
 from pipemagic.notebook.preferences import PipeMagic
+from pipemagic.notebook.progress import shown
 
 if TYPE_CHECKING:
-    from pipemagic.session import Session
+    from pipemagic.notebook.arguments import Arguments
+    from pipemagic.session import CellResult, Session
+    from pipemagic.session.cells import Cell
 
 
 @magics_class
@@ -72,8 +76,7 @@ class PipeMagics(Magics):
                 if inquires:
                     return inquiring.answer(self.session, ready, args, self.user_ns)
                 asking.check_confirmed(ready, args, self.preferences)
-                run = partial(self.session.run_cell, ready, on=args.get("--on"), wanted=asking.wanted(args))
-                value = deliver(run, args, self.user_ns, self.preferences)
+                value = deliver(partial(self._run, ready, args), args, self.user_ns, self.preferences)
             saving.keep(snippet, snippets, args, self.preferences)
             return value
 
@@ -86,6 +89,12 @@ class PipeMagics(Magics):
         self.session.wire.begin()
         with short_traceback():
             return run(line, Context(self.session, self.user_ns, self.preferences))
+
+    def _run(self, cell: Cell, args: Arguments) -> CellResult:
+        """Run a cell, with progress while a large result comes."""
+        with shown("rows received", self.preferences) as progress:
+            wanted = replace(asking.wanted(args), progress=progress)
+            return self.session.run_cell(cell, on=args.get("--on"), wanted=wanted)
 
     def shut_down(self) -> None:
         """Close what the session holds, if there is one."""

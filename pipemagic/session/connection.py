@@ -19,7 +19,7 @@ from pipemagic.errors import (
 )
 from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Phase, Tx
-from pipemagic.session import atomic, clocks, guards, hints, interrupts, losses, reports
+from pipemagic.session import atomic, clocks, guards, hints, interrupts, large, losses, reports
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.clocks import Clocks
 from pipemagic.session.interrupts import Finding
@@ -303,6 +303,8 @@ class Connection:
         try:
             with stream.within(wanted.timeout):
                 ran = run(stream, cell.stmts, atomic=wanted.atomic, undo=own, mode=atomic.mode(cell))
+                if not wanted.atomic:
+                    ran = large.complete(stream, cell, ran, wanted)
         except PipemagicError as error:
             if isinstance(error, AuthError) and error.status == 401:
                 self.refused = True  # nothing of the cell ran; stream and transaction are as before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -11,7 +12,7 @@ class Wanted:
 
     With ``atomic`` all of the cell is applied, or nothing. With ``clock`` the line about an open transaction says how
     many seconds are left. ``limit`` is how many rows of a query to fetch at most, ``timeout`` how many seconds to wait
-    for the answer.
+    for the answer. ``progress`` is called with the number of rows of a large result that came so far.
     """
 
     close: bool = False
@@ -20,6 +21,7 @@ class Wanted:
     clock: bool = False
     limit: int | None = None
     timeout: float | None = None
+    progress: Callable[[int], None] | None = None
 
 
 AS_IT_IS = Wanted()

@@ -1,0 +1,52 @@
+"""Results that are too large for one answer: a single query is asked again by cursor, everything else is not.
+
+The cursor runs on the stream of the cells, so it sees what an open transaction has not committed yet.
+"""
+
+from __future__ import annotations
+
+from pipemagic.client.cursors import Cursor, described
+from pipemagic.client.running import Run
+from pipemagic.client.stream import ClientStream, Dialect
+from pipemagic.errors import StatementError
+from pipemagic.frames.stored import StoredRows
+from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
+from pipemagic.hrana.messages import Stmt, StmtResult
+from pipemagic.session.cells import Cell
+from pipemagic.session.wanted import Wanted
+
+FEWER = "ask for fewer rows with LIMIT, or for fewer columns"
+
+
+def complete(stream: ClientStream, cell: Cell, ran: Run, wanted: Wanted) -> Run:
+    """Give what a cell ran, with the rows of a query that one answer could not hold.
+
+    The server says of the statement whether it only reads; one that may have written is never sent again, and its
+    error says so. Raises what a request raises, with the stream and its transaction lost where that tells so.
+    """
+    if ran.error is None or ran.error.code != RESPONSE_TOO_LARGE or len(cell.stmts) != 1:
+        return ran
+    stmt = cell.stmts[0]
+    if stream.dialect is not Dialect.V3:
+        ran.error.hint = f"this server has no cursors; {FEWER}"
+        return ran
+    if not described(stream, stmt).is_readonly:
+        ran.error.message = "the rows that the statement returns are too large for one answer"
+        ran.error.hint = (
+            "it ran, and what it changed may be applied; it was not sent again: look before you run it again"
+        )
+        return ran
+    try:
+        return Run([_fetched(stream, stmt, wanted)])
+    except StatementError as error:
+        return Run([], error)
+
+
+def _fetched(stream: ClientStream, stmt: Stmt, wanted: Wanted) -> StmtResult:
+    with Cursor(stream, stmt) as cursor:
+        rows = StoredRows(cursor.cols)
+        for batch in cursor:
+            rows.add(batch)
+            if wanted.progress is not None:
+                wanted.progress(len(rows))
+    return StmtResult(list(cursor.cols), rows)  # type: ignore[arg-type]

@@ -1,0 +1,80 @@
+"""Results that one answer cannot hold."""
+
+from __future__ import annotations
+
+import pytest
+from pandas.testing import assert_frame_equal
+
+from pipemagic import errors
+from pipemagic.hrana.stream import Tx
+from pipemagic.session import Session
+from pipemagic.session.wanted import Wanted
+
+ROWS = 12_000
+MANY = f"""WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {ROWS})
+    SELECT n, n / 7.0 AS f, CASE WHEN n % 3 THEN printf('%01600d', n) END AS t, CASE n WHEN {ROWS} THEN 'x' END AS late
+    FROM c"""
+
+
+@pytest.fixture
+def session(sqld_database):
+    """A session on sqld, which sends 10 MB at most in one answer."""
+    with Session(environ={"PIPEMAGIC_TOKEN": sqld_database.token}) as session:
+        session.connect(sqld_database.url, name="db")
+        yield session
+
+
+def test_a_query_is_asked_again_by_cursor(session) -> None:
+    seen: list[int] = []
+    result = session.run_cell(MANY, wanted=Wanted(progress=seen.append))
+    frame = result.frame
+    assert len(frame) == ROWS
+    assert [str(kind) for kind in frame.dtypes] == ["int64", "float64", "str", "str"]
+    halves = [session.run(f"SELECT * FROM ({MANY}) WHERE n {part} {ROWS // 2}") for part in ("<=", ">")]
+    assert_frame_equal(frame.iloc[ROWS // 2 :].reset_index(drop=True), halves[1])
+    assert_frame_equal(frame.iloc[: ROWS // 2, :3], halves[0].iloc[:, :3])
+    assert seen == sorted(seen)
+    assert seen[-1] == ROWS
+
+
+def test_in_a_transaction_it_sees_what_is_not_committed(session) -> None:
+    session.run("CREATE TABLE t(a)")
+    session.run("BEGIN; INSERT INTO t VALUES (7)")
+    assert len(session.run(f"SELECT * FROM ({MANY}), t WHERE a = 7")) == ROWS
+    assert session.connection().transaction is Tx.OPEN
+    session.run("ROLLBACK")
+    assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
+
+
+def test_a_write_is_never_sent_again_and_said_to_be_applied(session) -> None:
+    session.run("CREATE TABLE t(n, f, t, late)")
+    with pytest.raises(errors.StatementError) as caught:
+        session.run(f"INSERT INTO t {MANY} RETURNING *")
+    assert "too large for one answer" in caught.value.message
+    assert "may be applied; it was not sent again" in caught.value.hint
+    assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [ROWS]
+
+
+def test_several_statements_are_not_sent_again(session) -> None:
+    session.run("CREATE TABLE t(a)")
+    with pytest.raises(errors.StatementError, match="may have run"):
+        session.run(f"INSERT INTO t VALUES (1); {MANY}")
+    assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [1]
+
+
+def test_a_row_that_fails_on_the_way_is_the_error_of_the_statement(session) -> None:
+    with pytest.raises(errors.StatementError, match="integer overflow"):
+        session.run(f"SELECT *, CASE n WHEN {ROWS} THEN abs(-9223372036854775808) END FROM ({MANY})")
+    assert session.run("SELECT 1 AS one")["one"].tolist() == [1]
+
+
+@pytest.mark.parametrize("kind", ["polars", "arrow"])
+def test_other_kinds_of_tables(session, kind) -> None:
+    pytest.importorskip({"arrow": "pyarrow"}.get(kind, kind))
+    table = session.run_cell(MANY).returned.table(kind)
+    assert table["n"].to_pylist()[-1] == ROWS if kind == "arrow" else table["n"].to_list()[-1] == ROWS
+
+
+def test_into_a_file(session, tmp_path) -> None:
+    assert session.run_cell(MANY).returned.write(tmp_path / "many.csv", "csv") == ROWS
+    assert (tmp_path / "many.csv").read_text().count("\n") == ROWS + 1
