@@ -211,3 +211,28 @@ def test_a_server_without_parameters_is_found_out_before_it_takes_them_for_null(
                 session.run("SELECT :a", {"a": 1})
     finally:
         server.close()
+
+
+def test_a_limit_gives_the_first_rows_on_every_server(numbers):
+    result = numbers.run_cell(
+        "SELECT value AS v FROM json_each('[5, 6, 7]') ORDER BY 1 DESC; SELECT 1 AS one", wanted=Wanted(limit=2)
+    )
+    first, last = result.outcomes
+    assert (first.frame()["v"].tolist(), first.more) == ([7, 6], True)
+    assert (last.frame()["one"].tolist(), last.more) == ([1], False)
+
+
+def test_results_have_names_and_are_written_on_every_server(numbers, tmp_path):
+    result = numbers.run_cell("-- name: x\nSELECT 1 AS a, NULL AS b;\n-- name: y\nSELECT 2 AS c")
+    assert result.named["x"].write(tmp_path / "x.csv", "csv") == 1
+    assert (tmp_path / "x.csv").read_text() == "a,b\n1,\n"
+    assert result.named["y"].table("arrow").to_pylist() == [{"c": 2}]
+
+
+def test_a_failed_cell_tells_what_ran_on_every_server(numbers):
+    with pytest.raises(StatementError) as caught:
+        numbers.run_cell("-- name: x\nSELECT 1 AS a; SELECT nope; SELECT 3")
+    cell = caught.value.cell
+    assert [len(cell.outcomes), len(cell.rest)] == [1, 2]
+    assert cell.failed.text == "SELECT nope"
+    assert cell.named["x"].frame()["a"].tolist() == [1]
