@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pipemagic.client.outlines import Json, outline
+from pipemagic.client.urls import Endpoint
 from pipemagic.hrana.messages import (
     BatchResponse,
     Entry,
@@ -71,7 +72,7 @@ class Exchange:
 
     method: str
     path: str
-    host: str
+    endpoint: Endpoint = field(repr=False)
     started: float
     ended: float = 0.0
     status: int | None = None
@@ -87,6 +88,11 @@ class Exchange:
     tally: Tally | None = None
     transaction_open: bool | None = None
     reopened: bool = False
+
+    @property
+    def host(self) -> str:
+        """The host that was named, without a port."""
+        return self.endpoint.named_host
 
     @property
     def seconds(self) -> float:

@@ -236,8 +236,7 @@ class Transport:
         """Begin the record of an exchange, if there is somebody to tell."""
         if self.observer is None:
             return None
-        path = redact(request.url.raw_path.decode("ascii", "replace"))
-        exchange = Exchange(request.method, path, endpoint.named_host, time.perf_counter())
+        exchange = Exchange(request.method, request.url.path, endpoint, time.perf_counter())
         exchange.sent, exchange.sent_size = keep(body), size or len(body or b"")
         return exchange
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from pipemagic.client.exchanges import Exchange
-from pipemagic.client.outlines import Json, outline
+from pipemagic.client.outlines import Json, outline, redact
 from pipemagic.client.secrets import Token
 from pipemagic.session import lives, wirepages
 
@@ -115,7 +115,7 @@ class Transcript:
         name, _, exchange, _ = self.exchanges[number - 1]
         status = f"HTTP {exchange.status}" if exchange.status is not None else "no answer"
         again = f", sent {exchange.attempts} times" if exchange.attempts > 1 else ""
-        line = f"{number}. {name}: {exchange.method} {exchange.path} → {status}{again}"
+        line = f"{number}. {name}: {exchange.method} {redact(exchange.path)} → {status}{again}"
         if self.stable:
             return line
         legs = Legs(exchange.encoding + exchange.decoding, exchange.network_seconds, exchange.server_seconds)

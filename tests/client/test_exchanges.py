@@ -6,6 +6,7 @@ import tracemalloc
 import httpx
 import pytest
 
+from pipemagic.client import urls
 from pipemagic.client.database import Database
 from pipemagic.client.exchanges import WHOLE, Exchange
 from pipemagic.client.outlines import ITEMS, LENGTH, ROWS, outline, redact
@@ -171,7 +172,7 @@ def test_a_transaction_shows():
     ],
 )
 def test_the_server_says_how_long_it_took(timing, seconds):
-    exchange = Exchange("POST", "/", "h", 0.0, 10.0, server_timing=timing)
+    exchange = Exchange("POST", "/", urls.parse("http://h"), 0.0, 10.0, server_timing=timing)
     from pipemagic.client.exchanges import Tally
 
     exchange.tally = Tally(server_ms=2.0)

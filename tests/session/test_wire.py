@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pipemagic.client import urls
 from pipemagic.client.exchanges import Exchange, Tally
 from pipemagic.client.secrets import Token
 from pipemagic.session import lives
@@ -19,7 +20,7 @@ def exchange(start, seconds=0.01, sent="", received="", *, status=200, transacti
 
     asked = {"requests": [{"type": "execute", "stmt": {"sql": sql}}], **({"baton": sent} if sent else {})}
     answer = {"baton": received or None, "results": []}
-    found = Exchange("POST", "/v3/pipeline", "h", start, start + seconds, status, **more)
+    found = Exchange("POST", "/v3/pipeline", urls.parse("http://h"), start, start + seconds, status, **more)
     found.sent, found.received = json.dumps(asked).encode(), json.dumps(answer).encode()
     found.sent_size, found.received_size = len(found.sent), len(found.received)
     found.transaction_open = transaction
