@@ -91,7 +91,8 @@ class Transcript:
             lives.Said(name, exchange, baton_of(exchange.sent), baton_of(exchange.received), numbers.get(id(exchange)))
             for name, _, exchange, _ in self._kept
         ]
-        return [life for life in lives.read(said) if any(one.number for one in life.moments)]
+        now = max((one.exchange.ended for one in said), default=0.0) if self.stable else None
+        return [life for life in lives.read(said, now) if any(one.number for one in life.moments)]
 
     @cached_property
     def legs(self) -> Legs:
