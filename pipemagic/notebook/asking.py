@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import keyword
 import re
 from collections import ChainMap
@@ -119,7 +120,9 @@ def values(args: Arguments, local_ns: Mapping[str, Any] | None, user_ns: dict[st
     if name.lstrip().startswith("{"):
         return _from_json(name)
     if name not in variables:
-        raise UsageError(f"--params: there is no variable {name}")
+        near = difflib.get_close_matches(name, [key for key in variables if not key.startswith("_")], n=1)
+        hint = f"did you mean {near[0]}?" if near else "values of their own are JSON: --params '{\"name\": 1}'"
+        raise UsageError(f"--params: there is no variable {name}; {hint}")
     values = variables[name]
     if not isinstance(values, Mapping):
         raise UsageError(f"--params: {name} is not a dict but a {type(values).__name__}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from IPython.core.error import UsageError
 
@@ -21,7 +23,8 @@ def test_params_are_a_dict_or_json(db):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("nope", "--params: there is no variable nope"),
+        ("city=Lom", r"--params: there is no variable city=Lom; values of their own are JSON: --params '\{"),
+        ("numbr", r"--params: there is no variable numbr; did you mean number\?"),
         ("number", "--params: number is not a dict but a int"),
         ("'{a: 1}'", "--params is not JSON: .*; write"),
         ("'{\"a\": NaN}'", "--params: JSON has no NaN"),
@@ -103,3 +106,18 @@ def test_a_connection_may_be_read_only(db, monkeypatch):
     assert not shown["db"].endswith("read-only")
     assert "read-only, current" in db("%pipedb status --on look").lines[0]
     assert db("%sql --on db INSERT INTO t VALUES (1)").lines == ["1 row affected."]
+
+
+def test_the_page_says_what_the_errors_say(db):
+    """The errors that docs/parameters.md shows, word for word."""
+    page = (Path(__file__).parents[2] / "docs" / "parameters.md").read_text("utf-8").replace("\n    ", "\n")
+    db("%sql CREATE TABLE flights (dep_delay, carrier, origin)")
+    db("origin, carriers, minutes = 'JFK', [1], 60")
+    db("%%sql --save late --no-execute\nSELECT * FROM flights WHERE dep_delay > minuets")
+    for cell in (
+        "%%sql\nSELECT * FROM flights WHERE origin = :orign",
+        "%sql DELETE FROM flights",
+        "%sql --with late SELECT * FROM late",
+    ):
+        error = db.fails(cell).error
+        assert f"{error.code}: {error.message}" in page
