@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from magic_shell import make_database
+
 HOSTILE = """sel'ect "<script>alert(1)</script> 😀 é"""
 QUOTED = '"' + HOSTILE.replace('"', '""') + '"'
 
@@ -78,3 +80,32 @@ def test_what_check_cannot_read(db):
     }.items():
         failed = db.fails(f"%pipedb check t {words}")
         assert told in failed.out + failed.err, words
+
+
+def test_diff(db):
+    db(
+        f'%%sql\nCREATE TABLE {QUOTED} (id INTEGER PRIMARY KEY, "a,b" TEXT);\nCREATE TABLE b (id INT, "a,b" TEXT);\n'
+        f"INSERT INTO {QUOTED} VALUES (1, '<i>'), (2, 'x');\nINSERT INTO b VALUES (1, '<i>'), (2, 'y'), (3, NULL)"
+    )
+    found = db(f"%pipedb diff {QUOTED} b --on db --key id --limit 1")
+    assert (found.value.same_rows, found.value.only_b_count, found.value.changed_count) == (1, 1, 1)
+    assert f"{HOSTILE} and b, compared by id" in found.out
+    assert "<script>" not in found.value._repr_html_()
+    assert db(f"""%pipedb diff {QUOTED} "SELECT * FROM b" --key 'id,"a,b"'""").value.only_a["a,b"].tolist() == ["x"]
+    assert "is declared INTEGER in" in db(f"%pipedb diff {QUOTED} b").out
+    assert "say what to compare with" in db.fails("%pipedb diff b").err
+    assert "--limit is a number of rows, not x" in db.fails("%pipedb diff b b --limit x").err
+    assert "did you mean b?" in db.fails("%pipedb diff b bb").out
+
+
+def test_diff_between_two_connections(db, service, monkeypatch, request):
+    url, token = make_database(service, f"the other of {request.node.name}")
+    monkeypatch.setenv("OTHER_TOKEN", token)
+    db(f"%pipedb connect {url} --as other --token-env OTHER_TOKEN")
+    for name in ("db", "other"):
+        db(f"%%sql --on {name}\nDROP TABLE IF EXISTS t;\nCREATE TABLE t (a, b);\nINSERT INTO t VALUES (1, 2), (1, 2)")
+    assert db("%pipedb diff t --on db --to other").out.endswith(
+        "t on db and t on other hold the same: 2 rows, compared whole rows.\n"
+    )
+    db("%sql --on other INSERT INTO t VALUES (1, 2.0)")
+    assert db("%pipedb diff t t --on other --to db").value.only_a["times"].tolist() == [1]

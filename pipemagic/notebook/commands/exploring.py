@@ -1,4 +1,4 @@
-"""%pipedb tables, columns, schema, profile, check: in requests of their own, so they see what is committed."""
+"""%pipedb tables, columns, schema, profile, check, diff: in requests of their own, so they see what is committed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from pipemagic.client.database import Database
+    from pipemagic.explore.diff import Diff
     from pipemagic.explore.profile import Profile
     from pipemagic.explore.script import Script
 
@@ -64,11 +65,11 @@ def check(context: Context, args: Arguments) -> None:
     """Say that a table keeps the rules; CheckError, with the rows that break them shown before, if it does not."""
     from pipemagic.explore.check import check_rules
 
-    rules = asked_rules(args["TABLE"], args)
+    connection, rules = context.session.connection(args.get("--on")), asked_rules(args["TABLE"], args)
     if not rules:
         raise UsageError("say what to check: --not-null, --unique, --range, --references, --foreign-keys, --rows")
     try:
-        say(str(_ask(context, args, lambda database: check_rules(database, args["TABLE"], rules))))
+        say(str(connection.once(lambda database: check_rules(database, args["TABLE"], rules))))
     except CheckError as error:
         _show_failures(error)
         raise
@@ -80,6 +81,33 @@ def _show_failures(error: CheckError) -> None:
     for failure in error.failures:
         say(f"{failure}{'' if failure.count == len(failure.frame) else f'; the first {len(failure.frame)}'}")
         display(failure.frame)  # type: ignore[no-untyped-call]
+
+
+def diff(context: Context, args: Arguments) -> Diff:
+    """Give what differs between two tables or queries, of one connection or of two."""
+    from pipemagic.explore.diff import diff
+
+    one = context.session.connection(args.get("--on"))
+    two = context.session.connection(args["--to"]) if args.get("--to") else one
+    if args.get("B") is None and one is two:
+        raise UsageError("say what to compare with: B, or --to another connection")
+    limit, key = _limit(args.get("--limit")), names_of(args.get("--key")) or None
+    places, words = (one.name, two.name), (args["A"], args.get("B"))
+
+    def ask(database: Database, other: Database | None) -> Diff:
+        return diff(database, *words, other=other, key=key, limit=limit, places=places)
+
+    if one is two:
+        return one.once(lambda database: ask(database, None))
+    return one.once(lambda database: two.once(lambda other: ask(database, other)))
+
+
+def _limit(words: str | None) -> int:
+    if words is None:
+        return 10
+    if not words.isdecimal():
+        raise UsageError(f"--limit is a number of rows, not {words}")
+    return int(words)
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -118,6 +146,21 @@ COMMANDS: tuple[Command, ...] = (
             Option("--foreign-keys", "the foreign keys that the table declares find their rows"),
             Option("--rows", "an SQL expression that holds for each row", "SQL", many=True),
             ON,
+        ),
+    ),
+    Command(
+        "diff",
+        "Show what differs between two tables, views or SELECTs: columns, types, rows",
+        diff,
+        (
+            Positional("A", "a table, a view, or a SELECT in quotes"),
+            Positional("B", "what to compare with; by default the same, with --to", optional=True),
+        ),
+        (
+            ON,
+            Option("--to", "the connection that B is of", "NAME"),
+            Option("--key", "match rows by these columns; by default by the primary key that both have", "A,B"),
+            Option("--limit", "how many rows of each kind to show, by default 10", "N"),
         ),
     ),
 )

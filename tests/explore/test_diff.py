@@ -1,0 +1,314 @@
+"""What differs between two tables, in one database and between two: against a comparison by hand."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections import Counter
+
+import pytest
+
+from pipemagic.client.stream import Dialect
+from pipemagic.errors import ParameterError, UnknownName, UnsupportedError
+from pipemagic.explore.diff import diff
+
+HOSTILE = """sel'ect "<script>alert(1)</script> 😀 é"""
+QUOTED = '"' + HOSTILE.replace('"', '""') + '"'
+
+# Values that are easily taken for each other.
+TRICKY = [
+    "1", "1.0", "'1'", "x'31'", "NULL", "''", "x''", "0", "0.0", "'a'", "'A'", "'a' || char(0) || 'b'", "'a '",
+    "9223372036854775807", "9223372036854775806", "9223372036854775807.0", "'é'", "char(128512)", "char(65533)", "0.1",
+    "0.1 + 0.2", "0.3", "'<b>'", "x'00ff'", "-1",
+]  # fmt: skip
+
+
+@pytest.fixture(params=["one database", "two", "sqld", "embedded and sqld", "seed"])
+def pair(request):
+    """Two databases, or the same one twice, in which a and b are compared."""
+    one, two = {
+        "one database": ("embedded", "embedded"), "two": ("embedded", "embedded_too"), "sqld": ("on_sqld", "on_sqld"),
+        "embedded and sqld": ("embedded", "on_sqld"), "seed": ("on_seed", "on_seed"),
+    }[request.param]  # fmt: skip
+    return request.getfixturevalue(one), request.getfixturevalue(two)
+
+
+def fill(database, name, rows, columns="k, v, w", kind=""):
+    database.execute(f"CREATE TABLE {name} ({columns}) {kind}")
+    for start in range(0, len(rows), 100):
+        values = ", ".join(f"({', '.join(row)})" for row in rows[start : start + 100])
+        database.execute(f"INSERT INTO {name} VALUES {values}")
+
+
+def compared(pair, a="a", b="b", **options):
+    one, two = pair
+    return diff(one, a, b, other=None if one is two else two, **options)
+
+
+def exact(database, name):
+    rows = database.execute(f"SELECT * FROM {name}").rows
+    return [tuple((type(value).__name__, value) for value in row) for row in rows]
+
+
+def test_the_same(pair):
+    rows = [(str(number), value, "NULL") for number, value in enumerate(TRICKY)]
+    fill(pair[0], "a", rows)
+    fill(pair[1], "b", rows[::-1])
+    found = compared(pair)
+    assert found.same
+    assert str(found) == f"a and b hold the same: {len(rows)} rows, compared whole rows."
+    assert compared(pair, key=["k"]).same
+    assert str(compared(pair, key=["k"])) == f"a and b hold the same: {len(rows)} rows, compared by k."
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_whole_rows_are_a_multiset(pair, seed):
+    chance = random.Random(seed)
+    some = chance.sample(TRICKY, 6)
+
+    def rows():
+        return [tuple(chance.choice(some) for _ in range(3)) for _ in range(chance.randrange(60, 120))]
+
+    fill(pair[0], "a", rows())
+    fill(pair[1], "b", rows())
+    found = compared(pair, limit=1000)
+    one, two = Counter(exact(pair[0], "a")), Counter(exact(pair[1], "b"))
+    assert (found.only_a_count, found.only_b_count) == ((one - two).total(), (two - one).total())
+    assert found.same_rows == (one & two).total()
+    for frame, more in ((found.only_a, one - two), (found.only_b, two - one)):
+        told = {
+            tuple((type(value).__name__, value) for value in row[:-1]): row[-1] for row in frame.itertuples(index=False)
+        }
+        assert told == dict(more)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_rows_by_their_key(pair, seed):
+    chance = random.Random(seed)
+
+    def rows():
+        keys = chance.sample(range(-50, 50), chance.randrange(60, 80))
+        return [(str(key), chance.choice(TRICKY[:6]), chance.choice(TRICKY[:3])) for key in keys]
+
+    fill(pair[0], "a", rows(), "k INTEGER PRIMARY KEY, v, w")
+    fill(pair[1], "b", rows(), "k INTEGER PRIMARY KEY, v, w")
+    found = compared(pair, limit=1000)
+    assert found.key == ("k",)
+    one, two = ({row[0]: row for row in exact(database, name)} for database, name in zip(pair, "ab", strict=True))
+    changed = [key for key in one.keys() & two.keys() if one[key] != two[key]]
+    assert found.only_a_count == len(one.keys() - two.keys())
+    assert found.only_b_count == len(two.keys() - one.keys())
+    assert found.changed_count == len(changed)
+    assert found.same_rows == len(one.keys() & two.keys()) - len(changed)
+    assert found.only_a["k"].tolist() == sorted(key for _, key in one.keys() - two.keys())
+    told = {(row.k, row.column): (row.a, row.b) for row in found.changed.itertuples()}
+    wanted = {
+        (key[1], name): (one[key][place][1], two[key][place][1])
+        for key in changed
+        for place, name in enumerate("kvw")
+        if one[key][place] != two[key][place]
+    }
+    assert told == wanted
+    assert found.changed_columns == dict(Counter(sorted(name for _, name in wanted)))
+
+
+def test_types_are_part_of_a_value(pair):
+    fill(pair[0], "a", [("1", "1", "NULL"), ("2", "'a'", "0"), ("3", "x'61'", "''"), ("4", "1.0", "0.1 + 0.2")])
+    fill(pair[1], "b", [("1", "1.0", "0"), ("2", "'A'", "0.0"), ("3", "'a'", "x''"), ("4", "'1.0'", "0.3")])
+    found = compared(pair, key=["k"])
+    assert found.changed_columns == {"v": 4, "w": 4}
+    assert str(found).splitlines()[-1].split() == ["4", "w", "0.30000000000000004", "0.3"]
+    assert "'1.0'" in str(found)
+
+
+def test_keys_of_other_types(pair):
+    fill(pair[0], "a", [("1", "5", "5"), ("'2'", "5", "5"), ("NULL", "5", "5"), ("'x'", "5", "5")])
+    fill(pair[1], "b", [("1.0", "5", "5"), ("2", "5", "5"), ("NULL", "5", "6"), ("'X'", "5", "5")])
+    found = compared(pair, key=["k"])
+    assert sorted(map(str, found.only_a["k"])) == ["2", "x"]
+    assert sorted(map(str, found.only_b["k"])) == ["2", "X"]
+    assert found.changed_columns == {"k": 1, "w": 1} or found.changed_columns == {"w": 1}
+    assert found.changed_count == 2  # 1 and 1.0 are one key and two values
+    assert {(row.column, row.a, row.b) for row in found.changed.itertuples()} == {("k", 1, 1.0), ("w", 5, 6)}
+
+
+def test_infinities(pair):
+    fill(pair[0], "a", [("1", "9e999", "0"), ("2", "-9e999", "0"), ("9e999", "1", "1"), ("-9e999", "1", "1")])
+    fill(pair[1], "b", [("1", "9e999", "0"), ("2", "9e999", "0"), ("9e999", "1", "1"), ("5", "1", "1")])
+    found = compared(pair, key=["k"])
+    assert (found.same_rows, found.only_a_count, found.only_b_count, found.changed_count) == (2, 1, 1, 1)
+    assert {math.copysign(1, float(value)) for value in found.changed[["a", "b"]].iloc[0]} == {1, -1}
+    whole = compared(pair)
+    assert (whole.same_rows, whole.only_a_count, whole.only_b_count) == (2, 2, 2)
+
+
+def test_declared_collations_do_not_count(pair):
+    fill(
+        pair[0],
+        "a",
+        [("'a'", "'x'", "1"), ("'B'", "'y'", "1")],
+        "k TEXT COLLATE NOCASE PRIMARY KEY, v COLLATE RTRIM, w",
+    )
+    fill(
+        pair[1],
+        "b",
+        [("'A'", "'x'", "1"), ("'B'", "'y '", "1")],
+        "k TEXT COLLATE NOCASE PRIMARY KEY, v COLLATE RTRIM, w",
+    )
+    found = compared(pair)
+    assert (found.only_a["k"].tolist(), found.only_b["k"].tolist()) == (["a"], ["A"])
+    assert found.changed.values.tolist() == [["B", "v", "y", "y "]]
+
+
+def test_a_key_of_several_columns_without_rowid(pair):
+    fill(pair[0], "a", [("1", "'x'", "1"), ("1", "'y'", "1")], "k, v, w, PRIMARY KEY (v, k)", "WITHOUT ROWID")
+    fill(pair[1], "b", [("1", "'x'", "2"), ("2", "'y'", "1")], "w, v, K, PRIMARY KEY (V, K)", "WITHOUT ROWID")
+    found = compared(pair)
+    assert found.key == ("v", "k")
+    assert found.only_a[["v", "k", "w"]].values.tolist() == [["x", 1, 1]]
+    assert found.only_b[["v", "k", "w"]].values.tolist() == [["x", 2, 1]]
+    assert found.changed.values.tolist() == [["y", 1, "w", 1, 2]]
+
+
+def test_other_columns_and_types(pair):
+    fill(pair[0], "a", [("1", "2", "3")], "id INT PRIMARY KEY, old TEXT, Area REAL")
+    fill(pair[1], "b", [("1", "3.0", "4")], "id INT PRIMARY KEY, area TEXT, new")
+    found = compared(pair)
+    assert (found.columns_a, found.columns_b) == (("old",), ("new",))
+    assert found.retyped == (("Area", "REAL", "TEXT"),)
+    assert found.changed.values.tolist() == [[1, "Area", 3.0, "3.0"]]
+    assert str(found).splitlines()[:5] == [
+        "a and b, compared by id", "  only a has the column old", "  only b has the column new",
+        "  Area is declared REAL in a, TEXT in b", "  0 rows the same, 1 changed (Area 1)",
+    ]  # fmt: skip
+    assert not found.same
+
+
+def test_views_and_queries(pair):
+    fill(pair[0], "a", [("1", "2", "3"), ("2", "2", "3")])
+    fill(pair[1], "b", [("1", "2", "3"), ("2", "4", "3")])
+    pair[0].execute("CREATE VIEW va AS SELECT k, v FROM a")
+    found = compared(pair, "va", "WITH x AS (SELECT * FROM b) SELECT k, v FROM x -- all of it;", key=["k"])
+    assert found.changed.values.tolist() == [[2, "v", 2, 4]]
+    assert found.b == "WITH x AS (SELECT * FROM b) SELECT k, v…"
+    assert compared(
+        pair, "SELECT k FROM a", "VALUES (1), (2)".replace("VALUES", "SELECT column1 AS k FROM (VALUES") + ")"
+    ).same
+    with pytest.raises(ParameterError, match="one SELECT, not several"):
+        compared(pair, "SELECT 1; SELECT 2")
+
+
+def test_hostile_names(pair):
+    for database, name, value in ((pair[0], HOSTILE, "'<b>'"), (pair[1], HOSTILE + "2", "'<i>'")):
+        quoted = '"' + name.replace('"', '""') + '"'
+        fill(database, quoted, [("1", value)], f'{QUOTED} INT PRIMARY KEY, "a b" TEXT')
+    found = compared(pair, HOSTILE, HOSTILE + "2")
+    assert found.key == (HOSTILE,)
+    assert found.changed.values.tolist() == [[1, "a b", "<b>", "<i>"]]
+    html = found._repr_html_()
+    assert "<script>" not in html
+    assert "<b>'" not in html
+    assert "'&lt;b&gt;'" not in html  # quotes are escaped, too
+    assert "&#x27;&lt;b&gt;&#x27;" in html
+
+
+def test_empty_tables(pair):
+    fill(pair[0], "a", [])
+    fill(pair[1], "b", [("1", "2", "3")] * 3)
+    assert compared(pair, "a", "SELECT * FROM b WHERE 0").same
+    found = compared(pair)
+    assert (found.same_rows, found.only_b_count, found.only_b["times"].tolist()) == (0, 3, [3])
+    assert str(found).splitlines() == [
+        "a and b, compared whole rows", "  0 rows the same, 3 only in b", "", "only in b:", "  k  v  w  times",
+        "  1  2  3  3",
+    ]  # fmt: skip
+
+
+def test_only_the_first_rows(pair):
+    fill(pair[0], "a", [(str(number), "0", "0") for number in range(50)], "k INTEGER PRIMARY KEY, v, w")
+    fill(pair[1], "b", [(str(number), "1", "0") for number in range(30, 90)], "k INTEGER PRIMARY KEY, v, w")
+    found = compared(pair, limit=2)
+    assert (found.only_a_count, found.only_b_count, found.changed_count) == (30, 40, 20)
+    assert (found.only_a["k"].tolist(), found.only_b["k"].tolist(), found.changed["k"].tolist()) == (
+        [0, 1],
+        [50, 51],
+        [30, 31],
+    )
+    assert "only in b, the first 2 of 40:" in str(found)
+    assert "changed, the first 2 of 20:" in str(found)
+
+
+def test_what_cannot_be_compared(pair):
+    fill(pair[0], "a", [("1", "2", "3"), ("1", "2", "4")])
+    fill(pair[1], "b", [("1", "2", "3")])
+    with pytest.raises(ParameterError, match="k is no key: several rows have the same one"):
+        compared(pair, key=["k"])
+    with pytest.raises(ParameterError, match="is no key"):
+        compared(pair, "SELECT 5 AS k", "SELECT 7 AS k UNION ALL SELECT 7", key=["k"])
+    with pytest.raises(UnknownName, match="a has no column 'kk'\ndid you mean k"):
+        compared(pair, key=["kk"])
+    with pytest.raises(UnknownName, match="there is no table or view 'bb'\ndid you mean b"):
+        compared(pair, b="bb")
+    with pytest.raises(UnsupportedError, match="0 columns in common"):
+        compared(pair, "SELECT 1 AS x", "SELECT 1 AS y")
+
+
+@pytest.mark.parametrize("key", ["id", "u", "n"])
+def test_no_key_makes_it_walk_through_a_table_for_each_row(embedded, key):
+    for name, kind in (("a", "TEXT"), ("b", "INT")):
+        embedded.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, u {kind}, n TEXT COLLATE NOCASE UNIQUE)")
+        embedded.execute(
+            f"INSERT INTO {name} WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 20000)"
+            " SELECT i, i, 'n' || i FROM c"
+        )
+    started = time.monotonic()
+    found = diff(embedded, "a", "b", key=[key])
+    assert time.monotonic() - started < 10  # about 0.5; a minute if it did
+    assert (found.changed_count, found.only_a_count) == ((0, 20000) if key == "u" else (20000, 0))
+
+
+@pytest.mark.parametrize("server", ["embedded", "on_sqld"])
+def test_only_what_differs_travels(server, request, monkeypatch):
+    database = request.getfixturevalue(server)
+    for name in ("a", "b"):
+        database.execute(f"CREATE TABLE {name} (k INTEGER PRIMARY KEY, v TEXT)")
+        database.execute(
+            f"INSERT INTO {name} WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 20000)"
+            " SELECT i, hex(i * 1.5) FROM c"
+        )
+    database.execute("UPDATE b SET v = 'x' WHERE k = 777")
+    sizes, post = [], database.transport.post
+    database.transport.post = lambda *args, **options: (
+        sizes.append(len((answer := post(*args, **options)).body)),
+        answer,
+    )[1]
+    assert diff(database, "a", "b").changed_columns == {"v": 1}
+    assert diff(database, "SELECT v FROM a", "SELECT v FROM b").only_a_count == 1
+    assert sum(sizes) < 20_000
+
+
+def test_a_comparison_of_many_rows_holds_few_of_them(embedded, embedded_too):
+    for database in (embedded, embedded_too):
+        database.execute("CREATE TABLE t (k INTEGER PRIMARY KEY, v)")
+        database.execute(
+            "INSERT INTO t WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 50000)"
+            " SELECT i, i * 2 FROM c"
+        )
+    embedded_too.execute("DELETE FROM t WHERE k = 49999")
+    assert embedded.dialect is Dialect.V3
+    found = diff(embedded, "t", other=embedded_too)
+    assert (found.same_rows, found.only_a["k"].tolist()) == (49999, [49999])
+    assert (found.a, found.b) == ("t on A", "t on B")
+
+
+def test_wide_tables(pair):
+    names = ", ".join(f"c{number}" for number in range(500))
+    for database, name, last in ((pair[0], "a", "0"), (pair[1], "b", "1")):
+        fill(database, name, [("1", *["0"] * 498, last)], names)
+    found = compared(pair, key=["c0"])
+    assert found.changed.values.tolist() == [[1, "c499", 0, 1]]
+    assert compared(pair).only_a_count == 1
+    wide = "SELECT " + ", ".join(f"1 AS c{number}" for number in range(700))
+    with pytest.raises(UnsupportedError, match="have 700 columns in common"):
+        compared(pair, wide, wide)
