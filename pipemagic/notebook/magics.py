@@ -62,7 +62,26 @@ class PipeMagics(Magics):
     @needs_local_scope
     @line_cell_magic
     def sql(self, line: str, cell: str | None = None, local_ns: Mapping[str, Any] | None = None) -> Any:
-        """Run SQL on the current connection; the value is a DataFrame (see %pipedb help sql)."""
+        """Run SQL on the current connection; the value is the DataFrame of the last statement with columns.
+
+        One statement, or several with ; between them::
+
+            %%sql
+            SELECT origin, count(*) AS n FROM flights GROUP BY origin
+
+        The values of the notebook's variables, and the result under a name of its own::
+
+            %%sql -o late --limit 1000
+            SELECT * FROM flights WHERE dep_delay > :minutes AND origin IN :airports
+
+        All or nothing; another connection; a plan; a value in Python::
+
+            %%sql --atomic --on flights
+            %sql --explain SELECT * FROM flights WHERE origin = 'JFK'
+            n = %sql SELECT count(*) FROM flights
+
+        %pipedb help sql lists every option; %pipedb help parameters, transactions, results and limits tell more.
+        """
         from pipemagic.frames.collector import collector_paused
 
         with short_traceback():
@@ -83,7 +102,21 @@ class PipeMagics(Magics):
     @no_var_expand
     @line_magic
     def pipedb(self, line: str) -> Any:
-        """Connect to databases and look after them (see %pipedb help)."""
+        """Connect to databases and look after them.
+
+        A database of the service that comes along, or one at an address::
+
+            %pipedb connect
+            %pipedb connect libsql://flights-acme.example.com --token-env FLIGHTS_TOKEN
+
+        What is there, a DataFrame into a table, what is open::
+
+            %pipedb tables
+            %pipedb load frame --table flights
+            %pipedb status
+
+        %pipedb help lists the subcommands and topics; %pipedb SUBCOMMAND --help shows one.
+        """
         from pipemagic.notebook.commands import Context, run
 
         self.session.wire.begin()

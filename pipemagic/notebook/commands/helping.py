@@ -9,80 +9,69 @@ from IPython.core.error import UsageError
 
 from pipemagic.notebook.arguments import Option, Positional
 from pipemagic.notebook.commands.base import Command
+from pipemagic.notebook.commands.topics import EXAMPLES, OTHER_NAMES, TOPICS
 from pipemagic.notebook.display import say
 
 Groups = Sequence[tuple[str, Sequence[Command]]]
 
-SQL = """\
-{usage}
-
-A cell may hold several statements. They go to the server in one request and stop at the first error. The value is
-the DataFrame of the last statement that returns columns; earlier ones are shown above it.
-
-:name, @name and $name take the values of the notebook's variables, or of the dict named with --params.
-
-{options}"""
-
-TRANSACTIONS = """\
-The connection stays open between cells: BEGIN in one, COMMIT in another. The server gives a transaction 5 s and
-closes a connection that was idle for 10 s. If a transaction is lost, the error lists the statements that were
-undone, and nothing more runs until BEGIN or ROLLBACK. A cell that fails between its own BEGIN and COMMIT is rolled
-back at once. For all or nothing, write BEGIN and COMMIT into one cell."""
-
-TOKENS = """\
-A token never goes on the line of a magic. %pipedb connect ADDRESS takes it from the variable named with --token-env,
-from PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN, or asks for it without showing it. %pipedb organization takes the platform
-token from --token-env, PIPEMAGIC_API_TOKEN or TURSO_API_TOKEN. The embedded service needs none."""
-
 
 def topics() -> tuple[str, ...]:
-    """Give the topics of help that are no subcommands."""
-    return ("sql", "transactions", "tokens")
+    """Give the names of the topics."""
+    return tuple(TOPICS)
 
 
 def show(topic: str, groups: Groups) -> None:
     """Print the help on a topic, the list of everything for ''."""
     commands = {command.name: command for _, group in groups for command in group}
-    if not topic:
+    name = OTHER_NAMES.get(topic.lower(), topic)
+    if not topic or name == "help":
         say(_overview(groups))
-    elif topic.lstrip("%") == "sql":
+    elif name == "sql":
         say(_sql())
-    elif topic in ("transaction", "transactions"):
-        say(TRANSACTIONS)
-    elif topic in ("token", "tokens"):
-        say(TOKENS)
-    elif topic in commands:
-        say(_command(commands[topic]))
+    elif name in commands:
+        say(_command(commands[name]))
+    elif name in TOPICS:
+        say(TOPICS[name][1])
     else:
-        near = difflib.get_close_matches(topic, [*commands, "sql", "transactions", "tokens"], n=1)
-        raise UsageError(f"no help on {topic[:40]!r}{f', did you mean {near[0]}?' if near else ''}")
+        near = difflib.get_close_matches(topic, [*commands, *TOPICS], n=1)
+        hint = f", did you mean {near[0]}?" if near else "; %pipedb help lists what there is"
+        raise UsageError(f"no help on {topic[:40]!r}{hint}")
 
 
 def _overview(groups: Groups) -> str:
-    width = max(len(command.name) for _, group in groups for command in group)
-    lines = ["%pipedb SUBCOMMAND, %%sql and %sql; %pipedb help SUBCOMMAND tells more"]
+    width = max(len(name) for name in [*TOPICS, *(command.name for _, group in groups for command in group)])
+    lines = ["%pipedb SUBCOMMAND, %%sql and %sql; %pipedb help SUBCOMMAND or TOPIC tells more"]
     for title, group in groups:
         lines += ["", title]
         lines += [f"  {command.name:{width}}  {command.help}" for command in group]
-    return "\n".join([*lines, "", "Topics: sql, transactions, tokens"])
+    lines += ["", "Topics"]
+    return "\n".join([*lines, *(f"  {name:{width}}  {about}" for name, (about, _) in TOPICS.items())])
 
 
 def _command(command: Command) -> str:
     lines = [command.usage, "", f"{command.help}."]
-    rows = _rows(command.positionals, command.options)
-    return "\n".join([*lines, "", *rows] if rows else lines)
+    if rows := _rows(command.positionals, command.options):
+        lines += ["", *rows]
+    if examples := EXAMPLES.get(command.name):
+        lines += ["", *(f"    {example}" for example in examples)]
+    if command.name in TOPICS:
+        lines += ["", TOPICS[command.name][1]]
+    return "\n".join(lines)
 
 
 def _sql() -> str:
-    from pipemagic.notebook.options import OPTIONS, sql_usage
+    from pipemagic.notebook.options import PARAMETERS, RESULTS, RUNNING, sql_usage
 
-    return SQL.format(usage=f"{sql_usage(True)}\n{sql_usage(False)}", options="\n".join(_rows((), OPTIONS)))
+    lines = [sql_usage(True), sql_usage(False), "", TOPICS["sql"][1]]
+    for title, options in (("Running", RUNNING), ("Parameters", PARAMETERS), ("Results", RESULTS)):
+        lines += ["", title, *_rows((), options)]
+    return "\n".join([*lines, "", "More: %pipedb help parameters, transactions, results, limits"])
 
 
 def _rows(positionals: Sequence[Positional], options: Sequence[Option]) -> list[str]:
     pairs = [(positional.name, positional.help) for positional in positionals]
     for option in options:
         flag = f"{option.short}, {option.flag}" if option.short else option.flag
-        pairs.append((f"{flag} {option.value}".rstrip(), option.help))
+        pairs.append((f"{flag} {'|'.join(option.choices) or option.value}".rstrip(), option.help))
     width = max((len(left) for left, _ in pairs), default=0)
     return [f"  {left:{width}}  {right}" for left, right in pairs]

@@ -70,7 +70,7 @@ COMMAND = Command(
     profiles,
     options=(
         Option("--save", "save how the current connection was made as a profile of yours", "NAME"),
-        Option("--delete", "delete a profile of yours", "NAME"),
+        Option("--delete", "delete a profile of yours", "NAME", completes="profile"),
         ON,
     ),
 )

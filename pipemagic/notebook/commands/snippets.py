@@ -32,6 +32,6 @@ COMMAND: Command = Command(
     "snippets",
     "List the SELECTs saved with %%sql --save, or show one",
     snippets,
-    (Positional("NAME", "the one to show", optional=True),),
-    (Option("--delete", "forget this one", "NAME"),),
+    (Positional("NAME", "the one to show", optional=True, completes="snippet"),),
+    (Option("--delete", "forget this one", "NAME", completes="snippet"),),
 )

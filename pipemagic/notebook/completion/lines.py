@@ -96,10 +96,12 @@ def _argument(
             for offer in _values(option, typed, names):
                 yield Offer(f"{flag}={offer.text}", offer.kind, f"{flag}={offer.name or offer.text}")
         return
+    if positionals and positionals[-1].repeated:
+        given = min(given, len(positionals) - 1)
     if not typed.fragment.startswith("-") and given < len(positionals):
         yield from _values(positionals[given], typed, names)
     if not typed.quote:
-        yield from (Offer(one.flag, "option") for one in options if one.flag not in flags)
+        yield from (Offer(one.flag, "option") for one in options if one.flag not in flags or one.many)
         yield Offer("--help", "option")
 
 
@@ -140,7 +142,7 @@ def _values(argument: Option | Positional, typed: Typed, names: Names) -> Iterat
 _BY_NAME = {
     "TABLE": "table", "FRAME": "frame", "GROUP": "group", "CODE": "location", "FILE": "file", "PATH": "file",
     "VARIABLE": "variable", "--on": "connection", "--to": "connection", "--location": "location", "--params": "dict",
-    "--out": "name", "TARGET": "target", "SLUG": "organization",
+    "--out": "name", "--with": "snippet", "TARGET": "target", "SLUG": "organization",
 }  # fmt: skip
 """The kinds of arguments that do not say theirs themselves, by flag or by the name of the value."""
 
@@ -150,7 +152,7 @@ def kind_of(argument: Option | Positional) -> str:
     if argument.completes:
         return argument.completes
     if isinstance(argument, Option):
-        return _BY_NAME.get(argument.flag) or _BY_NAME.get(argument.value, "")
+        return _BY_NAME.get(argument.value.split(".")[0]) or _BY_NAME.get(argument.flag, "")
     return _BY_NAME.get(argument.name, "")
 
 

@@ -137,6 +137,8 @@ class _Tab:
             "connection": lambda: list(self.session.connections) if self.session else [],
             "target": self._targets,
             "table": lambda: sorted(shape.name for shape in self._tables(args.get("--on"))),
+            "snippet": lambda: [one.name for one in self.session.snippets] if self.session else [],
+            "profile": lambda: self.session.profiles.names() if self.session else [],
             "group": lambda: self._known("group"),
             "database": lambda: self._known("database"),
             "location": lambda: self._known("location"),
@@ -148,7 +150,8 @@ class _Tab:
 
     def _targets(self) -> Iterable[str]:
         names = list(self.session.connections) if self.session else []
-        return [*names, *(name for name in self._known("database") if name not in names)]
+        profiles = self.session.profiles.names() if self.session else []
+        return dict.fromkeys([*names, *profiles, *self._known("database")])
 
     def _known(self, kind: str) -> list[str]:
         return self.session.known.names(kind) if self.session else []

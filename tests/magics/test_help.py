@@ -1,0 +1,114 @@
+"""Help is complete, and what it says one can type can be typed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pipemagic.notebook import arguments, asking
+from pipemagic.notebook.commands import COMMANDS
+from pipemagic.notebook.commands.topics import EXAMPLES, OTHER_NAMES, TOPICS
+from pipemagic.notebook.magics import PipeMagics
+from pipemagic.notebook.options import OPTIONS
+from pipemagic.notebook.preferences import PipeMagic
+
+
+def examples_in(text):
+    """Give the indented lines that begin with a magic, each with the lines of SQL below it."""
+    found = []
+    for line in text.splitlines():
+        if not line.startswith("    "):
+            continue
+        if re.match(r"(\w+ = )?%", line.strip()):
+            found.append(line.strip())
+        elif found:
+            found[-1] += "\n" + line.strip()
+    return found
+
+
+def check(example):
+    head, _, body = example.partition("\n")
+    head = re.sub(r"\A\w+ = ", "", head)
+    if head.startswith("%pipedb "):
+        name, _, rest = head.removeprefix("%pipedb ").partition(" ")
+        command = COMMANDS[name]
+        arguments.parse(rest, command.positionals, command.options, command.usage)
+    elif head.startswith("%%sql"):
+        asking.read(head.removeprefix("%%sql"), body or "SELECT 1")
+    elif "--file" in head:  # which there is not
+        arguments.leading(head.removeprefix("%sql"), OPTIONS, "")
+    elif head.startswith("%sql"):
+        asking.read(head.removeprefix("%sql"), None)
+    else:
+        name = re.match(r"%config PipeMagic(?:\.(\w+) = .+)?\Z", head)
+        assert name is not None, head
+        assert name[1] is None or name[1] in PipeMagic.class_trait_names(config=True)
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_subcommand_has_help_and_examples(name):
+    command = COMMANDS[name]
+    assert command.help
+    assert not command.help.endswith(".")
+    for argument in (*command.positionals, *command.options):
+        assert len(argument.help) > 5, argument
+    assert EXAMPLES[name]
+    for example in EXAMPLES[name]:
+        assert example.split()[1] == name
+        check(example)
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.flag)
+def test_every_option_of_sql_is_in_help(shell, option):
+    assert len(option.help) > 10
+    assert f"{option.flag}" in shell("%pipedb help sql").out
+    assert option.help in shell("%pipedb help sql").out
+
+
+@pytest.mark.parametrize("name", TOPICS)
+def test_every_topic_is_shown_and_its_examples_can_be_typed(shell, name):
+    about, text = TOPICS[name]
+    overview = shell("%pipedb help").out
+    assert f"  {name} " in overview
+    assert about in overview
+    assert text in shell(f"%pipedb help {name}").out
+    assert max(len(line) for line in text.splitlines()) <= 120
+    for example in examples_in(text):
+        check(example)
+    for command in re.findall(r"%pipedb ([a-z][a-z-]+)", text):
+        assert command in (*COMMANDS, "help"), command
+    for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text):
+        flags = {option.flag for command in COMMANDS.values() for option in command.options}
+        assert flag in flags | {option.flag for option in OPTIONS}, flag
+
+
+def test_other_names_lead_to_topics(shell):
+    for other, name in OTHER_NAMES.items():
+        assert name in TOPICS
+        assert shell(f"%pipedb help {other}").out == shell(f"%pipedb help {name}").out
+    assert "did you mean transactions?" in shell.fails("%pipedb help transactoins").err
+
+
+def test_the_settings_that_help_names_are_all(shell):
+    text = " ".join(TOPICS["config"][1].split())
+    named = re.search(r"traits of PipeMagic: ([\w, ]+)\.", text)[1].split(", ")
+    assert sorted(named) == sorted(PipeMagic.class_own_traits(config=True))
+
+
+@pytest.mark.parametrize(("magic", "method"), [("%%sql", "sql"), ("%sql", "sql"), ("%pipedb", "pipedb")])
+def test_a_question_mark_shows_examples_that_work(shell, magic, method):
+    found = shell.ip.object_inspect_mime(magic)["text/plain"]
+    examples = examples_in(getattr(PipeMagics, method).__doc__.replace("\n        ", "\n"))
+    assert len(examples) >= 5
+    for example in examples:
+        assert example.split("\n")[0] in found
+        check(example)
+
+
+def test_a_subcommand_shows_its_help(shell):
+    out = shell("%pipedb load --help").out
+    assert out.splitlines()[0] == COMMANDS["load"].usage
+    for option in COMMANDS["load"].options:
+        assert option.help in out
+    assert EXAMPLES["load"][0] in out
