@@ -111,6 +111,18 @@ def test_a_name_that_is_none_is_refused(db):
         assert message in failed.out
 
 
+def test_names_in_a_file_and_beside_saved_selects(db, tmp_path):
+    (tmp_path / "q.sql").write_text("-- name: one\nSELECT 1 AS x;\n-- name: two\nSELECT 2 AS x", "utf-8")
+    db(f"%sql --file {tmp_path}/q.sql")
+    assert [db.names[name]["x"].tolist() for name in ("one", "two")] == [[1], [2]]
+    db("%%sql --save base --no-execute\nSELECT 7 AS x UNION SELECT 8")
+    three = "-- name: three\nSELECT x FROM base ORDER BY x"
+    cell = db(f"%%sql --with base --limit 1\n{three};\nSELECT count(*) AS n FROM base")
+    assert db.names["three"]["x"].tolist() == [7]
+    assert strip(cell)[0].endswith("first 1 of more")
+    assert cell.value["n"].tolist() == [2]
+
+
 def test_a_name_inside_a_statement_or_a_string_is_text(db):
     db("%%sql\nSELECT 1 AS x\n-- name: inside\n, '-- name: text' AS y; SELECT 2")
     assert "inside" not in db.names
@@ -297,7 +309,10 @@ def test_a_timeout_ends_the_waiting_and_the_work(db):
     db("%sql CREATE TABLE t (a)")
     failed = db.fails(f"%sql --timeout 0.25 {ENDLESS} SELECT count(*) FROM r")
     assert isinstance(failed.error, AnswerTimeout)
-    assert "stopped waiting after 0.25 s" in failed.out
+    assert failed.out.splitlines()[:2] == [
+        "UNKNOWN_OUTCOME: stopped waiting after 0.25 s",
+        "The cell only reads: nothing was changed.",
+    ]
     failed = db.fails(f"%sql --timeout 0.25 INSERT INTO t {ENDLESS} SELECT x FROM r")
     assert isinstance(failed.error, AnswerTimeout)
     assert db("%sql --timeout 10 INSERT INTO t VALUES (1)").lines == ["1 row affected."]  # nothing holds the lock
