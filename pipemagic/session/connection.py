@@ -195,6 +195,11 @@ class Connection:
                 )
             return self._loss.again()
 
+    @property
+    def left_over(self) -> tuple[str, ...]:
+        """The statements of the cell that met a lost transaction: they did not run, and retry() does not run them."""
+        return () if self._loss is None else self._loss.left
+
     def retry(self) -> CellResult:
         """Run the statements of the transaction that was rolled back again, as one atomic batch.
 
@@ -410,7 +415,10 @@ class Connection:
         statements = failure.cell.statements[: failure.ran]
         ledger = failure.before.ahead(statements, failure.cell.stmts)
         ended = self.transaction is Tx.NONE and ledger.open and failure.before.began_at(statements) is None
-        return replace(failure, lost=self._lose(Loss(tuple(ledger.held)))) if ended else failure
+        if not ended:
+            return failure
+        left = losses.left_over(failure.cell.statements[failure.ran :])
+        return replace(failure, lost=self._lose(Loss(tuple(ledger.held), left=left)))
 
     def _lose(self, loss: Loss, *, refusing: bool = True) -> Loss:
         """Remember a transaction that is gone; ``refusing`` what may be the rest of it."""

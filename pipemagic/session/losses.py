@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pipemagic import sql
 from pipemagic.errors import PipemagicError, SessionError, TransactionLost
 from pipemagic.session.cells import Cell
-from pipemagic.session.ledger import Held, Ledger, is_rollback, opens
+from pipemagic.session.ledger import Held, Ledger, controls, is_rollback, opens
 
 _NEVER_INSIDE = frozenset({"ATTACH", "DETACH", "VACUUM"})
 _ENDS = frozenset({"COMMIT", "END"})
@@ -22,12 +22,14 @@ class Loss:
     """What a transaction held that is over without its COMMIT.
 
     ``held`` are its statements, oldest first; not all of them need have run if ``partly``. ``doubt`` says why it
-    may have been committed after all, '' if it was rolled back for certain.
+    may have been committed after all, '' if it was rolled back for certain. ``left`` are statements of the cell that
+    met the loss: they did not run, and are no part of what can be run again.
     """
 
     held: tuple[Held, ...] = ()
     doubt: str = ""
     partly: bool = False
+    left: tuple[str, ...] = ()
 
     @property
     def statements(self) -> list[str]:
@@ -69,15 +71,21 @@ def of_error(error: PipemagicError, cell: Cell, before: Ledger) -> Loss:
     at, began = before.ahead(ran, cell.stmts), before.began_at(ran)
     certain = isinstance(error, TransactionLost)
     if at.open and began is None:
-        return Loss(tuple(at.held), "" if certain or not _may_end(at, rest) else COMMIT_UNKNOWN)
+        doubt = "" if certain or not _may_end(at, rest) else COMMIT_UNKNOWN
+        return Loss(tuple(at.held), doubt, left=left_over(rest))
     first = began
     if first is None:
         first = next((error.ran + number for number, one in enumerate(rest) if opens(one)), None)
     if first is None:
         return Loss((), "" if certain else UNKNOWN)
     inside = tuple(_inside(cell, first))
-    doubt = not certain and _may_end(Ledger(), cell.statements[first:])
-    return Loss(inside, COMMIT_UNKNOWN if doubt else "", partly=True)
+    in_doubt = not certain and _may_end(Ledger(), cell.statements[first:])
+    return Loss(inside, COMMIT_UNKNOWN if in_doubt else "", partly=True)
+
+
+def left_over(statements: Sequence[sql.Statement]) -> tuple[str, ...]:
+    """Give the statements that still have work to do: not those that only end a transaction."""
+    return tuple(one.text for one in statements if not controls(one.text))
 
 
 def _may_end(ledger: Ledger, rest: Sequence[sql.Statement]) -> bool:

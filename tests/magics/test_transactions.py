@@ -61,6 +61,8 @@ def test_a_rollback_by_a_trigger_is_told_and_can_be_retried(db):
         "Running 1 statement again, with the parameter values of then, all or nothing:",
         "  INSERT INTO t VALUES (:value)",
         "Committed; 1 row affected.",
+        "Not among them, and not run by now:",
+        "  INSERT INTO t VALUES (-1)",
     ]
     assert db("%sql SELECT a FROM t").value["a"].tolist() == [7]
     assert "there is nothing to run again on db" in db.fails("%pipedb retry").out

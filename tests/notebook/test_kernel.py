@@ -86,11 +86,11 @@ def kernel(tmp_path, monkeypatch):
     local.stop()
 
 
-def send_endless(kernel, data):
+def send_endless(kernel, data, head=""):
     """Run a statement without an end, and wait until the service works on it."""
     service = psutil.Process(json.loads((data / "service.json").read_text())["pid"])
     before = sum(service.cpu_times()[:2])
-    message = kernel.send(f"%sql {ENDLESS}")
+    message = kernel.send(f"%sql {head}{ENDLESS}")
     until(lambda: sum(service.cpu_times()[:2]) >= before + 0.2)
     return message
 
@@ -106,6 +106,7 @@ def test_an_interrupt_ends_a_statement_and_the_next_cell_works(kernel, tmp_path)
     assert (reply.status, reply.name) == ("error", "InterruptedRequest")
     assert len(reply.text.splitlines()) < 6
     assert "interrupted while a request was under way" in reply.text
+    assert "The cell only reads: nothing was changed." in reply.text
     # The service has noticed, too: the writer's place is free at once.
     begun = time.monotonic()
     assert "1 row affected." in kernel.run("%sql INSERT INTO t VALUES (1)").text
@@ -121,6 +122,37 @@ def test_an_interrupt_in_a_transaction_says_what_is_undone(kernel, tmp_path):
     assert kernel.run("%sql COMMIT").name == "TransactionLost"
     assert kernel.run("%sql ROLLBACK").status == "ok"
     assert "0" in str(kernel.run("%sql SELECT count(*) AS n FROM t").outputs[-1]["content"]["data"])
+
+
+def test_an_interrupted_write_is_known_not_to_be_applied(kernel, tmp_path):
+    kernel.run("%pipedb connect\n%sql CREATE TABLE t (a)")
+    kernel.run("%sql INSERT INTO t VALUES (1)")
+    message = send_endless(kernel, tmp_path / "data", "INSERT INTO t ")
+    begun = time.monotonic()
+    kernel.manager.interrupt_kernel()
+    reply = kernel.reply(message)
+    assert time.monotonic() - begun < 1
+    assert "Nothing of it was applied" in reply.text
+    assert kernel.run("%sql INSERT INTO t VALUES (2)").status == "ok"
+    assert "2" in str(kernel.run("%sql SELECT count(*) AS n FROM t").outputs[-1]["content"]["data"])
+
+
+def test_an_interrupt_on_sqld_ends_the_work_there(kernel, sqld, sqld_database, tmp_path):
+    kernel.run(f"import os; os.environ['T'] = {sqld_database.token!r}")
+    kernel.run(f"%pipedb connect {sqld_database.url} --token-env T --as main\n%sql CREATE TABLE t (a)")
+    kernel.run("%sql INSERT INTO t VALUES (1)")  # by now the number of the state was seen to grow
+    process = psutil.Process(sqld.process.pid)
+    before = sum(process.cpu_times()[:2])
+    message = kernel.send(f"%sql INSERT INTO t {ENDLESS}")
+    until(lambda: sum(process.cpu_times()[:2]) >= before + 0.3)
+    begun = time.monotonic()
+    kernel.manager.interrupt_kernel()
+    reply = kernel.reply(message)
+    assert time.monotonic() - begun < 1
+    assert "Nothing of it was applied" in reply.text
+    begun = time.monotonic()
+    assert kernel.run("%sql INSERT INTO t VALUES (2)").status == "ok"  # the writer's place is free
+    assert time.monotonic() - begun < 2
 
 
 def test_errors_stop_run_all_and_are_short(kernel):

@@ -51,6 +51,7 @@ def test_retry_goes_on_where_cells_are_refused(numbers, clock):
         numbers.run("INSERT INTO n VALUES (3, 'three')")
     with pytest.raises(TransactionLost, match="not run"):
         rows(numbers)
+    assert numbers.connection().left_over == ("INSERT INTO n VALUES (3, 'three')",)
     numbers.connection().retry()
     assert rows(numbers) == [(1, "one"), (2, "two")]  # not the one that did not run
 

@@ -46,8 +46,12 @@ def retry(context: Context, args: Arguments) -> None:
     texts = [statement.text for statement in connection.to_retry().statements]
     say(f"Running {plural(len(texts), 'statement')} again, with the parameter values of then, all or nothing:")
     say(listing(texts, most=MOST_SHOWN))
+    left = connection.left_over
     affected = sum(outcome.affected_row_count for outcome in connection.retry().outcomes)
     say(f"Committed; {plural(affected, 'row')} affected.")
+    if left:
+        say("Not among them, and not run by now:")
+        say(listing(left, most=MOST_SHOWN))
 
 
 COMMANDS: tuple[Command, ...] = (
