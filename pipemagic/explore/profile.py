@@ -7,6 +7,7 @@ seconds, since it has to sort them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -190,6 +191,16 @@ def _quartiles(ranks: Sequence[tuple[int, int, Any]], size: int, kind: Kind) -> 
             return low
         if isinstance(low, int) and isinstance(high, int):
             return (low * (4 - rest) + high * rest) / 4  # exact up to the one division
-        return low * ((4 - rest) / 4) + high * (rest / 4)
+        return _between(float(low), float(high), rest / 4)
 
     return (None, None, None) if not ranks else (between(1), between(2), between(3))
+
+
+def _between(low: float, high: float, share: float) -> float | None:
+    """Give what is a share of the way from one number to another; None from -inf to inf, where nothing is."""
+    if math.isinf(low) and math.isinf(high):
+        return None
+    distance = high - low
+    if math.isinf(distance) and math.isfinite(low) and math.isfinite(high):
+        return low * (1 - share) + high * share
+    return low + distance * share if math.isfinite(low) else low

@@ -91,6 +91,19 @@ def test_numbers_at_the_edge(database):
     assert not found.frame.map(lambda figure: isinstance(figure, float) and math.isnan(figure)).any().any()
 
 
+@pytest.mark.parametrize(
+    ("numbers", "middle"),
+    [
+        ("(1), (9e999)", math.inf), ("(-9e999), (1)", -math.inf), ("(-9e999), (9e999)", None),
+        ("(1.7e308), (-1.7e308)", 0.0), ("(1.5), (2)", 1.75), ("(9e999), (9e999)", math.inf),
+    ],
+)  # fmt: skip
+def test_the_middle_of_far_numbers(embedded, numbers, middle):
+    embedded.execute("CREATE TABLE t (a)")
+    embedded.execute(f"INSERT INTO t VALUES {numbers}")
+    assert profile(embedded, "t")["a"].quartiles[1] == middle
+
+
 def test_long_values_are_cut(embedded):
     embedded.execute("CREATE TABLE t (a)")
     embedded.execute("INSERT INTO t VALUES (?)", ["é" * 1_000_000])
