@@ -169,6 +169,10 @@ def test_the_line_of_pipedb(known):
     assert offers(known, "%pipedb schema carr|") == ["carrier"]
     assert offers(known, '%pipedb schema "we|') == ['"we""ird <script>"']
     assert offers(known, "%pipedb nonsense |") == []
+    assert offers(known, "%pipedb profile flight --columns id,or|") == ["id,origin"]
+    assert offers(known, "%pipedb plot histogram airport --x |") == ["code", "name", '"city name"']
+    assert offers(known, "%pipedb diagram airport fli|") == ["flight"]
+    assert offers(known, "%pipedb diff airport carr|") == ["carrier"]
     known.names["flights"] = pd.DataFrame()
     assert offers(known, "%pipedb load fl|") == ["flights"]
     assert offers(known, "%pipedb load flights --table carr|") == ["carrier"]

@@ -133,6 +133,11 @@ def _values(argument: Option | Positional, typed: Typed, names: Names) -> Iterat
     kind = kind_of(argument)
     if kind == "file":
         yield from _files(typed)
+    elif kind == "column" and not typed.quote:
+        before, comma, _ = typed.text.rpartition(",")  # a list of them is typed with commas
+        for name in names[kind]():
+            if can_be_shown(name):
+                yield Offer(f"{before}{comma}{_written(name, '')}", kind, f"{before}{comma}{name}")
     elif kind in names:
         for name in names[kind]():
             if can_be_shown(name):
@@ -140,7 +145,8 @@ def _values(argument: Option | Positional, typed: Typed, names: Names) -> Iterat
 
 
 _BY_NAME = {
-    "TABLE": "table", "FRAME": "frame", "GROUP": "group", "CODE": "location", "FILE": "file", "PATH": "file",
+    "TABLE": "table", "A": "table", "B": "table", "COLUMN": "column", "A,B": "column", "KEY[,KEY]": "column",
+    "FRAME": "frame", "GROUP": "group", "CODE": "location", "FILE": "file", "PATH": "file",
     "VARIABLE": "variable", "--on": "connection", "--to": "connection", "--location": "location", "--params": "dict",
     "--out": "name", "--with": "snippet", "TARGET": "target", "SLUG": "organization",
 }  # fmt: skip

@@ -129,7 +129,13 @@ class _Tab:
 
         on = re.search(r"--on[= ]+(\S+)", line)
         args = Arguments({"--on": on[1]} if on else {})
-        return lines.complete_command(line, COMMANDS, topics(), self._names(args))
+        names = {**self._names(args), "column": lambda: self._columns_on(line, args)}
+        return lines.complete_command(line, COMMANDS, topics(), names)
+
+    def _columns_on(self, line: str, args: Arguments) -> list[str]:
+        """Give the columns of the tables that the line names."""
+        named = {word.lower() for word in lines.read(line).words}
+        return [name for one in self._tables(args.get("--on")) if one.name.lower() in named for name in one.columns]
 
     def _names(self, args: Arguments) -> lines.Names:
         """Give what there is of each kind; nothing is asked of a server."""
