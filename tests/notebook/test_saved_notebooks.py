@@ -73,10 +73,11 @@ def test_a_failing_cell_stops_the_run(run):
     assert "no such table: u" in notebook.metadata["stopped"]
     failed, after = notebook.cells[-2:]
     assert failed.outputs[-1]["ename"] == "StatementError"
-    assert text_of(failed).splitlines()[-3:] == [
+    assert text_of(failed).splitlines()[-4:] == [
         "  INSERT INTO u VALUES (2);",
         "              ^",
         "Statements 1-2 were applied; statement 4 did not run.",
+        "%pipedb tables lists what there is",
     ]
     assert after.outputs == []
 
