@@ -1,0 +1,67 @@
+"""Every line of ours on the page about other SQL magics runs, in one notebook from top to bottom."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from traitlets.config import Config
+
+PAGE = Path(__file__).parents[1] / "docs" / "peers.md"
+PEERS = ["JupySQL", "ipython-sql", "magic_duckdb", "bigquery-magics"]
+
+
+def lines() -> list[str]:
+    """Give the cells of the page, and the code in each table's column *here*, in order."""
+    found, column, fenced = [], None, None
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if fenced is not None:
+            if line == "```":
+                found.append("\n".join(fenced))
+                fenced = None
+            else:
+                fenced.append(line)
+        elif line == "```ipython":
+            fenced = []
+        elif not line.startswith("|"):
+            column = None
+        else:
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            if "here" in cells:
+                column = cells.index("here")
+            elif column is not None:
+                found += re.findall(r"`([^`]+)`", cells[column])
+    return found
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PIPEMAGIC_CONFIG", str(tmp_path / "config"))
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "nocolor"
+    shell = InteractiveShell(config=config)
+    yield shell
+    shell.run_line_magic("unload_ext", "pipemagic")
+    InteractiveShell.clear_instance()
+
+
+def test_every_line_of_ours_runs(shell):
+    ours = lines()
+    assert len(ours) > 60
+    for source in ours:
+        with capture_output() as captured:
+            result = shell.run_cell(source)
+        assert result.success, f"{source}\n{captured.stdout}{captured.stderr}"
+
+
+def test_the_page_has_a_part_for_each_of_them():
+    text = PAGE.read_text(encoding="utf-8")
+    for peer in PEERS:
+        assert f"\n## {peer} 0." in text
+    assert text.count("Left out") + text.count("### Left out") >= 4
