@@ -1,7 +1,8 @@
 """Named databases, the current one, and what is open there: the engine below the magics, without IPython."""
 
 from pipemagic.session.connection import Connection
+from pipemagic.session.profiles import Profile, Profiles
 from pipemagic.session.results import CellResult, Outcome
 from pipemagic.session.session import Session
 
-__all__ = ["CellResult", "Connection", "Outcome", "Session"]
+__all__ = ["CellResult", "Connection", "Outcome", "Profile", "Profiles", "Session"]
