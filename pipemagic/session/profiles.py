@@ -15,6 +15,7 @@ from pipemagic.configuration import config_folder, project_of, read_toml
 from pipemagic.errors import SessionError
 from pipemagic.leaks import holds_secret
 from pipemagic.leaks.patterns import named_like_a_secret
+from pipemagic.session import durations
 from pipemagic.session.keyrings import SERVICE
 from pipemagic.session.secrets import Whence
 
@@ -29,7 +30,7 @@ class Profile:
 
     ``organization`` and ``at`` (the address of the management API) choose another organization than the current
     one; ``api_token_env`` is the variable with its token. ``keyring`` is True, or a service in the keyring. With
-    ``read_only`` nothing is sent that may write. ``path`` is the file it stands in.
+    ``read_only`` nothing is sent that may write; ``keep_alive`` is a length of time. ``path`` is the file it stands in.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Profile:
     keyring: str | bool | None = None
     timeout: float | None = None
     read_only: bool | None = None
+    keep_alive: str | float | None = None
     path: Path | None = field(default=None, compare=False)
 
     @property
@@ -52,6 +54,11 @@ class Profile:
         if file is not None and self.path is not None:
             file = str(self.path.parent / Path(file).expanduser())
         return Whence(self.token_env, file, SERVICE if self.keyring is True else self.keyring or None)
+
+    @property
+    def kept_for(self) -> float | None:
+        """For how many seconds the server-side connection is kept alive."""
+        return None if self.keep_alive is None else durations.seconds(str(self.keep_alive))
 
     @property
     def token_from(self) -> str:
@@ -77,6 +84,7 @@ _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
     "keyring": ((bool, str), "true, or a service of the keyring"),
     "timeout": ((int, float), "a number of seconds"),
     "read_only": ((bool,), "true"),
+    "keep_alive": ((str, int, float), 'a length of time, such as "10m" or 90'),
 }
 
 
@@ -128,6 +136,11 @@ def _checked(at: str, key: str, value: object) -> object:
         or (isinstance(value, int | float) and value is not True and value <= 0)
     ):
         raise SessionError(f"{at}: {key} is {told}")
+    if name == "keep_alive":
+        try:
+            durations.seconds(str(value))
+        except SessionError as error:
+            raise SessionError(f"{at}: {key}: {error.message}", hint=error.hint) from None
     return value
 
 

@@ -228,19 +228,19 @@ class Session:
         profile = None if target is None or temporary else self.profiles.get(target)
         if profile is not None and profile.address is not None:
             whence = whence or profile.whence
-            return self.adopt(
-                self._at_address(
-                    profile.address, name or profile.name, token, whence, timeout or profile.timeout,
-                    read_only or bool(profile.read_only),
-                )
+            found = self._at_address(
+                profile.address, name or profile.name, token, whence, timeout or profile.timeout,
+                read_only or bool(profile.read_only),
             )  # fmt: skip
+            return self._kept(self.adopt(found), profile)
         if token is not None or whence:
             raise SessionError(
                 "a token belongs to an address; for a database of an organization pipemagic makes one itself",
                 hint="%pipedb connect ADDRESS --token-env VARIABLE",
             )
         if profile is not None:
-            return self.adopt(self._in_organization(profile, name, timeout, read_only or bool(profile.read_only)))
+            found = self._in_organization(profile, name, timeout, read_only or bool(profile.read_only))
+            return self._kept(self.adopt(found), profile)
         if target is None or temporary:
             first = self._services.prepare(temporary=temporary)
             target = target or first
@@ -374,6 +374,11 @@ class Session:
         if profile.at is not None or profile.organization not in (None, self.platform.organization):
             self.organization(profile.organization, at=profile.at, token_env=profile.api_token_env)
         return self.open(str(profile.database), name or profile.name, timeout or profile.timeout, read_only)
+
+    def _kept(self, connection: Connection, profile: Profile) -> Connection:
+        if profile.kept_for is not None:
+            connection.keep_alive(profile.kept_for)
+        return connection
 
     def _forget(self, connection: Connection) -> None:
         del self.connections[connection.name]

@@ -26,7 +26,7 @@ def url(shell):
 
 def test_profiles_from_one_connection_to_the_next_notebook(db, file, tmp_path):
     address = url(db)
-    db(f'%pipedb connect {address} --as again --token-file "{file}" --timeout 20')
+    db(f'%pipedb connect {address} --as again --token-file "{file}" --timeout 20 --keep-alive 5m')
     db("%sql CREATE TABLE here AS SELECT 7 AS a")
     assert db("%pipedb profiles --save mine").lines == ["Saved profile mine: %pipedb connect mine"]
     assert "already" in db.fails("%pipedb profiles --save mine").out
@@ -40,6 +40,7 @@ def test_profiles_from_one_connection_to_the_next_notebook(db, file, tmp_path):
     db("%pipedb close again\n%pipedb close db")
     db("%pipedb connect mine")
     assert db("%sql SELECT a FROM here").value["a"].tolist() == [7]
+    assert "kept alive" in db("%pipedb status").out
     assert db("%pipedb profiles --delete mine").lines == ["Deleted profile mine."]
     assert "there is no profile" in db.fails("%pipedb profiles --delete mine").out
     assert "do not go together" in str(db.fails("%pipedb profiles --delete mine --save x").error)

@@ -86,6 +86,9 @@ def test_the_users_come_before_the_projects(profiles, project):
         ("[x]\naddress='libsql://a.io'\ntimeout=-1", "timeout is a number of seconds"),
         ("[x]\naddress='libsql://a.io'\ntimeout=true", "timeout is a number of seconds"),
         ("[x]\naddress=3", "address is a text"),
+        ("[x]\ndatabase='d'\nkeep-alive='long'", "'long' is not a length of time"),
+        ("[x]\ndatabase='d'\nkeep-alive=true", "keep-alive is a length of time"),
+        ("[x]\ndatabase='d'\nread-only='yes'", "read-only is true"),
         ("[x]\naddress='libsql://a.io'\nkeyring=false", "keyring is true"),
         ("[x]\naddress='libsql://a.io'\norganization='acme'", "has organization"),
         ("[x]\ndatabase='d'\ntoken-env='A'", "has token_env"),
@@ -180,8 +183,11 @@ def session(profiles, sqld_database, tmp_path):
 
 
 def test_connecting_by_a_profile(session, profiles, sqld_database):
-    write(profiles, f"[mine]\naddress = '{sqld_database.url}'\ntoken-env = 'MINE'\ntimeout = 7\n")
+    write(profiles, f"[mine]\naddress = '{sqld_database.url}'\ntoken-env = 'MINE'\ntimeout = 7\n"
+                    "read-only = true\nkeep-alive = '2m'\n")  # fmt: skip
     connection = session.connect("mine")
+    assert connection.read_only
+    assert connection.keeping.seconds == 120
     assert (connection.name, session.current) == ("mine", "mine")
     assert connection.database.transport.timeout == 7
     assert session.run("SELECT 1 AS a")["a"].tolist() == [1]

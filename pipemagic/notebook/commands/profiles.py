@@ -45,7 +45,8 @@ def _save(context: Context, args: Arguments, name: str) -> None:
         )
     from pipemagic.session.profiles import word
 
-    context.session.profiles.save(replace(connection.profile, name=name))
+    kept = None if connection.keeping is None else connection.keeping.seconds
+    context.session.profiles.save(replace(connection.profile, name=name, keep_alive=kept))
     say(f"Saved profile {name}: %pipedb connect {word(name)}")
 
 
