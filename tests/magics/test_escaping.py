@@ -9,10 +9,12 @@ import pytest
 
 EVIL = (
     """<evil-tag evil=1>' evil='2' " evil="3" --></style></title></td></script><evil-tag>&lt;evil-tag&gt;"""
-    "\x1bc\x07\x1b[31m\x9b"
+    " $\\nope{$ {nope} \x1bc\x07\x1b[31m\x9b"
 )
 WORD = '"' + EVIL.replace('"', '""') + '"'  # as SQL and a line of a magic write it
 TEXT = "'" + EVIL.replace("'", "''") + "'"
+SHOWN = '"SELECT ' + TEXT.replace('"', '""') + ' AS a"'
+FILE = WORD.replace("/", "|")
 
 CELLS = {
     "a value, a column, a comment": f"%%sql\n-- {EVIL}\nSELECT {TEXT} AS {WORD}, * FROM {WORD}",
@@ -33,7 +35,6 @@ CELLS = {
     "status in a transaction": "%pipedb status",
     "ROLLBACK": "%%sql\nROLLBACK",
     "no WHERE": f"%%sql\nDELETE FROM {WORD}",
-    "--confirm": f"%%sql --confirm\nDELETE FROM {WORD}",
     "--file": f"%sql --file {WORD}",
     "--type": f"%%sql --type polars\nSELECT {TEXT} AS {WORD}",
     "--type arrow": f"%%sql --type arrow\nSELECT {TEXT} AS {WORD}",
@@ -44,17 +45,17 @@ CELLS = {
     "--save": f"%%sql --save evil\nSELECT * FROM {WORD}",
     "--with": "%%sql --with evil\nSELECT * FROM evil",
     "--no-execute": f"%%sql --save evil2 --no-execute\nSELECT {TEXT}",
-    "--to-csv": f"%%sql --to-csv {WORD}\nSELECT {TEXT} AS {WORD}",
-    "--to-parquet": f"%%sql --to-parquet {WORD}\nSELECT {TEXT} AS {WORD}",
+    "--to-csv": f"%%sql --to-csv {FILE}\nSELECT {TEXT} AS {WORD}",
+    "--to-parquet": f"%%sql --to-parquet {FILE}\nSELECT {TEXT} AS {WORD}",
     "--quiet": f"%%sql --quiet\nSELECT {TEXT} AS {WORD}",
     "--close": f"%%sql --close\nSELECT {TEXT} AS {WORD}",
     "--explain": f"%%sql --explain\nSELECT {WORD}, {TEXT} FROM {WORD} WHERE {WORD} = {TEXT}",
-    "--dry-run": f"%%sql --dry-run\nSELECT {WORD}, :a FROM {WORD}",
+    "--dry-run": f"%%sql --dry-run --params evil\nSELECT {WORD}, :a FROM {WORD}",
     "diagram": "%pipedb diagram",
     "diagram of a table": f"%pipedb diagram {WORD}",
     "check": f"%pipedb check {WORD} --not-null {WORD} --unique {WORD} --foreign-keys",
-    "check that fails": f"%pipedb check {WORD} --range {WORD}=5..6",
-    "check of rows": f"%pipedb check {WORD} --rows {TEXT.join(['', '=1'])}",
+    "check that fails": f"%pipedb check {WORD} --unique b",
+    "check of rows": f"%pipedb check {WORD} --rows {SHOWN}",
     "plot histogram": f"%pipedb plot histogram {WORD} --x {WORD}",
     "plot bar": f"%pipedb plot bar {WORD} --x b --group b",
     "plot box": f"%pipedb plot box {WORD} --x {WORD} --group b",
@@ -88,6 +89,7 @@ CELLS = {
     "profiles --save": f"%pipedb profiles --save {WORD} --on {WORD}",
     "profiles": "%pipedb profiles",
     "connect by a profile": f"%pipedb connect {WORD} --as {WORD[:-1]}2\"",
+    "--confirm": f"%%sql --confirm\nDELETE FROM {WORD}",
     "close": f"%pipedb close {WORD[:-1]}2\"",
     "connect, unknown": f"%pipedb connect x{WORD}",
     "profiles --delete": f"%pipedb profiles --delete {WORD}",
