@@ -11,6 +11,7 @@ from pipemagic.errors import LoadError
 from pipemagic.frames import Column
 from pipemagic.frames.cells import MIXED, PLAIN
 from pipemagic.frames.reading import affinity
+from pipemagic.hrana.values import SqlValue
 
 _NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*\Z", re.ASCII)
 _EXACT = 2**53
@@ -80,3 +81,12 @@ def _changes(cell: Any, column: Column, kind: str) -> bool:
     if isinstance(cell, str) and column.form in (PLAIN, MIXED):
         return kind != "TEXT" and _NUMBER.match(cell) is not None
     return kind == "TEXT" or (kind == "REAL" and isinstance(cell, int) and abs(cell) > _EXACT)
+
+
+def would_change(value: SqlValue, kind: str) -> bool:
+    """Tell whether a column of this affinity ('' for none) would turn a value into another one."""
+    if kind in ("", "BLOB") or value is None or isinstance(value, bytes):
+        return False
+    if isinstance(value, str):
+        return kind != "TEXT" and _NUMBER.match(value) is not None
+    return kind == "TEXT" or (kind == "REAL" and isinstance(value, int) and abs(value) > _EXACT)

@@ -241,6 +241,20 @@ class Database:
         self.check_writable("load")
         return load(self, frame, table, if_exists=if_exists, keys=keys, types=types, progress=progress)
 
+    def copy(
+        self,
+        table: str,
+        to: Database,
+        new: str | None = None,
+        if_exists: IfExists = "fail",
+        *,
+        progress: Callable[[int], None] | None = None,
+    ) -> int:
+        """Copy a table into another database, all rows or none; gives their number (see `pipemagic.client.copying`)."""
+        from pipemagic.client.copying import copy
+
+        return copy(self, to, table, new, if_exists=if_exists, progress=progress)
+
     def check_writable(self, what: str) -> None:
         """ReadOnlyError, before anything is sent, if ``what`` would write and the database is open read-only."""
         if self.read_only:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipemagic.client import definitions
@@ -124,6 +124,10 @@ class Around:
         return tuple(
             text for wanted in ("index", "view", "trigger") for kind, _, _, text in self.objects if kind == wanted
         )
+
+    def without_indexes(self) -> Around:
+        """Give the same without the table's own indexes."""
+        return replace(self, objects=[one for one in self.objects if one[0] != "index"])
 
     def checks(self, table: Table, names: Sequence[str]) -> tuple[str, ...]:
         """Give statements that fail if a view or a trigger does not fit the table's new columns."""

@@ -193,7 +193,7 @@ def objects(values: np.ndarray[Any, Any], missing: np.ndarray[Any, Any], form: F
     """
     if not _all_valid_text(values, missing):
         values = _converted(values, missing)
-    write: Callable[[Any], Cell] | None = {id(BLOB): _hex, id(MIXED): _mixed}.get(id(form))
+    write: Callable[[Any], Cell] | None = {id(BLOB): _hex, id(MIXED): mixed}.get(id(form))
 
     def give(start: int, stop: int) -> list[Cell]:
         part: list[Any] = _with_nulls(values[start:stop].tolist(), missing[start:stop])
@@ -231,7 +231,8 @@ def _hex(value: bytes) -> Cell:
     return value.hex()
 
 
-def _mixed(value: SqlValue) -> Cell:
+def mixed(value: SqlValue) -> Cell:
+    """Write one value of a mixed column."""
     if isinstance(value, float):
         return [digits(value) or ""]
     return {"b": value.hex()} if isinstance(value, bytes) else value

@@ -59,3 +59,22 @@ def test_a_read_only_connection_loads_nothing(db):
     db(f"%pipedb connect {db.names['url']} --as reader --token-env DB_TOKEN --read-only")
     assert "read-only" in db.fails("%pipedb load flights --table t").out
     assert db("%pipedb tables").value.empty
+
+
+def test_copy(db):
+    db(FRAME)
+    db("%pipedb load flights --table t")
+    db("url = get_ipython().magics_manager.registry['PipeMagics'].session.connection().database.url")
+    db(f"%pipedb connect {db.names['url']} --as other --token-env DB_TOKEN\n%pipedb use db")
+    assert db("%pipedb copy t --to other --as 'we\"ird'").lines == ['Copied 2 rows into we"ird on other.']
+    assert "there is a table" in db.fails("%pipedb copy t --to other --as 'we\"ird'").out
+    assert db("%pipedb copy t --to other --as 'we\"ird' --append").lines == ['Copied 2 rows into we"ird on other.']
+    assert db('%sql SELECT count(*) AS c FROM "we""ird"').value["c"].tolist() == [4]
+    assert db("%pipedb copy t --to other --as 'we\"ird' --replace").lines == ['Copied 2 rows into we"ird on other.']
+    assert "copied onto itself" in db.fails("%pipedb copy t --to other --replace").out
+    assert "there is no table nope to copy" in db.fails("%pipedb copy nope --to other").out
+    assert "there is no connection 'nowhere'" in db.fails("%pipedb copy t --to nowhere").out
+    assert "--to NAME is missing" in db.fails("%pipedb copy t").err
+    db("%sql --on other BEGIN")
+    assert "a transaction is open on other" in db.fails("%pipedb copy t --to other --as x").out
+    db("%sql --on other ROLLBACK")

@@ -1,4 +1,4 @@
-"""%pipedb load: a frame of the notebook becomes a table, or rows of one."""
+"""%pipedb load and copy: a frame of the notebook, or a table of another database, becomes a table or rows of one."""
 
 from __future__ import annotations
 
@@ -51,6 +51,19 @@ def load(context: Context, args: Arguments) -> None:
 
     count = connection.once(run)
     say(f"Loaded {counted(count)} into {args['--table']}.")
+
+
+def copy(context: Context, args: Arguments) -> None:
+    """Copy a table to the database of another connection."""
+    if_exists = wish(args, CREATE, APPEND, REPLACE)
+    source, target = context.session.connection(args.get("--on")), context.session.connection(args["--to"])
+    check_no_transaction(target, "copy")
+    table, new = args["TABLE"], args.get("--as") or args["TABLE"]
+    with shown("rows copied", context.preferences) as progress:
+        count = target.once(
+            lambda there: source.once(lambda here: here.copy(table, there, new, if_exists, progress=progress))
+        )
+    say(f"Copied {counted(count)} into {new} on {target.name}.")
 
 
 def wish(args: Arguments, *options: Option) -> IfExists:
@@ -148,6 +161,20 @@ COMMANDS: tuple[Command, ...] = (
             REPLACE,
             UPSERT,
             Option("--types", "declare these columns of a new table so: n=BIGINT,price=DECIMAL(10,2)", "col=TYPE,..."),
+            ON,
+        ),
+    ),
+    Command(
+        "copy",
+        "Copy a table to another connection, all rows or none, as what is committed",
+        copy,
+        (Positional("TABLE", "the table, or the view, to copy"),),
+        (
+            Option("--to", "the connection to copy it to", "NAME", required=True),
+            Option("--as", "what to call it there; the same by default", "NEW"),
+            CREATE,
+            APPEND,
+            Option("--replace", "put the copy in the place of the table; triggers and views on that stay"),
             ON,
         ),
     ),

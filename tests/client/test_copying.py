@@ -1,0 +1,236 @@
+"""Tables from one database to another."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipemagic import errors
+from pipemagic.client import copying
+from pipemagic.client.cursors import Cursor
+
+VALUES = [
+    1,
+    -(2**63),
+    2**63 - 1,
+    0.1,
+    1 / 3,
+    -0.0,
+    5e-324,
+    math.inf,
+    -math.inf,
+    "text",
+    "1",
+    "a\0b",
+    "é😀'\"",
+    b"\0\xff",
+    b"",
+    None,
+]
+
+
+def schema(database) -> list[tuple[str, str, str]]:
+    asked = "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'libsql%' ORDER BY name"
+    return database.execute(asked).rows
+
+
+def kept(database, table: str = "t") -> list[tuple]:
+    """Give all cells of a table with their types, and doubles bit for bit."""
+    names = [name for (name,) in database.execute("SELECT name FROM pragma_table_xinfo(?)", [table]).rows]
+    quoted = ['"' + name.replace('"', '""') + '"' for name in names]
+    shown = ", ".join(f"typeof({name}), {name}, {name} > 0" for name in quoted)
+    rows = database.execute(f'SELECT {shown} FROM "{table.replace(chr(34), chr(34) * 2)}"').rows
+    return [tuple(cell.hex() if isinstance(cell, float) else cell for cell in row) for row in rows]
+
+
+@pytest.fixture(params=["embedded to sqld", "sqld to embedded"])
+def pair(request, embedded, on_sqld):
+    """A source and a target."""
+    return (embedded, on_sqld) if request.param == "embedded to sqld" else (on_sqld, embedded)
+
+
+def fill(database, values=VALUES) -> None:
+    database.execute("CREATE TABLE t(x)")
+    for value in values:
+        if value in (math.inf, -math.inf):
+            database.execute(f"INSERT INTO t VALUES ({'-' if value < 0 else ''}9e999)")
+        else:
+            database.execute("INSERT INTO t VALUES (?)", [value])
+
+
+def test_every_value_arrives_as_it_is(pair) -> None:
+    source, target = pair
+    fill(source)
+    assert source.copy("t", target) == len(VALUES)
+    assert kept(target) == kept(source)
+
+
+DOUBLES = st.floats(allow_nan=False, allow_infinity=False)
+CELLS = (
+    st.none()
+    | st.integers(-(2**63), 2**63 - 1)
+    | DOUBLES
+    | st.binary()
+    | st.text(st.characters(exclude_categories=["Cs"]))
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=10)
+@given(rows=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=20))
+def test_no_value_is_ever_changed(pair, rows) -> None:
+    source, target = pair
+    for database in pair:
+        database.execute("DROP TABLE IF EXISTS t")
+    source.execute("CREATE TABLE t(a, b)")
+    source.batch([("INSERT INTO t VALUES (?, ?)", list(row)) for row in rows])
+    source.copy("t", target)
+    assert kept(target) == kept(source)
+
+
+def test_many_rows_in_bounded_pieces(pair, monkeypatch) -> None:
+    monkeypatch.setattr(copying, "AIM", 5_000)
+    source, target = pair
+    source.batch(["CREATE TABLE t(n INTEGER PRIMARY KEY, s)", """INSERT INTO t WITH RECURSIVE c(n) AS
+        (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 5000) SELECT n, 'row ' || n FROM c"""])  # fmt: skip
+    seen: list[int] = []
+    assert source.copy("t", target, progress=seen.append) == 5000
+    assert len(seen) > 10
+    assert seen == sorted(seen)
+    assert kept(target) == kept(source)
+
+
+def test_large_values(pair) -> None:
+    source, target = pair
+    source.batch(["CREATE TABLE t(a, b)", "INSERT INTO t VALUES (hex(zeroblob(2300000)), 1), ('x', zeroblob(2000000))"])
+    source.copy("t", target)
+    assert target.execute("SELECT length(a), length(b), typeof(b) FROM t").rows == [
+        (4_600_000, 1, "integer"), (1, 2_000_000, "blob")]  # fmt: skip
+
+
+DEFINED = [
+    """CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, b VARCHAR(9) NOT NULL DEFAULT 'd' CHECK (b <> ''),
+       c GENERATED ALWAYS AS (id * 2), d DATE UNIQUE)""",
+    "CREATE INDEX plain ON t(b)",
+    "CREATE UNIQUE INDEX part ON t(b, c) WHERE id > 1",
+    "CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT 1; END",
+    "INSERT INTO t(id, b, d) VALUES (5, 'x', '2024-01-31'), (7, 'y', NULL)",
+]
+
+
+def test_a_new_table_has_the_definition_and_the_indexes(pair) -> None:
+    source, target = pair
+    source.batch(DEFINED)
+    source.copy("T", target, "t")
+    assert kept(target) == kept(source)
+    copied = {name: text for _, name, text in schema(target)}
+    assert copied["t"].replace('"t"', "t") == DEFINED[0]
+    assert {name for name in copied if not name.startswith("sqlite")} == {"t", "plain", "part"}
+    target.execute("INSERT INTO t(b) VALUES ('z')")
+    assert target.execute("SELECT max(id) FROM t").rows == [(8,)]
+
+
+@pytest.mark.parametrize("name", ["t t", 'a"b', "a'b", "[x]", "é😀", "select", "a;DROP TABLE t", "<script>"])
+def test_hostile_names(pair, name) -> None:
+    source, target = pair
+    quoted = '"' + name.replace('"', '""') + '"'
+    source.batch([f"CREATE TABLE {quoted}({quoted} PRIMARY KEY) WITHOUT ROWID", f"INSERT INTO {quoted} VALUES (1), (2)",
+                  f'CREATE INDEX "i{quoted[1:]} ON {quoted}({quoted})'])  # fmt: skip
+    source.copy(name, target)
+    source.copy(name, target, f"{name} 2")
+    source.copy(name, target, if_exists="replace")
+    assert kept(target, name) == kept(target, f"{name} 2") == kept(source, name)
+
+
+def test_a_view_becomes_a_table(pair) -> None:
+    source, target = pair
+    source.batch([*DEFINED, 'CREATE VIEW v AS SELECT d, b AS "B b", count(*) AS n FROM t GROUP BY 1, 2'])
+    source.copy("v", target)
+    assert schema(target) == [("table", "v", 'CREATE TABLE "v" ("d" DATE, "B b" VARCHAR(9), "n")')]
+    assert target.execute("SELECT * FROM v").rows == source.execute("SELECT * FROM v").rows
+
+
+def test_append_and_what_does_not_fit(pair) -> None:
+    source, target = pair
+    source.batch(["CREATE TABLE t(a, b)", "INSERT INTO t VALUES ('007', 1)"])
+    target.batch(["CREATE TABLE t(b INTEGER, a TEXT, c DEFAULT 5)", "CREATE TABLE u(a INT, b)", "CREATE TABLE w(a)"])
+    source.copy("t", target, if_exists="append")
+    assert target.execute("SELECT * FROM t").rows == [(1, "007", 5)]
+    with pytest.raises(errors.LoadError, match="'007' would become another value"):
+        source.copy("t", target, "u", "append")
+    with pytest.raises(errors.LoadError, match="b is in one table only"):
+        source.copy("t", target, "w", "append")
+    with pytest.raises(errors.LoadError, match="there is a table u already"):
+        source.copy("t", target, "u")
+    assert [name for _, name, _ in schema(target)] == ["t", "u", "w"]
+
+
+def test_replace_keeps_views_and_triggers_and_takes_over_the_indexes(pair) -> None:
+    source, target = pair
+    source.batch(["CREATE TABLE t(a, b)", "CREATE INDEX mine ON t(b)", "INSERT INTO t VALUES (1, 2)"])
+    target.batch(["CREATE TABLE t(a)", "CREATE INDEX theirs ON t(a)", "CREATE VIEW v AS SELECT a FROM t",
+                  "CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT new.a; END"])  # fmt: skip
+    source.copy("t", target, if_exists="replace")
+    assert [name for _, name, _ in schema(target)] == ["g", "mine", "t", "v"]
+    assert target.execute("SELECT * FROM v").rows == [(1,)]
+
+
+def test_within_one_database_under_another_name(full) -> None:
+    full.batch(DEFINED)
+    full.copy("t", full, "t2")
+    assert kept(full, "t2") == kept(full)
+    assert {"plain", "t2_plain"} <= {name for _, name, _ in schema(full)}
+    with pytest.raises(errors.LoadError, match="onto itself"):
+        full.copy("t", full, "T", "replace")
+
+
+def test_what_is_not_there(pair) -> None:
+    with pytest.raises(errors.LoadError, match="no table nope"):
+        pair[0].copy("nope", pair[1])
+
+
+def test_a_source_that_is_cut_off_in_the_middle_leaves_nothing(pair, monkeypatch) -> None:
+    source, target = pair
+    source.batch(["CREATE TABLE t(a)", "INSERT INTO t VALUES (1), (2)"])
+    target.batch(["CREATE TABLE t(old)", "INSERT INTO t VALUES (9)"])
+
+    def cut(self):
+        yield [[copying.Float(1.0), copying.Float(1.0)]]
+        raise errors.UnknownOutcome("the connection ended in the middle of an answer")
+
+    monkeypatch.setattr(copying, "FIRST", 1)
+    monkeypatch.setattr(Cursor, "__iter__", cut)
+    with pytest.raises(errors.LoadError, match="nothing was changed"):
+        source.copy("t", target, if_exists="replace")
+    assert target.execute("SELECT * FROM t").rows == [(9,)]
+    assert [name for _, name, _ in schema(target)] == ["t"]
+
+
+def test_an_interrupt_leaves_nothing(pair) -> None:
+    source, target = pair
+    fill(source, [1, 2])
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        source.copy("t", target, progress=interrupt)
+    assert schema(target) == []
+
+
+def test_without_json_rows_go_as_arguments(pair, monkeypatch) -> None:
+    monkeypatch.setattr(copying, "has_json", lambda database: False)
+    monkeypatch.setattr(copying, "ARGUMENTS", 3)
+    source, target = pair
+    fill(source)
+    source.copy("t", target)
+    assert kept(target) == kept(source)
+
+
+def test_a_source_with_the_seed_alone(on_seed, embedded) -> None:
+    on_seed.execute("CREATE TABLE t(a, b)")
+    on_seed.execute("INSERT INTO t VALUES (1, 'x'), (0.1, NULL)")
+    assert on_seed.copy("t", embedded) == 2
+    assert kept(embedded) == kept(on_seed)
