@@ -17,6 +17,12 @@ SHADE = "var(--jp-layout-color2, #8881)"
 ACCENT = "var(--jp-brand-color1, #1976d2)"
 WARNING = "var(--jp-error-color1, #d32f2f)"
 
+ON_WHITE = (
+    "color: #202020; --jp-ui-font-color1: #202020; --jp-ui-font-color2: #606060; --jp-border-color1: #9e9e9e;"
+    "--jp-layout-color1: #fff; --jp-layout-color2: #eee; --jp-brand-color1: #1976d2; --jp-error-color1: #d32f2f"
+)
+"""A style for what has a white ground of its own, whatever the page around it is."""
+
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 CHARACTER = 7.2

@@ -124,10 +124,10 @@ class Diagram:
         loops = 40.0 if any(arrow.start == arrow.end for arrow in self.arrows) else 0.0
         width, height = layout.width + 2 * margin + loops, layout.height + 2 * margin
         inside = [*self._arrows(), *(part for place in range(len(self.boxes)) for part in self._box(place))]
-        moved = svg.element("g", {"transform": f"translate({margin:g} {margin:g})"}, *inside)
+        look = {"style": svg.ON_WHITE} if page else {}
+        moved = svg.element("g", {"transform": f"translate({margin:g} {margin:g})", **look}, *inside)
         paper = [svg.element("rect", {"width": "100%", "height": "100%", "fill": "#fff"})] if page else []
-        about = [svg.element("style", {}, "svg { color: #202020 }")] if page else []
-        return svg.picture(width, height, self._title(), *about, *paper, moved, fluid=width < 1000)
+        return svg.picture(width, height, self._title(), *paper, moved, fluid=width < 1000)
 
     def write(self, file: str | Path) -> None:
         """Write the picture to a file of its own (UTF-8), over what is there."""
