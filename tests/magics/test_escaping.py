@@ -7,6 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pipemagic.notebook.commands import COMMANDS
+from pipemagic.notebook.options import OPTIONS
+
 EVIL = (
     """<evil-tag evil=1>' evil='2' " evil="3" --></style></title></td></script><evil-tag>&lt;evil-tag&gt;"""
     " $\\nope{$ {nope} \x1bc\x07\x1b[31m\x9b"
@@ -51,6 +54,9 @@ CELLS = {
     "--close": f"%%sql --close\nSELECT {TEXT} AS {WORD}",
     "--explain": f"%%sql --explain\nSELECT {WORD}, {TEXT} FROM {WORD} WHERE {WORD} = {TEXT}",
     "--dry-run": f"%%sql --dry-run --params evil\nSELECT {WORD}, :a FROM {WORD}",
+    "copy": f"%pipedb copy {WORD} --to {WORD}",
+    "diff": f"%pipedb diff {WORD} \"SELECT 9 AS {WORD.replace(chr(34), chr(34) * 2)}, 'x' AS b\" --key {WORD}",
+    "diff, unknown": f"%pipedb diff {WORD} x{WORD}",
     "diagram": "%pipedb diagram",
     "diagram of a table": f"%pipedb diagram {WORD}",
     "check": f"%pipedb check {WORD} --not-null {WORD} --unique {WORD} --foreign-keys",
@@ -105,6 +111,10 @@ CELLS = {
     "no command": f"%pipedb {WORD}",
     "no option": f"%pipedb tables --{EVIL.split()[0]}",
 }  # fmt: skip
+
+
+ELSEWHERE = {"stop", "panel"}
+"""Commands that show nothing of others, or have a test of their own."""
 
 
 class Elements(HTMLParser):
@@ -170,6 +180,14 @@ def test_nothing_that_is_shown_is_markup_or_steers_a_terminal(evil):
             assert "\x1b" not in said, (name, said)
     assert {"text/html", "text/plain"} <= forms
     assert ran > len(CELLS) / 2  # most of them do what they say
+
+
+def test_every_command_and_option_is_among_them():
+    lines = "\n".join(CELLS.values())
+    for command in {*COMMANDS} - ELSEWHERE:
+        assert f"%pipedb {command}" in lines, command
+    for option in OPTIONS:
+        assert f"{option.flag} " in lines or f"{option.flag}\n" in lines, option.flag
 
 
 def test_the_check_itself_finds_what_is_wrong():
