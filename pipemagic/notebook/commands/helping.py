@@ -55,7 +55,7 @@ def _command(command: Command) -> str:
     if examples := EXAMPLES.get(command.name):
         lines += ["", *(f"    {example}" for example in examples)]
     if command.name in TOPICS:
-        lines += ["", TOPICS[command.name][1]]
+        lines += ["", TOPICS[command.name][1].split("\n\n")[0]]  # without its examples
     return "\n".join(lines)
 
 
