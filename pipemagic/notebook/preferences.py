@@ -7,11 +7,13 @@ notebook upward. That file is read when the first trait is asked for, not when t
 
 from __future__ import annotations
 
+import difflib
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from traitlets import Bool, Enum, HasTraits, Int, TraitError, TraitType, Unicode
+import traitlets
+from traitlets import HasTraits, TraitError, TraitType
 from traitlets.config import Config, Configurable
 
 from pipemagic.errors import PipemagicError
@@ -30,42 +32,42 @@ class _OfProject(TraitType):  # type: ignore[type-arg]
         return obj.project.get(str(self.name), usual) if isinstance(obj, PipeMagic) else usual
 
 
-class _Switch(_OfProject, Bool):  # type: ignore[type-arg]
+class Bool(_OfProject, traitlets.Bool):  # type: ignore[type-arg]
     """True or False."""
 
 
-class _Count(_OfProject, Int):  # type: ignore[type-arg]
+class Int(_OfProject, traitlets.Int):  # type: ignore[type-arg]
     """A number of things; 0 stands for no limit."""
 
 
-class _Text(_OfProject, Unicode):  # type: ignore[type-arg]
+class Unicode(_OfProject, traitlets.Unicode):  # type: ignore[type-arg]
     """A text."""
 
 
-class _Choice(_OfProject, Enum):  # type: ignore[type-arg]
+class Enum(_OfProject, traitlets.Enum):  # type: ignore[type-arg]
     """One of a few words."""
 
 
 class PipeMagic(Configurable):
     """The settings of the magics in one shell."""
 
-    quiet = _Switch(False, help="print no lines and show no frame but the returned one").tag(config=True)
-    progress = _Switch(True, help="show progress of work that takes longer than a second").tag(config=True)
-    read_ahead = _Switch(
+    quiet = Bool(False, help="print no lines and show no frame but the returned one").tag(config=True)
+    progress = Bool(True, help="show progress of work that takes longer than a second").tag(config=True)
+    read_ahead = Bool(
         True, help="read the names of tables and columns in the background after connecting, for completion"
     ).tag(config=True)
-    display_limit = _Count(
+    display_limit = Int(
         0, min=0, help="how many rows of a frame a cell shows at most; 0 leaves that to pandas or polars"
     ).tag(config=True)
-    type = _Choice(
+    type = Enum(
         ("pandas", "polars", "arrow"),
         "pandas",
         help="what a cell gives back: a frame of pandas or polars, or an arrow table",
     ).tag(config=True)
-    connection = _Text(
+    connection = Unicode(
         "", help="the profile, database or address to connect to when nothing else is named and nothing is connected"
     ).tag(config=True)
-    confirm = _Switch(False, help="run an UPDATE or DELETE without WHERE also where --confirm is not given").tag(
+    confirm = Bool(False, help="run an UPDATE or DELETE without WHERE also where --confirm is not given").tag(
         config=True
     )
 
@@ -90,7 +92,7 @@ class PipeMagic(Configurable):
             return {}
         fitting, wrong = self._checked(table)
         if wrong:
-            warn(f"[tool.pipemagic] in {path.name}: {'; '.join(wrong)}.")
+            warn(f"[tool.pipemagic] in {path.name}: {'; '.join(wrong)}")
         return fitting
 
     def _checked(self, table: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -104,7 +106,9 @@ class PipeMagic(Configurable):
             if holds_secret(f"{key} = {value!r}"):
                 wrong.append(f"{_shown(key)} holds a token or a password, which does not go into a file that is shared")
             elif name not in self.trait_names(config=True):
-                wrong.append(f"there is no setting {_shown(key)}")
+                near = difflib.get_close_matches(name, self.trait_names(config=True), n=1)
+                hint = f", did you mean {near[0]}?" if near else ""
+                wrong.append(f"there is no setting {_shown(key)}{hint}")
             elif problem := _problem(type(self), name, value):
                 wrong.append(f"{key} is not used, {problem}")
             else:

@@ -91,7 +91,7 @@ def test_the_file_of_the_project_is_read_at_first_use(plain_shell, project):
     [
         (
             "[tool.pipemagic]\nquiet = 'yes'\ntpye = 'arrow'\ndisplay_limit = 3",
-            ["quiet is not used", "no setting tpye"],
+            ["quiet is not used", "no setting tpye, did you mean type?"],
         ),
         ("[tool.pipemagic]\ndisplay_limit = -1", ["display_limit is not used"]),
         ("[tool.pipemagic", ["is not TOML"]),
