@@ -10,7 +10,7 @@ from pipemagic.errors import StatementError
 if TYPE_CHECKING:
     from pipemagic.client.database import Database, Result
 
-_VERSION = "PRAGMA data_version"
+_VERSION = "SELECT data_version FROM pragma_data_version"  # as a PRAGMA some servers take it for a write
 
 MOVED = "The database was written to meanwhile: the figures may be of different moments."
 

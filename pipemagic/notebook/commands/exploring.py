@@ -153,12 +153,12 @@ COMMANDS: tuple[Command, ...] = (
         "Show what differs between two tables, views or SELECTs: columns, types, rows",
         diff,
         (
-            Positional("A", "a table, a view, or a SELECT in quotes"),
-            Positional("B", "what to compare with; by default the same, with --to", optional=True),
+            Positional("A", "a table, a view, or a SELECT in quotes", completes="table"),
+            Positional("B", "what to compare with; by default the same, with --to", optional=True, completes="table"),
         ),
         (
             ON,
-            Option("--to", "the connection that B is of", "NAME"),
+            Option("--to", "the connection that B is of", "NAME", completes="connection"),
             Option("--key", "match rows by these columns; by default by the primary key that both have", "A,B"),
             Option("--limit", "how many rows of each kind to show, by default 10", "N"),
         ),
