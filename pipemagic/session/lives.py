@@ -148,10 +148,8 @@ class _Drawing:
 
     def _last(self) -> float:
         """Give the last moment that is drawn: the end of the stream, and of the window of its last transaction."""
-        open_since = [
-            self.life.moments[first].exchange.started for first, last in self.life.transactions if last is None
-        ]
-        return max(self.life.over, *(start + TRANSACTION_LIMIT for start in open_since), self.life.answered)
+        begun = [self.life.moments[first].exchange.started for first, _ in self.life.transactions]
+        return max(self.life.over, self.life.answered, *(start + TRANSACTION_LIMIT for start in begun))
 
     def x(self, when: float) -> float:
         return LEFT + max(0.0, when - self.first) * self.scale

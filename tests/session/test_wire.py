@@ -102,6 +102,14 @@ def test_a_life_is_drawn_without_overlaps(stable, count):
     assert edges[-1][1] <= float(root.get("viewBox").split()[2])
 
 
+def test_the_window_of_a_transaction_is_in_the_picture_though_the_stream_is_closed():
+    first, last = exchange(0.0, received="a", transaction=True), exchange(0.5, sent="a", transaction=False)
+    [life] = lives.read(said(first, last), 1.0)
+    root = ElementTree.fromstring(life.picture())
+    marks = [text for text in root.iter("{http://www.w3.org/2000/svg}text") if text.text == "5 s"]
+    assert [float(mark.get("x")) <= lives.WIDTH - 30 for mark in marks] == [True]
+
+
 def transcript(*exchanges, **options):
     return Transcript([Passage("db", 1, one, Token("abcdefgh12")) for one in exchanges], 1, 0.5, **options)
 
