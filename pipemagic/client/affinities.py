@@ -34,12 +34,12 @@ def check_types(columns: Sequence[Column], types: Mapping[str, str]) -> dict[str
                 f"column {name}: {declared[:60]!r} is not a type; nothing was changed",
                 hint="a type is INTEGER, TEXT, DECIMAL(10, 2) and the like; constraints need a CREATE TABLE",
             )
-        check_affinity(column, declared, "types=...")
+        check_affinity(column, declared)
         wanted[column.name] = declared
     return wanted
 
 
-def check_affinity(column: Column, declared: str, table: str) -> None:
+def check_affinity(column: Column, declared: str, table: str = "") -> None:
     """Refuse a column some of whose values SQLite would turn into others in a column of this declared type.
 
     A REAL that becomes an INTEGER of the same value, or the other way round, counts as the same.
@@ -49,8 +49,9 @@ def check_affinity(column: Column, declared: str, table: str) -> None:
         return
     changed = next((cell for cell in _cells(column) if _changes(cell, column, kind)), None)
     if changed is not None:
+        where = f"{table} declares it" if table else "declared"
         raise LoadError(
-            f"column {column.name}: {table} declares it {declared}, where {str(changed)[:40]!r} would become "
+            f"column {column.name}: {where} {declared}, where {str(changed)[:40]!r} would become "
             "another value; nothing was changed",
             hint="convert the column in the frame first",
         )

@@ -113,7 +113,8 @@ def plan_table(
     if if_exists == "fail":
         raise LoadError(
             f"there is a table {table} already",
-            hint="add to it with if_exists='append' or 'upsert', or give it up with 'replace'",
+            hint="--append adds the rows, --upsert KEY changes those that are there, --replace gives the old ones up "
+            "(in Python: if_exists=...)",
         )
     if if_exists == "replace":
         return _replace(database, found, columns, wanted)

@@ -237,7 +237,7 @@ def test_types_are_those_that_were_asked_for(full) -> None:
     ("types", "message"),
     [
         ({"nope": "TEXT"}, "the frame has no column nope"),
-        ({"a": "TEXT"}, "'1' would become another value"),
+        ({"a": "TEXT"}, "column a: declared TEXT, where '1' would become another value"),
         ({"a": "INTEGER PRIMARY KEY"}, "is not a type"),
         ({"a": "INTEGER AS (1)"}, "is not a type"),
         ({"a": "INTEGER); DROP TABLE u; --"}, "is not a type"),
