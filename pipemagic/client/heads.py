@@ -9,18 +9,19 @@ from pipemagic.sql import Token, tokens
 
 READING = ("SELECT", "VALUES")
 CHANGING = ("INSERT", "REPLACE", "UPDATE", "DELETE")
+TRANSACTION = ("BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE")
 
 
 @dataclass(frozen=True)
 class Head:
     """A statement from its verb on, without blanks and comments.
 
-    ``words`` are its tokens. ``outer`` are the numbers of those that stand in no parentheses. ``own`` are the names of
-    the tables that its WITH makes, as they are written.
+    ``words`` are its tokens. ``outer`` are those of them that stand in no parentheses, with the parentheses themselves.
+    ``own`` are the names of the tables that its WITH makes, as they are written.
     """
 
     words: tuple[Token, ...]
-    outer: tuple[int, ...]
+    outer: tuple[Token, ...]
     own: tuple[str, ...] = ()
 
     @property
@@ -28,15 +29,32 @@ class Head:
         """The word that says what is done: SELECT, UPDATE, ..., also behind a WITH."""
         return self.word(0)
 
+    @property
+    def table(self) -> str:
+        """The table whose rows it changes, as it is written, with its schema; '' if it changes none."""
+        number = 1
+        if self.verb not in CHANGING:
+            return ""
+        if self.word(number) == "OR":  # UPDATE OR IGNORE
+            number += 2
+        if self.word(number) in ("INTO", "FROM"):
+            number += 1
+        name = self.words[number : number + 3]
+        qualified = len(name) == 3 and name[1].text == "."
+        return "".join(token.text for token in (name if qualified else name[:1]))
+
     def word(self, number: int) -> str:
         """Give a bare word in capitals, '' for a quoted name, a number and what is not there."""
-        if number >= len(self.words) or self.words[number].kind != "word":
-            return ""
-        return self.words[number].text.upper()
+        return bare_word(self.words[number]) if number < len(self.words) else ""
 
     def outer_words(self) -> set[str]:
         """Give the bare words that stand in no parentheses, in capitals."""
-        return {self.word(number) for number in self.outer}
+        return set(map(bare_word, self.outer))
+
+
+def bare_word(token: Token) -> str:
+    """Give the token in capitals if it is a word without quotes, else ''."""
+    return token.text.upper() if token.kind == "word" else ""
 
 
 def head(text: str) -> Head:
@@ -46,11 +64,11 @@ def head(text: str) -> Head:
     first = _behind_with(words, own) if words and words[0].text.upper() == "WITH" else 0
     words = words[first:]
     outer, depth = [], 0
-    for number, token in enumerate(words):
+    for token in words:
         if token.text == ")" and token.kind == "op":
-            depth -= 1
+            depth = max(0, depth - 1)
         if depth == 0:
-            outer.append(number)
+            outer.append(token)
         if token.text == "(" and token.kind == "op":
             depth += 1
     return Head(tuple(words), tuple(outer), tuple(own))

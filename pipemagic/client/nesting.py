@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from pipemagic import sql
+from pipemagic.client.heads import TRANSACTION
 from pipemagic.hrana.messages import (
     BatchResponse,
     Entry,
@@ -20,8 +21,6 @@ from pipemagic.hrana.messages import (
     RunBatch,
     Sequence,
 )
-
-_WORDS = ("BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE")
 
 
 @dataclass
@@ -51,7 +50,7 @@ class Nesting:
     def see(self, text: str) -> None:
         """Take in one statement that ran without an error."""
         keyword = sql.keyword(text)
-        if keyword not in _WORDS:
+        if keyword not in TRANSACTION:
             return
         words = [token.text for token in sql.tokens(text) if token.kind in ("word", "quoted", "string")]
         upper = [word.upper() for word in words]

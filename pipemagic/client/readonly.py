@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipemagic import sql
-from pipemagic.client.heads import head
+from pipemagic.client.heads import READING, TRANSACTION, head
 from pipemagic.errors import ReadOnlyError
 from pipemagic.hrana import messages
 from pipemagic.hrana.messages import Execute, Request, RunBatch, StoreSql
-
-_READING = frozenset({"SELECT", "VALUES", "BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"})
 
 _WRITING = frozenset({
     "INSERT", "REPLACE", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "REINDEX", "ANALYZE", "VACUUM",
@@ -69,7 +67,7 @@ def _writing(text: str) -> str:
             return ""
     if words and words[0].text.upper() == "PRAGMA":
         return _pragma([token.text for token in words[1:]])
-    if statement.verb not in _READING:
+    if statement.verb not in (*READING, *TRANSACTION):
         return statement.verb or "what begins with " + repr(words[0].text[:20] if words else text[:20])
     return _acting(text)
 

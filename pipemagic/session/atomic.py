@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pipemagic import sql
 from pipemagic.errors import SessionError
 from pipemagic.session.cells import Cell
+from pipemagic.session.kinds import only_reads
 from pipemagic.session.ledger import is_rollback
 from pipemagic.session.settings import without_effect_inside
-
-_READS = frozenset({"SELECT", "VALUES", "EXPLAIN"})
-_WRITES = frozenset({"INSERT", "REPLACE", "UPDATE", "DELETE"})
 
 
 def check(cell: Cell) -> None:
@@ -37,14 +34,6 @@ def open_already(name: str) -> SessionError:
     )
 
 
-def reads_only(statement: sql.Statement) -> bool:
-    """Tell whether a statement cannot change anything, as far as its text tells; a PRAGMA may."""
-    if statement.keyword == "WITH":
-        words = (token.text.upper() for token in sql.tokens(statement.text) if token.kind == "word")
-        return _WRITES.isdisjoint(words)
-    return statement.keyword in _READS
-
-
 def mode(cell: Cell) -> str:
     """Give how the transaction of an atomic cell begins: a cell that only reads waits for no writer."""
-    return "DEFERRED" if all(map(reads_only, cell.statements)) else "IMMEDIATE"
+    return "DEFERRED" if all(map(only_reads, cell.statements)) else "IMMEDIATE"

@@ -44,12 +44,13 @@ class Cell:
         """Give the cell with queries that stop one row after ``rows``, which tells whether there are more."""
         if rows is None:
             return self
-        stmts = list(self.stmts)
+        stmts, woven = list(self.stmts), list(self.woven)
         for at, statement in enumerate(self.statements):
-            if kinds.only_reads(statement):
-                text = kinds.limited(sql.split(self.sent(at))[0], rows + 1)
-                stmts[at] = msgspec.structs.replace(stmts[at], sql=text)
-        return replace(self, stmts=tuple(stmts))
+            edit = kinds.limited(self.sent(at), rows + 1) if kinds.is_query(statement) else None
+            if edit is not None:
+                woven[at] = woven[at].edited([edit])
+                stmts[at] = msgspec.structs.replace(stmts[at], sql=woven[at].text)
+        return replace(self, stmts=tuple(stmts), woven=tuple(woven))
 
     @property
     def total(self) -> int:

@@ -6,7 +6,7 @@ because they have no WHERE.
 
 from __future__ import annotations
 
-from pipemagic.client.heads import Head, head
+from pipemagic.client.heads import head
 from pipemagic.client.readonly import HINT, writing
 from pipemagic.errors import ConfirmError, ReadOnlyError
 from pipemagic.session.cells import Cell
@@ -47,16 +47,4 @@ def swept(text: str) -> str:
     statement = head(text)
     if statement.verb not in ("UPDATE", "DELETE") or "WHERE" in statement.outer_words():
         return ""
-    return _table(statement) or "a table"
-
-
-def _table(statement: Head) -> str:
-    number = 1
-    if statement.verb == "DELETE":
-        number = 2  # FROM
-    elif statement.word(1) == "OR":
-        number = 3
-    name = "".join(token.text for token in statement.words[number : number + 1])
-    if [token.text for token in statement.words[number + 1 : number + 2]] == ["."]:
-        name = "".join(token.text for token in statement.words[number : number + 3])
-    return name
+    return statement.table or "a table"

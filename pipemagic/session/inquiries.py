@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipemagic.client.heads import TRANSACTION
 from pipemagic.client.running import result_of, statement_error
 from pipemagic.client.stream import Dialect
 from pipemagic.errors import StatementError
@@ -36,7 +37,6 @@ _FRESH = Execute(Stmt("SELECT 1 FROM sqlite_master LIMIT 0"))
 """Sent ahead: only a statement that runs has SQLite notice that others changed the schema meanwhile."""
 
 _TYPES = {Null: "NULL", Integer: "INTEGER", Float: "REAL", Text: "TEXT", Blob: "BLOB"}
-_TRANSACTION = frozenset({"BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"})
 _CHANGES_SCHEMA = frozenset({"CREATE", "DROP", "ALTER"})
 
 
@@ -120,7 +120,7 @@ def _description(entry: Entry) -> DescribeResult | None:
 
 
 def _does(statement: Statement, found: Touched) -> str:
-    if statement.keyword in _TRANSACTION:
+    if statement.keyword in TRANSACTION:
         return "begins or ends a transaction"
     if found.schema:
         return "changes the schema"

@@ -14,11 +14,12 @@ from enum import Enum
 
 from pipemagic import sql
 from pipemagic.client.database import Database
+from pipemagic.client.heads import head
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.errors import AnswerTimeout, InterruptedRequest, PipemagicError
 from pipemagic.hrana.messages import Close, Execute, ExecuteResponse, OkEntry, Request, Stmt
-from pipemagic.session.atomic import reads_only
 from pipemagic.session.cells import Cell
+from pipemagic.session.kinds import only_reads
 from pipemagic.session.ledger import Ledger, controls, is_rollback
 
 PATIENCE = 0.45
@@ -47,7 +48,7 @@ def find_out(cell: Cell, before: Ledger, *, atomic: bool, ask: Callable[[], Find
     """
     if before.open and not _leaves(cell, before):
         return Finding.ROLLED_BACK
-    if not before.open and all(reads_only(one) or controls(one.text) for one in cell.statements):
+    if not before.open and all(only_reads(one) or controls(one.text) for one in cell.statements):
         return Finding.ONLY_READS
     answer = ask()
     if answer is not None:
@@ -77,7 +78,7 @@ def _writes_at_once(text: str) -> bool:
     words = [token.text.upper() for token in sql.tokens(text) if token.kind == "word"][:2]
     if words[:1] == ["BEGIN"]:
         return words[1:] in (["IMMEDIATE"], ["EXCLUSIVE"])
-    return not controls(text) and not reads_only(sql.split(text)[0])
+    return not controls(text) and not only_reads(sql.split(text)[0])
 
 
 def ask(database: Database, known: int | None) -> Finding | None:
@@ -129,23 +130,7 @@ def tell(error: PipemagicError, cell: Cell, finding: Finding) -> None:
 def where_to_look(statements: Sequence[sql.Statement]) -> str:
     """Give a query that shows what became of the first write among the statements; '' if there is none."""
     for statement in statements:
-        if not reads_only(statement) and not controls(statement.text) and not is_rollback(statement):
-            table = _table(statement)
+        if not only_reads(statement) and not controls(statement.text) and not is_rollback(statement):
+            table = head(statement.text).table
             return f"SELECT count(*) FROM {table}" if table else ""
-    return ""
-
-
-def _table(statement: sql.Statement) -> str:
-    """Give the name of the table that a statement writes to, as it is written there; '' if it is not that simple."""
-    words = [token for token in sql.tokens(statement.text) if token.kind not in ("space", "comment")]
-    upper = [word.text.upper() for word in words]
-    for number, word in enumerate(upper[:-1]):
-        if word in ("INTO", "UPDATE") or (word == "FROM" and "DELETE" in upper[:number]):
-            at = number + 1
-            if upper[at] == "OR":  # UPDATE OR IGNORE t
-                at += 2
-            name = words[at : at + 3]
-            if len(name) == 3 and name[1].text == ".":
-                return "".join(piece.text for piece in name)
-            return name[0].text if name and name[0].kind in ("word", "quoted") else ""
     return ""

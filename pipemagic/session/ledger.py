@@ -10,11 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
+from pipemagic.client.heads import TRANSACTION
 from pipemagic.client.nesting import Nesting
 from pipemagic.hrana.messages import Stmt
 from pipemagic.sql import Statement, keyword, tokens
-
-_OF_TRANSACTIONS = frozenset({"BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"})
 
 SHOWN = 5
 """So many statements of a lost transaction are listed; the rest are counted."""
@@ -98,7 +97,7 @@ def opens(statement: Statement) -> bool:
 
 def controls(text: str) -> bool:
     """Tell whether a statement only begins, names or ends transactions."""
-    return keyword(text) in _OF_TRANSACTIONS
+    return keyword(text) in TRANSACTION
 
 
 def is_rollback(statement: Statement) -> bool:

@@ -13,7 +13,7 @@ from pipemagic.errors import SessionError
 from pipemagic.frames import Note, files, tables
 from pipemagic.hrana.messages import StmtResult
 from pipemagic.session.cells import Cell
-from pipemagic.session.kinds import only_reads, returns_rows, writes_rows
+from pipemagic.session.kinds import is_query, returns_rows, writes_rows
 from pipemagic.session.reports import Failure, undone_from
 from pipemagic.sql import Statement
 
@@ -82,7 +82,7 @@ def outcomes(cell: Cell, results: Sequence[StmtResult], limit: int | None = None
     done = [Outcome(*one) for one in zip(cell.statements, results, names, strict=False)]
     for outcome in done:
         rows = outcome.result.rows
-        if limit is not None and len(rows) > limit and only_reads(outcome.statement):
+        if limit is not None and len(rows) > limit and is_query(outcome.statement):
             outcome.result = msgspec.structs.replace(outcome.result, rows=rows[:limit])
             outcome.more = True
     return done

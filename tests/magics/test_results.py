@@ -300,6 +300,8 @@ def test_an_error_of_a_limited_query_is_where_it_was_written(db):
     failed = db.fails("%%sql --limit 2\nSELECT a\nFROM n WHERE nope = 1 LIMIT 5")
     assert "line 3:" in failed.out
     assert "  FROM n WHERE nope = 1 LIMIT 5\n               ^\n" in failed.out
+    failed = db.fails("%sql --limit 2 SELECT a FROM n LIMIT abs(1, 2), 3")
+    assert f"  SELECT a FROM n LIMIT abs(1, 2), 3\n{' ' * 24}^\n" in failed.out
 
 
 ENDLESS = "WITH RECURSIVE r(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM r)"

@@ -36,7 +36,13 @@ def one(text):
 def test_what_a_statement_does(text, verb, rows):
     assert kinds.verb(one(text)) == verb
     assert kinds.returns_rows(one(text)) is rows
-    assert kinds.only_reads(one(text)) is (verb in ("SELECT", "VALUES"))
+    assert kinds.is_query(one(text)) is (verb in ("SELECT", "VALUES"))
+    assert kinds.only_reads(one(text)) is (verb in ("SELECT", "VALUES", "EXPLAIN"))
+
+
+def limited(text, rows):
+    edit = kinds.limited(one(text).text, rows)
+    return text if edit is None else one(text).text[: edit.start] + edit.text
 
 
 @pytest.fixture(scope="module")
@@ -78,9 +84,9 @@ def numbers():
 )
 @pytest.mark.parametrize("rows", [0, 3, 5, 100])
 def test_a_limited_query_gives_the_first_rows_of_the_same(numbers, text, rows):
-    whole, limited = numbers.execute(text), numbers.execute(kinds.limited(one(text), rows))
-    assert [column[0] for column in limited.description] == [column[0] for column in whole.description]
-    found = limited.fetchall()
+    whole, fewer = numbers.execute(text), numbers.execute(limited(text, rows))
+    assert [column[0] for column in fewer.description] == [column[0] for column in whole.description]
+    found = fewer.fetchall()
     assert found[:rows] == whole.fetchall()[:rows]
     if "VALUES" not in text and "'4'" not in text and "4.0" not in text:
         assert len(found) <= rows
@@ -89,4 +95,4 @@ def test_a_limited_query_gives_the_first_rows_of_the_same(numbers, text, rows):
 def test_an_error_in_a_limit_stays_one(numbers):
     for limit in ("'x'", "NULL", "2.5"):
         with pytest.raises(sqlite3.Error, match="datatype mismatch"):
-            numbers.execute(kinds.limited(one(f"SELECT a FROM n LIMIT {limit}"), 5))
+            numbers.execute(limited(f"SELECT a FROM n LIMIT {limit}", 5))
