@@ -154,6 +154,8 @@ def leading(line: str, options: Sequence[Option], usage: str) -> tuple[Arguments
 def _store(found: Arguments, word: Word, following: Iterator[Word], options: Sequence[Option], usage: str) -> int:
     """Take in an option and its value, which may be the next word; give the offset after it."""
     option, inline = _find(word.text, options, usage)
+    if option.flag in found.values and not option.many:
+        raise UsageError(f"{option.flag} stands there twice")
     if not option.value:
         if inline is not None:
             raise UsageError(f"{option.flag} takes no value")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 
-from pipemagic.notebook import arguments, files
+from pipemagic.notebook import arguments, combinations, files
 from pipemagic.notebook.arguments import Arguments
 from pipemagic.notebook.options import OPTIONS, sql_usage
 
@@ -34,6 +34,8 @@ def read(line: str, cell: str | None) -> tuple[Arguments, str]:
     """Take a magic apart: its options, and the SQL, with the line of the magic as line 1 of a cell."""
     usage = sql_usage(cell is not None)
     args, first = arguments.leading(line, OPTIONS, usage)
+    combinations.check(args)
+    combinations.check_line(first)
     if cell is not None:
         _refuse_connection(first, usage)
     text = first if cell is None else f"{first}\n{cell}"
@@ -79,14 +81,22 @@ def question(args: Arguments, text: str, local_ns: Mapping[str, Any] | None, use
 
 
 def using(args: Arguments) -> tuple[str, ...]:
-    """Give the names of ``--with a,b``."""
-    return tuple(filter(None, (name.strip() for name in (args.get("--with") or "").split(","))))
+    """Give the names of ``--with a,b``; UsageError if there is one missing."""
+    given = args.get("--with")
+    names = tuple(name.strip() for name in given.split(",")) if given is not None else ()
+    if not all(names):
+        raise UsageError(f"--with takes the names of saved SELECTs, not {given!r}")
+    return names
 
 
-def check_confirmed(cell: Cell, args: Arguments, preferences: PipeMagic) -> None:
-    """ConfirmError if the cell changes or deletes all rows of a table and nobody said that this is meant."""
+def check_cell(cell: Cell, args: Arguments, preferences: PipeMagic) -> None:
+    """ConfirmError if the cell changes or deletes all rows of a table and nobody said that this is meant.
+
+    UsageError if two of its results would go into one variable.
+    """
     from pipemagic.session.guards import refuse_sweeps
 
+    combinations.check_names(cell, variables(args))
     if not (args.on("--confirm") or preferences.confirm):
         refuse_sweeps(cell)
 

@@ -13,22 +13,12 @@ if TYPE_CHECKING:
     from pipemagic.session import Session
     from pipemagic.session.cells import Cell
 
-_OF_A_RUN = (
-    "--to-csv", "--to-parquet", "--type", "--time", "--limit", "--timeout", "--close", "--atomic", "--clock", "--save",
-    "--no-execute",
-)  # fmt: skip
-
 
 def asks(args: Arguments) -> bool:
-    """Tell whether the cell is only asked about; UsageError for options that say how to run it."""
+    """Tell whether the cell is only asked about; UsageError for several names for the one answer."""
     flags = [flag for flag in ("--explain", "--dry-run") if args.on(flag)]
     if not flags:
         return False
-    if len(flags) > 1:
-        raise UsageError("--explain and --dry-run: one of them at a time")
-    wrong = [flag for flag in _OF_A_RUN if args.on(flag) or args.get(flag) is not None]
-    if wrong:
-        raise UsageError(f"{flags[0]} runs nothing; {', '.join(wrong)} would have no effect")
     if len(asking.variables(args)) > 1:
         raise UsageError(f"{flags[0]} gives one value; name one variable")
     return True

@@ -94,7 +94,7 @@ class PipeMagics(Magics):
                 ready = self.session.read(asked.text, asked.values, source=asked.source, using=asking.using(args))
                 if inquires:
                     return inquiring.answer(self.session, ready, args, self.user_ns)
-                asking.check_confirmed(ready, args, self.preferences)
+                asking.check_cell(ready, args, self.preferences)
                 value = deliver(partial(self._run, ready, args), args, self.user_ns, self.preferences)
             saving.keep(snippet, snippets, args, self.preferences)
             return value

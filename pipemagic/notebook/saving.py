@@ -22,8 +22,6 @@ def wished(args: Arguments, asked: asking.Question, snippets: Snippets) -> Snipp
 
     name = args.get("--save")
     if name is None:
-        if args.on("--no-execute"):
-            raise UsageError("--no-execute goes with --save NAME")
         return None
     if asked.made:
         raise UsageError("--save keeps no values, and | bind made parameters of some: write :name instead")

@@ -35,7 +35,7 @@ _WHERE = "write `-- name: x` on a line of its own, directly before the statement
 
 
 def _name_in(script: str, start: int, end: int) -> str:
-    """Read the text between two statements; gives the name in its last comment."""
+    """Read the text between two statements; gives the name in its comments."""
     name = ""
     for token in tokens(script[start:end]):
         if token.kind == "semi":
@@ -43,6 +43,8 @@ def _name_in(script: str, start: int, end: int) -> str:
                 raise SessionError(f"`-- name: {name}` stands before an empty statement", hint=_WHERE)
         elif token.kind == "comment":
             match = _NAME.fullmatch(token.text.rstrip())
+            if match and name:
+                raise SessionError(f"`-- name: {name}` is followed by another name", hint=_WHERE)
             name = _checked(match[1].strip(), script, start + token.start) if match else name
     return name
 

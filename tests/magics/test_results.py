@@ -100,6 +100,7 @@ NO_NAMES_IN_COMMENTS = [
     ("SELECT 1; -- name: x\nSELECT 2", "line 2: `-- name: x` stands behind other text"),
     ("SELECT 1;\n-- name: x", "stands after the last statement and names nothing"),
     ("-- name: x\n;SELECT 1", "stands before an empty statement"),
+    ("-- name: x\n-- name: y\nSELECT 1", "`-- name: x` is followed by another name"),
     ("-- name: x\nSELECT 1;\n-- name: x\nSELECT 2", "two statements have the name x"),
 ]
 
