@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pipemagic.errors import SessionError, StatementError
 from pipemagic.notebook import asking
 from pipemagic.notebook.arguments import Arguments
-from pipemagic.notebook.display import limit_display, say, show, show_end, show_lines
+from pipemagic.notebook.display import say, show, show_end, show_lines
+from pipemagic.notebook.limits import limit_display
 from pipemagic.notebook.preferences import PipeMagic
 from pipemagic.notebook.strip import counted, milliseconds
 from pipemagic.svg import printable

@@ -70,19 +70,6 @@ def show_end(result: CellResult) -> None:
         say(result.open_line)
 
 
-def limit_display(kind: str, rows: int) -> None:
-    """Have pandas, or Polars, show at most so many rows of a frame; 0 leaves its own setting as it is."""
-    if rows and kind == "pandas":
-        import pandas as pd
-
-        pd.set_option("display.max_rows", rows)
-        pd.set_option("display.min_rows", rows)
-    elif rows and kind == "polars":
-        import polars as pl
-
-        pl.Config.set_tbl_rows(rows)
-
-
 def _writes(result: CellResult) -> bool:
     return any(outcome.writes_rows for outcome in result.outcomes)
 

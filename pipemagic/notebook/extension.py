@@ -15,6 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from pipemagic.notebook.completion.matcher import Matcher, matcher_of
 from pipemagic.notebook.display import warn
+from pipemagic.notebook.limits import restore
 from pipemagic.notebook.magics import PipeMagics
 
 Magic = Callable[..., Any]
@@ -77,6 +78,7 @@ def unload(shell: InteractiveShell) -> None:
     for ours in (loaded.magics, loaded.magics.preferences):  # IPython itself adds the magics
         kept = [one for one in _configurables(shell) if one is not ours]
         _configurables(shell)[:] = kept
+    restore()
     loaded.magics.shut_down()
 
 

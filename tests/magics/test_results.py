@@ -252,8 +252,7 @@ def test_the_display_limit_is_that_of_the_frame(db):
     assert len(frame) == 6
     assert ".." in repr(frame)
     db("%config PipeMagic.display_limit = 0")
-    pd.set_option("display.max_rows", before[0])
-    pd.set_option("display.min_rows", before[1])
+    assert (pd.get_option("display.max_rows"), pd.get_option("display.min_rows")) == before
 
 
 def numbers(db, count=20):
