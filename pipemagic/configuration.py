@@ -26,7 +26,7 @@ def config_folder(environ: Mapping[str, str] = os.environ) -> Path:
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file, an empty one if there is none; SessionError if it cannot be read."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors write a BOM
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -55,7 +55,11 @@ class PipeMagics(Magics):
         self.shell.events.register("post_run_cell", self._after_cell)
         wanted = self.preferences
         return Session(
-            ask_token=ask_token, tell=say, default=lambda: wanted.connection, reads_ahead=lambda: wanted.read_ahead
+            ask_token=ask_token,
+            tell=say,
+            default=lambda: wanted.connection,
+            default_of_project=lambda: wanted.connection_of_project,
+            reads_ahead=lambda: wanted.read_ahead,
         )
 
     @no_var_expand

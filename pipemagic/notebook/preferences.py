@@ -18,6 +18,7 @@ from traitlets.config import Config, Configurable
 
 from pipemagic.errors import PipemagicError
 from pipemagic.notebook.display import warn
+from pipemagic.notebook.limits import restore
 
 OTHER_KEYS = frozenset({"connections"})
 """What the table of a project may hold besides settings."""
@@ -30,6 +31,12 @@ class _OfProject(TraitType):  # type: ignore[type-arg]
         """Give the project's value, else the usual one."""
         usual = super().default(obj)
         return obj.project.get(str(self.name), usual) if isinstance(obj, PipeMagic) else usual
+
+    def set(self, obj: Any, value: Any) -> None:
+        """Set what the user says."""
+        super().set(obj, value)
+        if isinstance(obj, PipeMagic):
+            obj.said.add(str(self.name))
 
 
 class Bool(_OfProject, traitlets.Bool):  # type: ignore[type-arg]
@@ -71,6 +78,11 @@ class PipeMagic(Configurable):
         config=True
     )
 
+    @traitlets.observe("display_limit")
+    def _give_back(self, change: Any) -> None:
+        if not change.new:
+            restore()
+
     @classmethod
     def of_shell(cls, shell: Configurable) -> Self:
         """Make the settings of a shell; a configuration that does not fit is said in one line, and not used."""
@@ -79,6 +91,16 @@ class PipeMagic(Configurable):
         except TraitError as error:
             warn(f"c.PipeMagic in IPython's configuration is not used: {_one_line(error)}")
             return cls(parent=shell, config=Config())
+
+    @cached_property
+    def said(self) -> set[str]:
+        """The names of what the user settled, by ``%config`` or in IPython's configuration."""
+        return set()
+
+    @property
+    def connection_of_project(self) -> bool:
+        """Whether the default connection is what the project says."""
+        return "connection" not in self.said and bool(self.connection)
 
     @cached_property
     def project(self) -> dict[str, Any]:

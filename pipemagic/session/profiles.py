@@ -6,7 +6,8 @@ import difflib
 import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,14 @@ from pipemagic.leaks.patterns import named_like_a_secret
 from pipemagic.session import durations
 from pipemagic.session.keyrings import SERVICE
 from pipemagic.session.secrets import Whence
+from pipemagic.session.trust import FILE as TRUSTED
+from pipemagic.session.trust import Route, Trusted
 
 FILE = "connections.toml"
+LOCK_TIMEOUT = 10.0
+"""Seconds to wait for another process that saves a profile."""
+
+_NOT_WRITTEN = ("name", "path", "of_project")
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _TOKEN_KEYS = re.compile(r"(auth[_-]?|api[_-]?|access[_-]?)?(token|jwt|key)|password|secret", re.IGNORECASE)
 
@@ -30,7 +37,8 @@ class Profile:
 
     ``organization`` and ``at`` (the address of the management API) choose another organization than the current
     one; ``api_token_env`` is the variable with its token. ``keyring`` is True, or a service in the keyring. With
-    ``read_only`` nothing is sent that may write; ``keep_alive`` is a length of time. ``path`` is the file it stands in.
+    ``read_only`` nothing is sent that may write; ``keep_alive`` is a length of time. ``path`` is the file it stands in;
+    ``of_project`` tells that this is the file of a project, which others may have written.
     """
 
     name: str
@@ -46,6 +54,7 @@ class Profile:
     read_only: bool | None = None
     keep_alive: str | float | None = None
     path: Path | None = field(default=None, compare=False)
+    of_project: bool = field(default=False, compare=False)
 
     @property
     def whence(self) -> Whence:
@@ -76,8 +85,14 @@ class Profile:
 
     def settings(self) -> dict[str, Any]:
         """Give what a file says of it: the keys as they are written there."""
-        found = {one.name.replace("_", "-"): getattr(self, one.name) for one in fields(self)}
-        return {key: value for key, value in found.items() if value is not None and key not in ("name", "path")}
+        found = {
+            one.name.replace("_", "-"): getattr(self, one.name) for one in fields(self) if one.name not in _NOT_WRITTEN
+        }
+        return {
+            key: value
+            for key, value in found.items()
+            if value is not None and key.replace("-", "_") not in _NOT_WRITTEN
+        }
 
 
 _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
@@ -88,7 +103,7 @@ _KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
 }
 
 
-def parse(name: str, table: object, path: Path) -> Profile:
+def parse(name: str, table: object, path: Path, *, of_project: bool = False) -> Profile:
     """Read the table of a profile; SessionError if it is not one, or holds a token."""
     at = f"profile {name} in {path.name}"
     if not isinstance(table, dict):
@@ -106,7 +121,7 @@ def parse(name: str, table: object, path: Path) -> Profile:
         raise SessionError(
             f"{at} has {' and '.join(sorted(wrong))}", hint="the token of a database of an organization is made by us"
         )
-    return Profile(name, **given, path=path)
+    return Profile(name, **given, path=path, of_project=of_project)
 
 
 def _refuse_token(at: str, key: str, value: object) -> None:
@@ -121,7 +136,7 @@ def _refuse_token(at: str, key: str, value: object) -> None:
 
 
 def _checked(at: str, key: str, value: object) -> object:
-    names = [one.name for one in fields(Profile) if one.name not in ("name", "path")]
+    names = [one.name for one in fields(Profile) if one.name not in _NOT_WRITTEN]
     name = key.replace("-", "_")
     if name not in names:
         near = difflib.get_close_matches(name, names, n=1)
@@ -165,13 +180,44 @@ class Profiles:
 
     def get(self, name: str) -> Profile | None:
         """Give a profile, None if there is none of that name; SessionError if it is not a usable one."""
-        for path, table in self._tables():
+        for place, (path, table) in enumerate(self._tables()):
             if name in table:
-                return parse(name, table[name], path)
+                return parse(name, table[name], path, of_project=place > 0)
         return None
+
+    @property
+    def trusted(self) -> Trusted:
+        """Where profiles of a project may lead."""
+        return Trusted(self.path.with_name(TRUSTED), self._own)
+
+    def trust(self, name: str) -> Route:
+        """Note that a profile of the project, or an address as its default, may lead where it does; gives that.
+
+        SessionError if there is none of the name, or if it needs no such word.
+        """
+        profile = Profile(name, address=name, of_project=True) if "://" in name else self.get(name)
+        if profile is None:
+            raise SessionError(f"there is no profile {name!r}", hint="%pipedb profiles lists them")
+        route = Route.of(profile) if profile.of_project else None
+        if route is None:
+            raise SessionError(f"{name} needs no word of trust: it is yours, or on this machine")
+        with self._locked():
+            self._write_file(self.trusted.path, self.trusted.text_with(route, _value))
+        return route
+
+    def _own(self) -> Iterator[Profile]:
+        for name, table in read_toml(self.path).items():
+            try:
+                yield parse(name, table, self.path)
+            except SessionError:
+                continue  # said when it is used
 
     def save(self, profile: Profile) -> None:
         """Add a profile to the user's file; SessionError if the name is taken there."""
+        with self._locked():
+            self._add(profile)
+
+    def _add(self, profile: Profile) -> None:
         text, known = self._text()
         if profile.name in known:
             raise SessionError(
@@ -184,6 +230,10 @@ class Profiles:
 
     def delete(self, name: str) -> None:
         """Take a profile out of the user's file; SessionError if there is none."""
+        with self._locked():
+            self._take_out(name)
+
+    def _take_out(self, name: str) -> None:
         text, known = self._text()
         if name not in known:
             raise SessionError(f"there is no profile {name!r} in {self.path.name}", hint="%pipedb profiles lists them")
@@ -205,19 +255,36 @@ class Profiles:
 
     def _text(self) -> tuple[str, dict[str, Any]]:
         known = read_toml(self.path)
-        return (self.path.read_text(encoding="utf-8") if self.path.exists() else ""), known
+        text = self.path.read_bytes().decode("utf-8-sig") if self.path.exists() else ""  # its line ends stay
+        return text, known
 
     def _write(self, text: str, meant: Mapping[str, Any]) -> None:
         """Write the file if the text says what is meant: whatever else people wrote there stays as it is."""
-        from pipemagic.service.files import make_private_folder, write_private
-
         try:
             if tomllib.loads(text) != meant:
                 raise self._by_hand()
         except tomllib.TOMLDecodeError:
             raise self._by_hand() from None
+        self._write_file(self.path, text)
+
+    def _write_file(self, path: Path, text: str) -> None:
+        from pipemagic.service.files import write_private
+
+        write_private(path, text.encode())
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other processes from writing between what is read here and what is written."""
+        from filelock import FileLock, Timeout
+
+        from pipemagic.service.files import make_private_folder
+
         make_private_folder(self.path.parent, "the folder for settings", "name another one with PIPEMAGIC_CONFIG")
-        write_private(self.path, text.encode())
+        try:
+            with FileLock(self.path.with_suffix(".lock"), timeout=LOCK_TIMEOUT):
+                yield
+        except Timeout:
+            raise SessionError(f"another process keeps {self.path} locked", hint="try again") from None
 
     def _by_hand(self) -> SessionError:
         return SessionError(f"{self.path} is written in a way that is not edited here", hint="edit the file by hand")

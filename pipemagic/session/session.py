@@ -46,9 +46,10 @@ class Session:
     ``ask_token`` asks the user for a token, given what it is for. ``tell`` is called with lines about what happens
     on the side, such as a transaction that is rolled back because its connection is replaced. ``profiles`` are the
     connections that files name, by default those of the user and of the project. ``default`` gives the target to
-    connect to where none is named, '' for none. While ``reads_ahead`` says so the schemas of new connections and the
-    names in the organization are read in the background, for completion. For one thread; only the platform, and
-    `connect` and `Connection.once`, may be used from others at the same time.
+    connect to where none is named, '' for none; ``default_of_project`` tells that a project's file says so, which must
+    be trusted first. While ``reads_ahead`` says so the schemas of new connections and the names in the organization are
+    read in the background, for completion. For one thread; only the platform, and `connect` and `Connection.once`, may
+    be used from others at the same time.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Session:
         environ: Mapping[str, str] = os.environ,
         profiles: Profiles | None = None,
         default: Callable[[], str] = str,
+        default_of_project: Callable[[], bool] = bool,
         reads_ahead: Callable[[], bool] = bool,
     ) -> None:
         self.connections: dict[str, Connection] = {}
@@ -69,7 +71,7 @@ class Session:
         self.snippets = Snippets()
         self._environment = secrets.Environment(environ)
         self.profiles = profiles or Profiles(config_folder(environ) / FILE)
-        self._default = default
+        self._default, self._default_of_project = default, default_of_project
         self._services = Services(self._environment)
         self._reads_ahead = reads_ahead
         self.known = KnownNames(lambda: self._services.chosen)
@@ -211,6 +213,8 @@ class Session:
         whence = secrets.Whence(token_env, token_file, service, remember)
         if target is None and not temporary:
             target = self._default() or None
+            if target is not None and "://" in target and self._default_of_project():
+                self.profiles.trusted.check(Profile(target, address=target, of_project=True))
         if target is not None and "://" in target:
             if temporary:
                 raise SessionError("--temporary is for the embedded service, not for an address")
@@ -226,6 +230,8 @@ class Session:
         ):
             return self.use(target)
         profile = None if target is None or temporary else self.profiles.get(target)
+        if profile is not None:
+            self.profiles.trusted.check(profile)
         if profile is not None and profile.address is not None:
             whence = whence or profile.whence
             found = self._at_address(

@@ -119,3 +119,27 @@ def test_a_token_in_the_file_is_refused_and_not_repeated(shell, project, capsys)
     assert "password holds a token" in err
     assert token[:12] not in err
     assert "hunter2x" not in err
+
+
+def test_a_display_limit_ends_and_leaves_what_was_there(db):
+    import pandas as pd
+    import polars as pl
+
+    many = pd.DataFrame({"a": range(100)})
+    options = ("display.max_rows", "display.min_rows")
+    with pd.option_context("display.max_rows", 31, "display.min_rows", 11), pl.Config(tbl_rows=13):
+        before, shown = [pd.get_option(one) for one in options], str(pl.DataFrame(many))
+
+        def now():
+            return [pd.get_option(one) for one in options], str(pl.DataFrame(many))
+
+        db("%config PipeMagic.display_limit = 3\n%sql SELECT 1\n%sql --type polars SELECT 1")
+        db("%config PipeMagic.display_limit = 4\n%sql SELECT 1\n%sql --type polars SELECT 1")
+        assert now()[0] == [4, 4]
+        assert len(now()[1]) < len(shown)
+        db("%config PipeMagic.display_limit = 0")
+        assert now() == (before, shown)
+        db("%config PipeMagic.display_limit = 3\n%sql SELECT 1")
+        pd.set_option("display.max_rows", 77)  # what the user sets afterwards stays
+        db("%unload_ext pipemagic")
+        assert [pd.get_option(one) for one in options] == [77, 11]

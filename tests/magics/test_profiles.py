@@ -80,3 +80,36 @@ def test_a_file_that_is_open_to_others_and_an_empty_keyring(db, file):
     finally:
         keyring.set_keyring(before)
     assert "one place only" in db.fails(f"%pipedb connect {url(db)} --keyring --token-env DB_TOKEN").out
+
+
+def test_a_project_leads_nowhere_before_it_is_trusted(shell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PIPEMAGIC_TOKEN", "secret-of-mine")
+    project = tmp_path / "pyproject.toml"
+    project.write_text(
+        "[tool.pipemagic]\nconnection = 'https://evil.invalid'\n[tool.pipemagic.connections.flights]\n"
+        "address = 'libsql://flights.invalid'\ntoken-env = 'HOME'\n"
+    )
+    for line in ("%sql SELECT 1", "%pipedb tables", "%pipedb connect"):
+        said = shell.fails(line).out
+        assert "https://evil.invalid (token: PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN)" in said
+        assert "nothing was sent" in said
+    monkeypatch.chdir(project.parent.parent)  # the setting was read before; it is the project's all the same
+    assert "nothing was sent" in shell.fails("%sql SELECT 1").out
+    monkeypatch.chdir(tmp_path)
+    assert '%pipedb profiles --trust "https://evil.invalid"' in said
+    assert "%pipedb profiles --trust flights" in shell.fails("%pipedb connect flights").out
+    assert shell("%pipedb profiles").value["file"].tolist() == ["pyproject.toml, not trusted"]
+    assert "https://flights.invalid (token: variable HOME)" in shell("%pipedb profiles --trust flights").out
+    assert shell("%pipedb profiles").value["file"].tolist() == ["pyproject.toml"]
+    assert "https://evil.invalid" in shell('%pipedb profiles --trust "https://evil.invalid"').out
+    assert "nothing was sent" not in shell.fails("%sql SELECT 1").out  # it goes out now, to a host that is not there
+    assert "do not go together" in str(shell.fails("%pipedb profiles --trust a --delete b").error)
+
+
+def test_a_default_that_the_user_sets_needs_no_trust(shell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[tool.pipemagic]\nconnection = 'https://evil.invalid'\n")
+    assert "nothing was sent" in shell.fails("%sql SELECT 1").out
+    shell("%config PipeMagic.connection = 'https://evil.invalid'")
+    assert "nothing was sent" not in shell.fails("%sql SELECT 1").out

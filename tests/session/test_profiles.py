@@ -172,6 +172,27 @@ def test_a_file_of_another_style_is_left_to_its_owner(profiles, text):
     assert profiles.path.read_text() == text
 
 
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_a_file_of_a_windows_editor(profiles, start):
+    text = "# mine\r\n[x]\r\ndatabase = 'd'\r\n"
+    profiles.path.parent.mkdir(exist_ok=True)
+    profiles.path.write_bytes((start + text).encode())
+    assert profiles.get("x").database == "d"
+    profiles.save(Profile("y", database="e"))
+    assert profiles.path.read_bytes().startswith(text.encode())
+    profiles.delete("x")
+    assert profiles.names() == ["y"]
+
+
+def test_two_that_save_at_once_both_save(profiles):
+    from concurrent.futures import ThreadPoolExecutor
+
+    names = [f"n{number}" for number in range(24)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda name: profiles.save(Profile(name, database="d")), names))
+    assert sorted(profiles.names()) == sorted(names)
+
+
 # -- connecting
 
 

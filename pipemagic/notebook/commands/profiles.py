@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from IPython.core.error import UsageError
 
-from pipemagic.errors import SessionError
+from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.notebook.arguments import Arguments, Option
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.commands.server import ON
@@ -16,14 +16,14 @@ from pipemagic.notebook.display import say
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from pipemagic.session.profiles import Profiles
+    from pipemagic.session.profiles import Profile, Profiles
 
 
 def profiles(context: Context, args: Arguments) -> DataFrame | None:
-    """List the profiles, or save or delete one."""
-    known, save, delete = context.session.profiles, args.get("--save"), args.get("--delete")
-    if save is not None and delete is not None:
-        raise UsageError("--save and --delete do not go together")
+    """List the profiles, or save, delete or trust one."""
+    known, save, delete, trust = context.session.profiles, *map(args.get, ("--save", "--delete", "--trust"))
+    if sum(one is not None for one in (save, delete, trust)) > 1:
+        raise UsageError("--save, --delete and --trust do not go together")
     if args.get("--on") and save is None:
         raise UsageError("--on names the connection that --save NAME keeps")
     if save is not None:
@@ -31,6 +31,8 @@ def profiles(context: Context, args: Arguments) -> DataFrame | None:
     elif delete is not None:
         known.delete(delete)
         say(f"Deleted profile {delete}.")
+    elif trust is not None:
+        say(f"Trusted from now on, until one of the two changes: {known.trust(trust)}")
     else:
         return _listing(known)
     return None
@@ -61,8 +63,17 @@ def _listing(known: Profiles) -> DataFrame:
             rows.append((name, error.message, "", ""))
         else:
             if profile is not None and profile.path is not None:  # unless the file was changed in this moment
-                rows.append((name, profile.where, profile.token_from, profile.path.name))
+                rows.append((name, profile.where, profile.token_from, _file(known, profile)))
     return DataFrame(rows, columns=["profile", "leads to", "token from", "file"])
+
+
+def _file(known: Profiles, profile: Profile) -> str:
+    name = profile.path.name if profile.path else ""
+    try:
+        known.trusted.check(profile)
+    except PipemagicError as error:
+        return f"{name}, {'not trusted' if isinstance(error, SessionError) else error.message}"
+    return name
 
 
 COMMAND = Command(
@@ -72,6 +83,12 @@ COMMAND = Command(
     options=(
         Option("--save", "save how the current connection was made as a profile of yours", "NAME"),
         Option("--delete", "delete a profile of yours", "NAME", completes="profile"),
+        Option(
+            "--trust",
+            "let a profile of the project lead to its host, with the token it names",
+            "NAME",
+            completes="profile",
+        ),
         ON,
     ),
 )

@@ -14,7 +14,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "connections": ("%pipedb connections",),
     "close": ("%pipedb close", "%pipedb close flights"),
     "stop": ("%pipedb stop",),
-    "profiles": ("%pipedb profiles", "%pipedb profiles --save flights", "%pipedb profiles --delete flights"),
+    "profiles": (
+        "%pipedb profiles",
+        "%pipedb profiles --save flights",
+        "%pipedb profiles --delete flights",
+        "%pipedb profiles --trust flights",
+    ),
     "begin": ("%pipedb begin", "%pipedb begin immediate"),
     "commit": ("%pipedb commit",),
     "rollback": ("%pipedb rollback",),

@@ -1,0 +1,157 @@
+"""The file of a project may be a stranger's: no token goes where only that file says, and no request."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pipemagic.client.transport import Transport
+from pipemagic.errors import ConnectError, SessionError
+from pipemagic.session import Session
+from pipemagic.session.profiles import FILE, Profiles
+
+EVIL = "libsql://evil.example.io"
+
+
+@pytest.fixture
+def profiles(tmp_path):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (tmp_path / "config").mkdir()
+    return Profiles(tmp_path / "config" / FILE, lambda: folder)
+
+
+@pytest.fixture
+def asked():
+    return []
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """The hosts that a request was to go to, with the authorization it had; none leaves."""
+    requests = []
+
+    def note(self, request, endpoint, *_, **__):
+        requests.append((endpoint.named_host, request.headers.get("authorization", "")))
+        raise ConnectError("nothing leaves this test")
+
+    monkeypatch.setattr(Transport, "_send", note)
+    return requests
+
+
+@pytest.fixture
+def session(profiles, sent, asked, tmp_path):
+    environ = {
+        "PIPEMAGIC_TOKEN": "mine",
+        "AWS_SECRET": "aws",
+        "OTHER": "other",
+        "PIPEMAGIC_API_TOKEN": "platform",
+        "PIPEMAGIC_CONFIG": str(tmp_path / "config"),
+    }
+    with Session(environ=environ, profiles=profiles, ask_token=lambda host: asked.append(host) or "typed") as session:
+        yield session
+
+
+def project(tmp_path, text):
+    (tmp_path / "project" / "pyproject.toml").write_text(f"[tool.pipemagic.connections.x]\n{text}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        (f"address = '{EVIL}'", "PIPEMAGIC_TOKEN"),
+        (f"address = '{EVIL}'\ntoken-env = 'AWS_SECRET'", "variable AWS_SECRET"),
+        (f"address = '{EVIL}'\ntoken-file = 'token'", "token (token: file"),
+        (f"address = '{EVIL}'\nkeyring = true", "keyring pipemagic"),
+        ("address = 'http://192.0.2.1:8080'", "192.0.2.1:8080"),
+        ("address = 'https://localhost.evil.example.io'", "localhost.evil.example.io"),
+        ("database = 'd'\nat = 'https://evil.example.io'", "platform token"),
+        ("database = 'd'\nat = 'https://evil.example.io'\napi-token-env = 'AWS_SECRET'", "variable AWS_SECRET"),
+        ("database = 'd'\napi-token-env = 'AWS_SECRET'", "variable AWS_SECRET"),
+        ("address = 'https://\u0430pple.example.io'", "\\u0430pple"),  # a Cyrillic letter
+    ],
+)
+def test_nothing_is_sent_before_the_user_said_so(session, sent, asked, tmp_path, text, named):
+    project(tmp_path, text)
+    for options in ({}, {"token_env": "OTHER"}, {"token": "given"}):
+        if options and "database" in text:
+            continue
+        with pytest.raises(SessionError) as caught:
+            session.connect("x", **options)
+        assert "nothing was sent" in str(caught.value)
+        assert "%pipedb profiles --trust x" in caught.value.hint
+    assert named.split(" (")[-1] in str(caught.value) or options
+    assert (sent, asked) == ([], [])
+
+
+def test_what_is_trusted_is_one_address_with_one_place_of_a_token(session, profiles, sent, tmp_path):
+    project(tmp_path, f"address = '{EVIL}'\ntoken-env = 'OTHER'")
+    assert str(profiles.trust("x")) == "https://evil.example.io (token: variable OTHER)"
+    profiles.trust("x")
+    assert profiles.trusted.path.read_text().count("[[trusted]]") == 1
+    if os.name == "posix":
+        assert profiles.trusted.path.stat().st_mode & 0o077 == 0
+    with pytest.raises(ConnectError):
+        session.connect("x")
+    assert sent[-1] == ("evil.example.io", "Bearer other")
+    sent.clear()
+    for changed in (
+        f"address = '{EVIL}'\ntoken-env = 'AWS_SECRET'", f"address = '{EVIL}'", f"address = '{EVIL}:81'",
+        f"address = '{EVIL}/path'\ntoken-env = 'OTHER'", "address = 'http://evil.example.io'\ntoken-env = 'OTHER'",
+        "database = 'd'\nat = 'https://evil.example.io'\napi-token-env = 'OTHER'",
+    ):  # fmt: skip
+        project(tmp_path, changed)
+        with pytest.raises(SessionError, match="nothing was sent"):
+            session.connect("x")
+    assert sent == []
+
+
+def test_what_the_users_own_file_says_is_trusted(session, profiles, sent, tmp_path):
+    profiles.path.write_text(f"[mine]\naddress = '{EVIL}'\ntoken-env = 'OTHER'\n[bad]\naddress = 'nothing'\n")
+    project(tmp_path, f"address = '{EVIL}'\ntoken-env = 'AWS_SECRET'")
+    with pytest.raises(SessionError, match="nothing was sent"):
+        session.connect("x")
+    project(tmp_path, f"address = '{EVIL}'\ntoken-env = 'OTHER'")
+    for name in ("x", "mine"):
+        with pytest.raises(ConnectError):
+            session.connect(name)
+    assert {host for host, _ in sent} == {"evil.example.io"}
+    with pytest.raises(SessionError, match="needs no word of trust"):
+        profiles.trust("mine")
+    with pytest.raises(SessionError, match="there is no profile"):
+        profiles.trust("nothing")
+
+
+def test_this_machine_needs_no_trust(session, sent, tmp_path):
+    project(tmp_path, "address = 'http://db.localhost:81'")
+    with pytest.raises(ConnectError):
+        session.connect("x")
+    assert sent
+
+
+@pytest.mark.parametrize("named", ["address", "profile"])
+def test_the_default_of_a_project_is_held_back_too(session, profiles, sent, tmp_path, named):
+    project(tmp_path, f"address = '{EVIL}'")
+    default = EVIL if named == "address" else "x"
+    session._default, session._default_of_project = lambda: default, lambda: True
+    for attempt in (session.connect, lambda: session.run("SELECT 1")):
+        with pytest.raises(SessionError, match="nothing was sent"):
+            attempt()
+    assert sent == []
+    profiles.trust(default)
+    with pytest.raises(ConnectError):
+        session.run("SELECT 1")
+    assert sent[-1] == ("evil.example.io", "Bearer mine")
+
+
+def test_a_damaged_file_of_trust_trusts_nothing(session, profiles, sent, tmp_path):
+    project(tmp_path, f"address = '{EVIL}'")
+    for text in ("trusted = 3", "[[trusted]]\naddress = 3", f"[trusted]\naddress = '{EVIL}'"):
+        profiles.trusted.path.write_text(text)
+        with pytest.raises(SessionError, match="nothing was sent"):
+            session.connect("x")
+    profiles.trusted.path.write_text("[")
+    with pytest.raises(SessionError, match="is not TOML"):
+        session.connect("x")
+    assert sent == []
