@@ -152,7 +152,7 @@ class Transcript:
         return {"text/plain": str(self), "text/html": wirepages.page(self)}
 
     def _shown(self, body: bytes | Json) -> Json:
-        found = outline(_parsed(body))
+        found = outline(_parsed(body)) if isinstance(body, bytes) else body  # which is an outline already
         return self._named(found)
 
     def _named(self, value: Json) -> Json:

@@ -139,6 +139,14 @@ def test_csv_is_exact(tmp_path):
     assert f'\n{2**63 - 1 - 4},"",' in text  # an empty text
 
 
+def test_infinities_in_csv_are_told(tmp_path):
+    wire, notes = result(("a", "REAL", [1.5, None]), ("", "REAL", [None, 2.5]), ("c", "", ["NaN", 1])), []
+    wire.rows[0][1] = Float(None)
+    write_csv(tmp_path / "x.csv", wire.cols, wire.rows, note=notes.append)
+    assert (tmp_path / "x.csv").read_text() == 'a,"",c\n1.5,NaN,NaN\n,2.5,1\n'
+    assert notes == ["column number 2 holds infinities; the server does not tell their sign, they are NaN in the file"]
+
+
 def test_a_row_of_one_null_is_not_an_empty_line(tmp_path):
     wire = result(("a", "", [1, None, 2]))
     write_csv(tmp_path / "x.csv", wire.cols, wire.rows)

@@ -23,6 +23,7 @@ WRITES = {
     "/* SELECT */ DELETE FROM t": "DELETE", "\ufeffDELETE FROM t": "DELETE", ";;DELETE FROM t": "DELETE",
     "SELECT * FROM pragma_optimize": "pragma_optimize", "SELECT * FROM [PRAGMA_user_version]": "pragma_user_version",
     "SELECT optimize (t) FROM t": "optimize()", "SELECT load_extension('x')": "load_extension()",
+    "SELECT eval('DELETE FROM t')": "eval()", "VALUES (fileio_write('x', 'y'))": "fileio_write()",
     "(DELETE FROM t)": "what begins with '('", "é DELETE": "É", "WITH x AS (SELECT 1": "what begins with",
     "INSERT INTO t SELECT 1 RETURNING *": "INSERT",
 }  # fmt: skip

@@ -130,6 +130,11 @@ def test_what_is_dropped_and_emptied_is_named(db):
     dropped, altered, index = cell.value.statements
     assert (dropped.writes, dropped.does) == (("street",), "changes the schema")
     assert altered.does == "changes the schema"
+    cell = db("%%sql --dry-run\nVACUUM;\nREINDEX;\nALTER TABLE city RENAME TO town;\nCREATE TEMP TABLE x (a)")
+    told = [(one.reads, one.writes, one.does) for one in cell.value.statements]
+    assert told[0] == ((), ("the whole database",), "writes")
+    assert told[1] == ((), ("city",), "writes")
+    assert told[2:] == [((), (), "changes the schema")] * 2
     assert (index.reads, index.does) == (("street",), "changes the schema")
 
 
@@ -138,6 +143,8 @@ def test_a_wrong_statement_is_found_wherever_it_stands(db):
     lines = str(db("%%sql --dry-run\nSELECT 1;\nSELECT nme FROM city;\nSELEC 3").value).splitlines()
     assert "   problem     no such column: nme" in lines
     assert any("syntax error" in line for line in lines[lines.index("3  SELEC 3") :])
+    for ask in ("--dry-run", "--explain"):  # a place in what is sent around the statement would mislead
+        assert "L1:" not in str(db(f"%%sql {ask}\nSELEC 3;\nSELECT 1").value)
 
 
 def test_an_open_transaction_is_seen_and_stays_open(db):
