@@ -10,6 +10,7 @@ from pipemagic.client.heads import head
 from pipemagic.client.readonly import HINT, writing
 from pipemagic.errors import ConfirmError, ReadOnlyError
 from pipemagic.session.cells import Cell
+from pipemagic.session.text.woven import Source
 
 
 def refuse_sweeps(cell: Cell) -> None:
@@ -39,7 +40,8 @@ def refuse_writes(cell: Cell, connection: str) -> None:
 
 def _place(cell: Cell, index: int) -> str:
     number = f"statement {cell.before + index + 1} of {cell.total}, " if cell.total > 1 else ""
-    return f"{number}{cell.place(index, 0).where}"
+    written = Source(cell.text, cell.source)  # what is sent may begin with a saved SELECT
+    return f"{number}{written.where(cell.statements[index].start)}"
 
 
 def swept(text: str) -> str:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from pipemagic.errors import ConfirmError
+from pipemagic.errors import ConfirmError, ReadOnlyError
 from pipemagic.session.cells import read
-from pipemagic.session.guards import refuse_sweeps, swept
+from pipemagic.session.guards import refuse_sweeps, refuse_writes, swept
+from pipemagic.session.text.snippets import Snippet, Snippets
 
 SWEEPS = [
     ("DELETE FROM t", "t"),
@@ -67,3 +68,13 @@ def test_the_error_names_statement_line_and_table_and_what_to_type():
         "write --confirm behind %%sql or %sql if that is what you want, or add a WHERE"
     )
     assert caught.value.code == "CONFIRM"
+
+
+def test_the_place_is_that_of_the_statement_also_behind_a_saved_select():
+    snippets = Snippets()
+    snippets.save(Snippet("late", "SELECT 1 AS a"))
+    cell = read("\nSELECT 1;\nDELETE FROM t RETURNING (SELECT a FROM late)", using=["late"], snippets=snippets)
+    with pytest.raises(ConfirmError, match=r"^statement 2 of 2, line 3: this DELETE"):
+        refuse_sweeps(cell)
+    with pytest.raises(ReadOnlyError, match=r"^statement 2 of 2, line 3: DELETE writes"):
+        refuse_writes(cell, "db")

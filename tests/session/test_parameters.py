@@ -62,7 +62,8 @@ def test_an_empty_list_is_an_empty_in():
         ("SELECT 1 IN :one", r"line 1: :one is one value \(int\), and IN wants a list\nwrite = :one, or IN \(:one\)"),
         ("SELECT 1 IN :text", r"line 1: :text is one value \(str\), and IN wants a list"),
         ("SELECT 1 IN :deep", r"line 1: parameter :deep\[1\]: a value of type list has no SQL form"),
-        ("SELECT 1 IN :frame", r"line 1: :frame is one value \(DataFrame\), and IN wants a list"),
+        ("SELECT 1 IN :frame", r"line 1: :frame is one value \(DataFrame\), and IN wants a list\na list, tuple"),
+        ("SELECT $1", r"line 1: \$1 has no value: .*\nno variable can have that name: add the key to --params"),
         ("SELECT :map", "line 1: parameter :map: a value of type dict has no SQL form"),
     ],
 )

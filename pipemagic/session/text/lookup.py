@@ -34,6 +34,8 @@ def look_up(wish: Wish, values: Values | None) -> Any:
     known = [key for key in values if isinstance(key, str) and not key.startswith("_")]
     near = difflib.get_close_matches(wish.name, known, n=3)
     assign = f"assign it first: {wish.name} = ..., or add the key to --params"
+    if not wish.name.isidentifier():
+        assign = "no variable can have that name: add the key to --params"
     spelled = [wish.shown.replace(wish.name, name) for name in near]
     hint = f"did you mean {' or '.join(spelled)}?" if near else assign
     raise wish.refusal(f"has no value: no variable or key {wish.name!r}", hint)

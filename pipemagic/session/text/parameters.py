@@ -88,7 +88,7 @@ class _Bound:
         if elements is None:
             if bare:
                 what = f"is one value ({type(value).__name__}), and IN wants a list"
-                raise wish.refusal(what, f"write = {token.text}, or IN ({token.text})")
+                raise wish.refusal(what, _one_value_hint(value, token.text))
             self._bind(token.text, value, wish)
             return
         alone = before == ["IN", "("] and [word.text for word in words[number + 1 : number + 2]] == [")"]
@@ -133,6 +133,15 @@ class _Bound:
                 self._args[name] = NamedArg(name, arguments.wire(value, shown or name))
             except ParameterError as error:
                 raise ParameterError(f"{wish.where}: {error.message}", hint=error.hint) from None
+
+
+def _one_value_hint(value: Any, name: str) -> str:
+    """Say what to write instead of IN with what is no list."""
+    try:
+        arguments.wire(value, name)
+    except ParameterError:
+        return "a list, tuple, set, array or Series goes there; of a frame, one column: ids = frame['id']"
+    return f"write = {name}, or IN ({name})"
 
 
 def _json(elements: Sequence[Any], wish: Wish) -> str | None:
