@@ -182,3 +182,10 @@ def test_loading_the_extension_imports_nothing_heavy():
     loaded = modules_after(shell + "ip.run_line_magic('load_ext', 'pipemagic')")
     assert "pipemagic" in loaded - bare
     assert not (loaded - bare) & set(HEAVY)
+
+
+def test_the_first_tab_on_a_line_of_pipedb_imports_nothing_heavy():
+    bare = modules_after("from pipemagic.notebook import load_ipython_extension")
+    first = modules_after("import pipemagic.notebook.commands.helping, pipemagic.notebook.completion.matcher") - bare
+    assert "pipemagic.notebook.commands.exploring" in first
+    assert not first & {*HEAVY, "msgspec", "pipemagic.session", "pipemagic.client", "pipemagic.client.database"}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pipemagic.errors import ServerError
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.arguments import Arguments, Option
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.display import say
-from pipemagic.session import Connection, durations, reports
+
+if TYPE_CHECKING:
+    from pipemagic.session import Connection
 
 ON = Option("--on", "ask this connection, the current one stays", "NAME")
 
@@ -34,6 +38,8 @@ def _stream(connection: Connection) -> str:
 
 
 def _transaction(connection: Connection) -> str:
+    from pipemagic.session import reports
+
     if connection.transaction is Tx.LOST:
         return "transaction lost, BEGIN, ROLLBACK or %pipedb retry goes on"
     left = connection.clocks
@@ -43,6 +49,8 @@ def _transaction(connection: Connection) -> str:
 
 
 def _kept(connection: Connection) -> str:
+    from pipemagic.session import durations
+
     keeping = connection.keeping
     if keeping is None:
         return ""

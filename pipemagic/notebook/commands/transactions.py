@@ -8,8 +8,6 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.display import say
-from pipemagic.session.ledger import listing
-from pipemagic.session.reports import plural
 
 ON = Option("--on", "do it on this connection, the current one stays", "NAME")
 
@@ -29,11 +27,15 @@ def begin(context: Context, args: Arguments) -> None:
 
 def commit(context: Context, args: Arguments) -> None:
     """Commit the open transaction."""
+    from pipemagic.session.reports import plural
+
     say(f"Committed {plural(context.session.connection(args.get('--on')).commit(), 'statement')}.")
 
 
 def rollback(context: Context, args: Arguments) -> None:
     """Roll the open transaction back, or go on without one that was lost."""
+    from pipemagic.session.reports import plural
+
     connection = context.session.connection(args.get("--on"))
     lost = connection.transaction is Tx.LOST
     count = connection.rollback()
@@ -42,6 +44,9 @@ def rollback(context: Context, args: Arguments) -> None:
 
 def retry(context: Context, args: Arguments) -> None:
     """Show the statements that were undone, and run them again as one atomic batch."""
+    from pipemagic.session.ledger import listing
+    from pipemagic.session.reports import plural
+
     connection = context.session.connection(args.get("--on"))
     texts = [statement.text for statement in connection.to_retry().statements]
     say(f"Running {plural(len(texts), 'statement')} again, with the parameter values of then, all or nothing:")
