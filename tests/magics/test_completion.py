@@ -21,7 +21,7 @@ FLIGHT = Shape(
     (Reference(("origin",), "airport", ("code",)), Reference(("carrier_id",), "carrier", ("id",))),
 )  # fmt: skip
 HOSTILE = Shape('we"ird <script>', "view", ("a b", 'x"y', "select", "bell\x07", "ünï", "😀"))
-TABLES = [AIRPORT, CARRIER, FLIGHT, HOSTILE]
+TABLES = [AIRPORT, CARRIER, FLIGHT, HOSTILE, Shape("odd]")]
 
 
 def tab(shell, cell):
@@ -112,6 +112,10 @@ COLUMNS = ["id", "origin", "dest", "carrier_id", '"to"', "größe"]
         ("SELECT 'carr|", []),
         ("SELECT /* carr| */ 1", []),
         ("SELECT x'ab|", []),
+        ("SELECT /*|", []),
+        ("SELECT 1 /*| not yet */", []),
+        ("SELECT * FROM [odd|", ['SELECT * FROM "odd]"']),
+        ("SELECT * FROM [odd|]", []),
         ("SELECT 12|", []),
         ("SELECT nope.| FROM flight", []),
     ],

@@ -69,12 +69,18 @@ class Place:
     before: list[str]
     lower: bool  # the keywords of the cell are written small
 
+    def can_hold(self, name: str) -> bool:
+        """Whether the name can stand in the quotes that are typed: brackets around it have no way to write ``]``."""
+        return not (self.quote == "[" and self.closed and "]" in name)
+
 
 def find(text: str, at: int) -> Place | None:
     """Find the place of the cursor at the offset ``at``; None inside a string or a comment."""
     ahead, behind = list(tokens(text[:at])), text[at:]
     last = ahead[-1] if ahead else None
     fragment = ""
+    if text[:at].endswith("/*") and last is not None and last.text in ("*", "/*"):
+        return None  # SQL has a comment only from the next sign on
     if last is not None and last.start + len(last.text) == at and last.kind not in ("space", "semi"):
         if _swallows(last):
             return None

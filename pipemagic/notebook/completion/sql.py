@@ -52,7 +52,7 @@ def complete(text: str, at: int, tables: Iterable[Shape], parameters: Sequence[s
         return Answer([], place.fragment)
     completion = _Completion(place, _with_earlier(tables, place.before))
     found = fitting(completion.offers(), place.typed)
-    return Answer([completion.finished(offer) for offer in found], place.fragment)
+    return Answer([completion.finished(offer) for offer in found if place.can_hold(offer.name)], place.fragment)
 
 
 def _with_earlier(tables: Iterable[Shape], before: Sequence[str]) -> list[Shape]:
@@ -86,7 +86,7 @@ class _Completion:
         """Write the entry as the place wants it: with the quotes that are typed already, small, without ``(``."""
         place = self.place
         if place.quote:
-            text = words.quoted(offer.name, place.quote)
+            text = words.quoted(offer.name, '"' if place.quote == "[" and "]" in offer.name else place.quote)
             return Offer(text[:-1] if place.closed else text, offer.kind, offer.name)
         if offer.kind == "keyword" and place.lower:
             return Offer(offer.text.lower(), offer.kind)
