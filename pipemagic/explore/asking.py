@@ -10,7 +10,8 @@ from pipemagic.errors import StatementError
 if TYPE_CHECKING:
     from pipemagic.client.database import Database, Result
 
-_VERSION = "SELECT data_version FROM pragma_data_version"  # as a PRAGMA some servers take it for a write
+# As PRAGMAs some servers take them for writes.
+_VERSIONS = "SELECT s.schema_version, d.data_version FROM pragma_schema_version AS s, pragma_data_version AS d"
 
 MOVED = "The database was written to meanwhile: the figures may be of different moments."
 
@@ -18,14 +19,23 @@ MOVED = "The database was written to meanwhile: the figures may be of different 
 def ask(database: Database, statements: Sequence[str]) -> tuple[list[Result], bool]:
     """Run queries in one round trip; gives their results, and whether another connection wrote between them.
 
+    Raises what `ask_at` does.
+    """
+    results, moved, _ = ask_at(database, statements)
+    return results, moved
+
+
+def ask_at(database: Database, statements: Sequence[str]) -> tuple[list[Result], bool, int]:
+    """Run queries as `ask` does; gives also the version of the schema before them.
+
     They are no transaction, which the server would end after 5 s. StatementError if one fails; its
     ``index`` tells which.
     """
     try:
-        first, *results, last = database.batch([_VERSION, *statements, _VERSION], atomic=False)
+        first, *results, last = database.batch([_VERSIONS, *statements, _VERSIONS], atomic=False)
     except StatementError as error:
         error.index -= 1
         if error.code != "RESPONSE_TOO_LARGE":
             error.hint = ""  # queries leave nothing behind, so it does not matter which ones ran
         raise
-    return results, first.rows != last.rows
+    return results, first.rows != last.rows, int(first.rows[0][0] or 0)

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from pipemagic.errors import AnswerTimeout
-from pipemagic.explore.asking import ask
+from pipemagic.errors import AnswerTimeout, StatementError, UnknownName
+from pipemagic.explore.asking import ask_at
 from pipemagic.explore.profile_sql import BINS, column_sql
-from pipemagic.explore.schema import Column, Relation, read_relation
+from pipemagic.explore.schema import Column, Relation, Schema, read_relation
 from pipemagic.hrana.values import SqlValue
 
 if TYPE_CHECKING:
@@ -117,25 +117,61 @@ def _row(column: ColumnProfile) -> tuple[Any, ...]:
 
 
 def profile(
-    database: Database, table: str | Relation, columns: Iterable[str] | None = None, *, top: int = 5
+    database: Database,
+    table: str | Relation,
+    columns: Iterable[str] | None = None,
+    *,
+    top: int = 5,
+    known: Schema | None = None,
 ) -> Profile:
     """Look at a table or view, or only at some of its ``columns``; UnknownName for a wrong name.
 
-    One round trip, after one that looks the columns up; none for that if ``table`` is a Relation. ``top`` is how many
-    frequent values to give. Values longer than 200 bytes are cut by the server.
+    One round trip, after one that looks the columns up. That is not needed if ``table`` is a Relation, or if it is in
+    ``known``, a schema that was read earlier: whether it still holds is asked in the same round trip. ``top`` is how
+    many frequent values to give. Values longer than 200 bytes are cut by the server.
     """
+    wanted = None if columns is None else tuple(columns)
+    if known is not None and isinstance(table, str):
+        found = _if_it_still_holds(database, known, table, wanted, top)
+        if found is not None:
+            return found
     relation = read_relation(database, table) if isinstance(table, str) else table
+    return _ask(database, relation, _chosen(relation, wanted), top)[0]
+
+
+def _if_it_still_holds(
+    database: Database, known: Schema, table: str, columns: Sequence[str] | None, top: int
+) -> Profile | None:
+    """Go by a schema of earlier; None if it does not know the names, or is not that of the database any more."""
+    try:
+        relation = known.relation(table)
+        found, version = _ask(database, relation, _chosen(relation, columns), top)
+    except UnknownName:
+        return None
+    except StatementError as error:
+        if "no such " not in error.message:
+            raise
+        return None
+    return found if version == known.version else None
+
+
+def _chosen(relation: Relation, columns: Sequence[str] | None) -> Sequence[Column]:
     chosen = relation.visible if columns is None else tuple(relation.column(name) for name in columns)
     if not chosen:
         relation.column("")  # says why nothing is known of the columns
-    statements = [column_sql(relation.name, column.name, top=top) for column in chosen]
+    return chosen
+
+
+def _ask(database: Database, relation: Relation, columns: Sequence[Column], top: int) -> tuple[Profile, int]:
+    """Give the profile and the version of the schema that it was taken under."""
+    statements = [column_sql(relation.name, column.name, top=top) for column in columns]
     try:
-        results, moved = ask(database, statements)
+        results, moved, version = ask_at(database, statements)
     except AnswerTimeout as error:
         error.hint = "look at fewer columns at once with --columns, or wait longer with timeout=... of connect()"
         raise
-    found = tuple(_read(column, result.rows) for column, result in zip(chosen, results, strict=True))
-    return Profile(relation.name, found[0].rows, found, moved)
+    found = tuple(_read(column, result.rows) for column, result in zip(columns, results, strict=True))
+    return Profile(relation.name, found[0].rows, found, moved), version
 
 
 def _read(column: Column, rows: Sequence[tuple[SqlValue, ...]]) -> ColumnProfile:

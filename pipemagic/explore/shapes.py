@@ -7,9 +7,13 @@ an open transaction, temporary tables.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pipemagic.sql import Token, tokens
+
+if TYPE_CHECKING:
+    from pipemagic.explore.schema import Relation
 
 
 @dataclass(frozen=True)
@@ -23,12 +27,13 @@ class Reference:
 
 @dataclass(frozen=True)
 class Shape:
-    """A table or view (``kind``) with the names of its columns in order."""
+    """A table or view (``kind``) with the names of its columns in order; ``relation`` is all that the server told."""
 
     name: str
     kind: str = "table"
     columns: tuple[str, ...] = ()
     references: tuple[Reference, ...] = ()
+    relation: Relation | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pipemagic.sql import Statement
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
-    from pipemagic.explore.schema import Relation
+    from pipemagic.explore.schema import Relation, Schema
     from pipemagic.session.connection import Connection
 
 T = TypeVar("T")
@@ -67,6 +67,16 @@ class SchemaCache:
                 else:
                     known[name] = change.shape
             return list(known.values())
+
+    def of(self, name: str) -> Schema | None:
+        """Give what the server told of one table or view, with the version it is of; None if it did not tell by now."""
+        from pipemagic.explore.schema import Schema
+
+        with self._lock:
+            shape, version = self._known.get(name.lower()), self._at
+        if shape is None or shape.relation is None or version is None:
+            return None
+        return Schema(version, (shape.relation,))
 
     def start(self) -> None:
         """Begin to read ahead; until then nothing is asked."""
@@ -205,4 +215,5 @@ def _shape(relation: Relation, keys: Mapping[str, tuple[str, ...]]) -> Shape:
         "view" if relation.kind == "view" else "table",
         tuple(column.name for column in relation.columns if not column.hidden),
         tuple(one for one in references if len(one.columns) == len(one.to)),
+        relation,
     )

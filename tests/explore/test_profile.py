@@ -10,7 +10,7 @@ import pytest
 
 from pipemagic.errors import AnswerTimeout, UnknownName
 from pipemagic.explore.profile import BINS, Common, profile
-from pipemagic.explore.schema import read_relation
+from pipemagic.explore.schema import read_relation, read_schema
 
 HOSTILE = """sel'ect "<script>alert(1)</script> 😀 é"""
 QUOTED = '"' + HOSTILE.replace('"', '""') + '"'
@@ -172,7 +172,7 @@ def test_a_write_in_between_is_told(embedded, monkeypatch):
     assert not profile(embedded, "t").moved
     from pipemagic.explore import asking
 
-    monkeypatch.setattr(asking, "_VERSION", "SELECT random()")
+    monkeypatch.setattr(asking, "_VERSIONS", "SELECT 1, random()")
     found = profile(embedded, "t")
     assert found.moved
     assert str(found).endswith("The database was written to meanwhile: the figures may be of different moments.")
@@ -208,3 +208,34 @@ def test_the_shape_of_many_numbers(embedded):
     assert found["v"].bins == (10,) * BINS
     assert str(found).splitlines()[-1].endswith("  " + "█" * BINS)
     assert found._repr_html_().count("<rect") == BINS + 2
+
+
+def test_a_schema_that_is_known_saves_the_look_at_the_columns(mixed, count_requests):
+    known = read_schema(mixed)
+    sent = count_requests(mixed)
+    first = profile(mixed, "M", known=known)
+    requests = len(sent)  # a server with only the seed takes one statement in each
+    assert repr(first) == repr(profile(mixed, "m"))
+    assert len(sent) == 2 * requests + 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["ADD COLUMN new DEFAULT 7", "DROP COLUMN void", "RENAME COLUMN any TO some"],
+)
+def test_a_schema_that_no_longer_holds_is_found_out(mixed, change):
+    known = read_schema(mixed)
+    mixed.execute(f"ALTER TABLE m {change}")
+    columns = [column.name for column in read_relation(mixed, "m").columns]
+    assert [column.name for column in profile(mixed, "m", known=known).columns] == columns
+    assert profile(mixed, "m", columns[-1:], known=known).columns[0].name == columns[-1]
+
+
+def test_tables_that_came_and_went_since_the_schema_was_read(mixed):
+    known = read_schema(mixed)
+    mixed.execute("ALTER TABLE m RENAME TO n")
+    assert profile(mixed, "n", known=known).rows == 6
+    with pytest.raises(UnknownName):
+        profile(mixed, "m", known=known)
+    with pytest.raises(UnknownName, match="has no column 'nope'"):
+        profile(mixed, "n", ["nope"], known=known)

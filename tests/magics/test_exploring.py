@@ -47,6 +47,22 @@ def test_profile(db):
     assert "did you mean id?" in db.fails(f"%pipedb profile {QUOTED} --columns idd").out
 
 
+def test_profile_is_one_round_trip_once_the_schema_is_known(db):
+    db("%%sql\nCREATE TABLE city (name); INSERT INTO city VALUES ('a')")
+    connection = db.ip.magics_manager.registry["PipeMagics"].session.connection("db")
+    assert connection.schema.ready.wait(30)
+
+    def round_trips():
+        return int(db("%pipedb stats").value.loc["db", "round trips"])
+
+    before = round_trips()
+    assert db("%pipedb profile city").value.rows == 1
+    assert round_trips() == before + 1
+    with connection.database.sibling() as other:
+        other.execute("ALTER TABLE city ADD COLUMN mayor")
+    assert [column.name for column in db("%pipedb profile city").value.columns] == ["name", "mayor"]
+
+
 def test_check(db):
     db(
         f'%%sql\nCREATE TABLE {QUOTED} (id INTEGER PRIMARY KEY, {QUOTED} TEXT, "a,b" REAL REFERENCES other (x));\n'

@@ -57,8 +57,9 @@ def profile(context: Context, args: Arguments) -> Profile:
     """Give what the columns of a table hold."""
     from pipemagic.explore.profile import profile
 
-    columns = names_of(args.get("--columns"))
-    return _ask(context, args, lambda database: profile(database, args["TABLE"], columns or None))
+    connection, table = context.session.connection(args.get("--on")), args["TABLE"]
+    columns, known = names_of(args.get("--columns")) or None, connection.schema.of(table)
+    return connection.once(lambda database: profile(database, table, columns, known=known))
 
 
 def check(context: Context, args: Arguments) -> None:
