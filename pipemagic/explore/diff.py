@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipemagic.errors import UnsupportedError
 from pipemagic.explore import diff_sql, diff_streams
 from pipemagic.explore.asking import ask
 from pipemagic.explore.diff_streams import Found, Row, not_unique
+from pipemagic.explore.infinities import decoded
 from pipemagic.explore.sources import Column, Source, keyed, shared, source
-from pipemagic.hrana.values import SqlValue
+from pipemagic.hrana.values import SqlValue, Value, decode
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -142,12 +143,12 @@ def diff(
 
 def _by_row(database: Database, a: Source, b: Source, columns: Sequence[Column], limit: int) -> tuple[Found, bool]:
     (total, result), moved = ask(database, [diff_sql.total(a), diff_sql.by_row(a, b, columns, limit)])
-    (only_a, only_b, *_), *rows = result.rows
-    listed: list[tuple[Any, Row]] = [(times, cells) for times, *cells in rows]  # type: ignore[misc]
+    only_a, only_b, *_ = map(decode, result.wire.rows[0])
+    listed = [(_whole(decode(row[0])), decoded(row[1:])) for row in result.wire.rows[1:]]
     return Found(
         _whole(total.rows[0][0]), _whole(only_a), _whole(only_b),
-        rows_a=[(times, tuple(cells)) for times, cells in listed if times > 0],
-        rows_b=[(-times, tuple(cells)) for times, cells in listed if times < 0],
+        rows_a=[(times, cells) for times, cells in listed if times > 0],
+        rows_b=[(-times, cells) for times, cells in listed if times < 0],
     ), moved  # fmt: skip
 
 
@@ -161,21 +162,22 @@ def _by_key(
         by.only("b", limit), by.changed(), by.changed(limit),
     ]  # fmt: skip
     results, moved = ask(database, statements)
-    total, twice_a, twice_b, only_a, rows_a, only_b, rows_b, changed, pairs = [result.rows for result in results]
-    if twice_a[0][0] or twice_b[0][0]:
+    total, twice_a, twice_b, only_a, rows_a, only_b, rows_b, changed, pairs = results
+    if twice_a.rows[0][0] or twice_b.rows[0][0]:
         raise not_unique([column.a for column in key])
-    count, *by_column = map(_whole, changed[0])
+    count, *by_column = map(_whole, changed.rows[0])
     return Found(
-        _whole(total[0][0]), _whole(only_a[0][0]), _whole(only_b[0][0]), count,
+        _whole(total.rows[0][0]), _whole(only_a.rows[0][0]), _whole(only_b.rows[0][0]), count,
         {len(key) + place: number for place, number in enumerate(by_column) if number},
-        [(1, row) for row in rows_a], [(1, row) for row in rows_b], [_pair(row, len(key)) for row in pairs],
+        [(1, row) for row in map(decoded, rows_a.wire.rows)], [(1, row) for row in map(decoded, rows_b.wire.rows)],
+        [_pair(row[: len(rest)], decoded(row[len(rest) :]), len(key)) for row in pairs.wire.rows],
     ), moved  # fmt: skip
 
 
-def _pair(row: Row, keys: int) -> tuple[Row, Row]:
+def _pair(flags: Sequence[Value], cells: Row, keys: int) -> tuple[Row, Row]:
     """Give a changed row of both sides; where it does not differ, the first side's value stands for both."""
-    one, other, rest = row[:keys], row[keys : 2 * keys], row[2 * keys :]
-    triples = list(zip(rest[::3], rest[1::3], rest[2::3], strict=True))
+    one, other, rest = cells[:keys], cells[keys : 2 * keys], cells[2 * keys :]
+    triples = list(zip(map(decode, flags), rest[::2], rest[1::2], strict=True))
     return (*one, *(a for _, a, _ in triples)), (*other, *(b if differs else a for differs, a, b in triples))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pipemagic.explore.infinities import sent
 from pipemagic.explore.sources import Column, Source
 from pipemagic.sql import quote
 
@@ -61,7 +62,7 @@ class ByKey:
             *(f"k{place}" for place in range(len(self._key))),
             *(f"c{place}" for place in range(len(self._rest))),
         ]
-        shown = "count(*)" if limit is None else ", ".join(_sent(f"{side}.{name}") for name in columns)
+        shown = "count(*)" if limit is None else sent([f"{side}.{name}" for name in columns])
         return (
             f"SELECT {shown} FROM {own} LEFT JOIN {others} ON {self._match(other, side)} "
             f"WHERE {other}.here IS NULL{_first(side, len(self._key), limit)}"
@@ -70,17 +71,17 @@ class ByKey:
     def changed(self, limit: int | None = None) -> str:
         """Give the statement for the rows that both have by their key, and that differ.
 
-        It counts them and, for each column, how many differ there; or gives both keys (1 and 1.0 match), and for each
-        column whether it differs and both values.
+        It counts them and, for each column, how many differ there; or tells for each column whether it differs, and
+        gives both keys (1 and 1.0 match), both values of each column, and the signs of infinities.
         """
         differs = [_differs(f"a.c{place}", f"b.c{place}") for place in range(len(self._rest))]
         keys = [_differs(f"a.k{place}", f"b.k{place}") for place in range(len(self._key))]
         if limit is None:
             shown = ["count(*)", *(f"sum({one})" for one in differs)]
         else:
-            shown = [_sent(f"{side}.k{place}") for side in ("a", "b") for place in range(len(self._key))]
-            for place, one in enumerate(differs):
-                shown += [one, _sent(f"a.c{place}"), _sent(f"b.c{place}")]
+            cells = [f"{side}.k{place}" for side in ("a", "b") for place in range(len(self._key))]
+            cells += [f"{side}.c{place}" for place in range(len(self._rest)) for side in ("a", "b")]
+            shown = [*differs, sent(cells)]
         return (
             f"SELECT {', '.join(shown)} FROM {self._a} JOIN {self._b} ON {self._match('b', 'a')} "
             f"WHERE {_any([*differs, *keys])}{_first('a', len(self._key), limit)}"
@@ -91,13 +92,13 @@ def by_row(a: Source, b: Source, columns: Sequence[Column], limit: int) -> str:
     """Give the statement of a comparison without a key: how often each row is there, more often in A or in B.
 
     Its first row holds how many rows are only in A and only in B; then come the first rows of each, with how often
-    (less than zero: in B).
+    (less than zero: in B) before and the signs of infinities behind.
     """
     cells = [f"c{place}" for place in range(len(columns))]
     left = ", ".join(f"+t.{quote(column.a)} AS {cell}" for column, cell in zip(columns, cells, strict=True))
     right = ", ".join(f"+t.{quote(column.b)}" for column in columns)
     group = ", ".join(f"typeof({cell}), {cell} COLLATE BINARY" for cell in cells)
-    listed, sent, nothing = ", ".join(cells), ", ".join(map(_sent, cells)), ", NULL" * (len(cells) - 1)
+    listed, shown, nothing = ", ".join(cells), sent(cells), ", NULL" * len(cells)
     return f"""
         WITH {_ROWS} AS MATERIALIZED (
             SELECT sum(side) AS times, {listed} FROM (
@@ -105,14 +106,9 @@ def by_row(a: Source, b: Source, columns: Sequence[Column], limit: int) -> str:
             ) GROUP BY {group} HAVING sum(side) <> 0
         )
         SELECT ifnull(sum(max(times, 0)), 0), ifnull(sum(max(-times, 0)), 0){nothing} FROM {_ROWS}
-        UNION ALL SELECT * FROM (SELECT times, {sent} FROM {_ROWS} WHERE times > 0 LIMIT {limit})
-        UNION ALL SELECT * FROM (SELECT times, {sent} FROM {_ROWS} WHERE times < 0 LIMIT {limit})
+        UNION ALL SELECT * FROM (SELECT times, {shown} FROM {_ROWS} WHERE times > 0 LIMIT {limit})
+        UNION ALL SELECT * FROM (SELECT times, {shown} FROM {_ROWS} WHERE times < 0 LIMIT {limit})
     """
-
-
-def _sent(cell: str) -> str:
-    """Give the expression that sends a value: an infinity as text, since JSON has none."""
-    return f"CASE WHEN typeof({cell}) = 'real' AND abs({cell}) = 9e999 THEN CAST({cell} AS TEXT) ELSE {cell} END"
 
 
 def _differs(one: str, other: str) -> str:

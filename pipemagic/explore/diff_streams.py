@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pipemagic.errors import ParameterError, UnsupportedError
+from pipemagic.explore.infinities import decoded, is_infinite
+from pipemagic.explore.infinities import signs as signs_of
 from pipemagic.explore.sources import Column, Source
-from pipemagic.hrana.values import Float, SqlValue, Text, Value, decode
+from pipemagic.hrana.values import SqlValue, Value, decode
 from pipemagic.sql import quote
 
 if TYPE_CHECKING:
@@ -84,7 +86,7 @@ class _Comparison:
         one = self._sources[side]
         names = ["t." + quote(column.b if side else column.a) for column in self._columns]
         order = ", ".join(f"{name} COLLATE BINARY" for name in names[: self._key or None])
-        shown = [*names, _signs(names)] if signs else names
+        shown = [*names, signs_of(names)] if signs else names
         return self._databases[side].cursor(f"SELECT {', '.join(shown)} FROM {one.rows} AS t ORDER BY {order}")
 
     def _merge(self, a: _Side, b: _Side) -> None:
@@ -211,15 +213,11 @@ class _Side:
 
     def decoded(self, row: Wire) -> Row:
         """Give the values of a row; _Infinite if the sign of an infinity is needed for it."""
-        if not self._signs:
-            if any(isinstance(value, Float) and value.value is None for value in row):
-                raise _Infinite
-            return tuple(map(decode, row))
-        signs = iter(row[-1].value if isinstance(row[-1], Text) else "")
-        return tuple(
-            float(f"{next(signs)}inf") if isinstance(value, Float) and value.value is None else decode(value)
-            for value in row[:-1]
-        )
+        if self._signs:
+            return decoded(row)
+        if any(map(is_infinite, row)):
+            raise _Infinite
+        return tuple(map(decode, row))
 
 
 def not_unique(key: Sequence[str]) -> ParameterError:
@@ -238,12 +236,3 @@ def _exact(row: Row) -> tuple[Any, ...]:
 def exact(value: SqlValue) -> tuple[str, SqlValue]:
     """Give a value with its type."""
     return type(value).__name__, value
-
-
-def _signs(names: Sequence[str]) -> str:
-    """Give the expression for the signs of the infinities of a row, one after the other."""
-    if len(names) == 1:
-        (name,) = names
-        return f"CASE WHEN {name} = 9e999 THEN '+' WHEN {name} = -9e999 THEN '-' ELSE '' END"
-    middle = len(names) // 2
-    return f"({_signs(names[:middle])} || {_signs(names[middle:])})"

@@ -143,6 +143,18 @@ def test_infinities(pair):
     assert (whole.same_rows, whole.only_a_count, whole.only_b_count) == (2, 2, 2)
 
 
+def test_an_infinity_is_not_the_text_that_looks_like_one(pair):
+    fill(pair[0], "a", [("1", "9e999", "'Inf'"), ("2", "'Inf'", "'Inf'"), ("3", "-9e999", "'-Inf'")], "k, v, w TEXT")
+    fill(pair[1], "b", [("1", "'Inf'", "'Inf'"), ("2", "'Inf'", "'Inf'"), ("4", "9e999", "'x'")], "k, v, w TEXT")
+    found = compared(pair, key=["k"])
+    assert found.changed.values.tolist() == [[1, "v", math.inf, "Inf"]]
+    assert found.only_a.values.tolist() == [[3, -math.inf, "-Inf"]]
+    assert found.only_b.values.tolist() == [[4, math.inf, "x"]]
+    whole = compared(pair)
+    assert sorted(row[:3] for row in whole.only_a.values.tolist()) == [[1, math.inf, "Inf"], [3, -math.inf, "-Inf"]]
+    assert " inf " in str(whole)
+
+
 def test_declared_collations_do_not_count(pair):
     fill(
         pair[0],
