@@ -29,7 +29,10 @@ _CATALOGUE = frozenset({
 _TAKES_NO_VALUE = frozenset({"encoding", "page_size", "schema_version"})
 """Those of them that set something if a value follows."""
 
-_ACTING = frozenset({"OPTIMIZE", "LOAD_EXTENSION", "FTS3_TOKENIZER", "WRITEFILE", "EDIT"})
+_ACTING = frozenset({
+    "OPTIMIZE", "LOAD_EXTENSION", "FTS3_TOKENIZER", "WRITEFILE", "EDIT", "EVAL", "DEFINE", "UNDEFINE", "FILEIO_APPEND",
+    "FILEIO_MKDIR", "FILEIO_SYMLINK", "FILEIO_WRITE",
+})  # fmt: skip
 """Functions with which a SELECT does more than read."""
 
 HINT = "a connection without --read-only may write"

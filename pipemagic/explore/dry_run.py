@@ -116,16 +116,20 @@ def touched(program: Iterable[Sequence[object]], tables: Mapping[object, str]) -
             reads.append("a virtual table")
         elif opcode in ("ParseSchema", "DropTable", "DropIndex", "DropTrigger"):
             schema = True
+        elif opcode == "Vacuum":
+            writes.append("the whole database")
     written = _once(writes)
     return Touched(tuple(name for name in _once(reads) if name not in written), written, schema)
 
 
 def _table(page: object, database: object, tables: Mapping[object, str]) -> str:
+    if page == 1:
+        return "the schema"
     if database == 1:
         return "a temporary table"
     if database != 0:
         return "a table of an attached database"
-    return "the schema" if page == 1 else tables.get(page, "a table that is not known")
+    return tables.get(page, "a table that is not known")
 
 
 def _once(names: Iterable[str]) -> tuple[str, ...]:

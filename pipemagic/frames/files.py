@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipemagic.errors import SessionError, UnsupportedError
-from pipemagic.frames.reading import Note
+from pipemagic.frames.reading import Note, note_infinities
 from pipemagic.frames.typed import as_text
 from pipemagic.hrana.messages import Col, StmtResult
-from pipemagic.hrana.values import Value, decode
+from pipemagic.hrana.values import Float, Value, decode
 
 if TYPE_CHECKING:
     import pyarrow
@@ -34,17 +34,22 @@ def check_path(path: Path) -> None:
         raise SessionError(f"there is no folder {path.parent}", hint="make it first")
 
 
-def write_csv(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None = None) -> int:  # noqa: ARG001
+def write_csv(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None = None) -> int:
     """Write rows, as they come, under a line with the columns' names; gives how many.
 
-    There is nothing to ``note``: no value changes its type. UnsupportedError for bytes, SessionError for a file that
-    cannot be written; nothing is left of it then.
+    ``note`` is called with a line for each column that holds infinities, whose sign the server does not tell: they are
+    NaN in the file. UnsupportedError for bytes, SessionError for a file that cannot be written; nothing is left of it
+    then.
     """
-    count = 0
+    count, infinite = 0, set[int]()
     with _replaced(path) as draft, draft.open("x", encoding="utf-8", newline="") as file:
         file.write(_line([_quoted(col.name or "") for col in cols]))
         for count, row in enumerate(rows, start=1):  # noqa: B007 - how many there were
             file.write(_line([_field(value, cols[at]) for at, value in enumerate(row)]))
+            infinite.update(at for at, value in enumerate(row) if type(value) is Float and value.value is None)
+    if note is not None:
+        for at in sorted(infinite):
+            note_infinities(cols[at].name or f"number {at + 1}", note, "NaN in the file")
     return count
 
 

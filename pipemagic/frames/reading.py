@@ -177,9 +177,9 @@ def read_floats(values: Sequence[Value], *, nulls: bool) -> tuple[Any, bool]:
     return np.array(numbers, dtype=np.float64), infinite
 
 
-def note_infinities(name: str, note: Note) -> None:
-    """Say that a column holds infinities."""
-    note(f"column {name} holds infinities; the server does not tell their sign, they are shown as NaN")
+def note_infinities(name: str, note: Note, become: str = "shown as NaN") -> None:
+    """Say that a column holds infinities, and what becomes of them."""
+    note(f"column {name} holds infinities; the server does not tell their sign, they are {become}")
 
 
 def _texts(values: Sequence[Value], decltype: str, *, nulls: bool) -> Any:

@@ -25,6 +25,7 @@ from pipemagic.hrana.messages import (
     Stmt,
 )
 from pipemagic.hrana.values import Blob, Float, Integer, Null, Text, decode
+from pipemagic.session import places
 from pipemagic.session.cells import Cell
 from pipemagic.session.connection import Connection
 from pipemagic.session.kinds import verb
@@ -122,6 +123,8 @@ def _description(entry: Entry) -> DescribeResult | None:
 def _does(statement: Statement, found: Touched) -> str:
     if statement.keyword in TRANSACTION:
         return "begins or ends a transaction"
+    if statement.keyword in ("ATTACH", "DETACH"):
+        return f"{statement.keyword.lower()}es a database file"
     if found.schema:
         return "changes the schema"
     return "writes" if found.writes else "only reads"
@@ -129,7 +132,8 @@ def _does(statement: Statement, found: Touched) -> str:
 
 def _problem(cell: Cell, at: int, error: StatementError) -> str:
     """Say what is wrong with a statement; it may need what an earlier one of the cell would have made."""
+    message = places.read(error.message, cell.sent(at)).message  # without places in what was put around it
     makers = [number for number in range(at) if verb(cell.statements[number]) in _CHANGES_SCHEMA]
     if not makers:
-        return error.message
-    return f"{error.message}; it may need what {span(cell, makers[0], makers[-1] + 1)} would make, which was not run"
+        return message
+    return f"{message}; it may need what {span(cell, makers[0], makers[-1] + 1)} would make, which was not run"
