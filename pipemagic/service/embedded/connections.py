@@ -248,8 +248,10 @@ class Connection:
             return may_write or not writes or explains
 
         try:
-            # Why a kept statement cannot be prepared anew, SQLite tells without the place.
-            cursor = self._cursor = self._execute(plan, bindings, look, prepared, can_cache=not plan.changes_schema)
+            # Why a kept statement cannot be prepared anew, SQLite tells without the place. And a kept EXPLAIN that is
+            # prepared anew reads the programs of triggers that are no more, which ends the process.
+            can_cache = not (plan.changes_schema or plan.explains)
+            cursor = self._cursor = self._execute(plan, bindings, look, prepared, can_cache=can_cache)
         except apsw.ExecTraceAbort:
             raise NeedsTurn from None
         if not prepared[0].cols:

@@ -1,0 +1,16 @@
+"""EXPLAIN of what fires triggers, again and again, while the schema changes: SQLite's own memory is at stake."""
+
+from __future__ import annotations
+
+from served import serve
+
+
+def test_explain_of_a_statement_whose_trigger_is_another_one_by_then(tmp_path) -> None:
+    with serve(tmp_path / "data") as service, service.database("flights") as database:
+        for columns in ("v", "v, w, x") * 5:
+            database.run(
+                f"CREATE TABLE t({columns})",
+                "CREATE TRIGGER tr AFTER INSERT ON t BEGIN DELETE FROM t; END",
+                "EXPLAIN INSERT INTO t DEFAULT VALUES",
+                "DROP TABLE t",
+            )
