@@ -54,18 +54,27 @@ def copy(
     new = new or table
     check_name(new)
     target.check_writable("copy")
+    with nothing_changed("before the rows were read"):
+        found, plan, kinds = _looked_at(source, target, table, new, if_exists)
+        stagings.remove_leftovers(target)
+    with staged(target, plan) as staging:
+        with nothing_changed("while the rows came"):
+            total = _fill(source, target, found, plan, kinds, staging, progress)
+        switch(target, plan, staging, total)
+    return total
+
+
+def _looked_at(
+    source: Database, target: Database, table: str, new: str, if_exists: IfExists
+) -> tuple[Table, Plan, list[str]]:
+    """Look at both ends; LoadError for what cannot be done. Changes nothing."""
     found = surroundings.look(source, table)
     if found is None:
         raise LoadError(f"there is no table {table} to copy; nothing was changed")
     if source.url == target.url and found.name.lower() == new.lower():
         raise LoadError(f"{table} cannot be copied onto itself", hint="give the copy another name")
     names, types = _columns(source, found)
-    plan, kinds = _plan(source, target, found, new, names, types, if_exists)
-    stagings.remove_leftovers(target)
-    with staged(target, plan) as staging:
-        total = _fill(source, target, found, plan, kinds, staging, progress)
-        switch(target, plan, staging, total)
-    return total
+    return found, *_plan(source, target, found, new, names, types, if_exists)
 
 
 def _columns(source: Database, found: Table) -> tuple[list[str], list[str]]:

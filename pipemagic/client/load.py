@@ -63,10 +63,12 @@ class Load:
 
     def run(self, progress: Progress | None = None) -> int:
         """Write all rows or none; gives their number. Raises as `load` does."""
-        stagings.remove_leftovers(self._database)
+        with nothing_changed("before the rows were sent"):
+            stagings.remove_leftovers(self._database)
         with staged(self._database, self.plan) as staging:
-            chunks = Chunks(self._database, self._columns, self.total, staging)
-            _fill(self._database, chunks, self.plan, staging, progress)
+            with nothing_changed("while the rows were sent"):
+                chunks = Chunks(self._database, self._columns, self.total, staging)
+                _fill(self._database, chunks, self.plan, staging, progress)
             switch(self._database, self.plan, staging, self.total)
         return self.total
 
@@ -81,8 +83,9 @@ def prepare(
     types: Mapping[str, str] | None = None,
 ) -> Load:
     """Look at a frame and a table; LoadError for what cannot be done exactly and atomically."""
-    columns = from_frame(frame)
-    plan = plan_table(database, table, columns, if_exists, keys=keys, types=types)
+    with nothing_changed("before the rows were sent"):
+        columns = from_frame(frame)
+        plan = plan_table(database, table, columns, if_exists, keys=keys, types=types)
     return Load(database, columns, len(frame), plan)
 
 
@@ -156,10 +159,10 @@ def send(database: Database, chunk: Chunk, plan: Plan, staging: str) -> int:
 
 @contextmanager
 def nothing_changed(when: str) -> Iterator[None]:
-    """Say of a lost answer what is known in spite of it: only the staging table may have changed."""
+    """Say of a lost answer, or an interrupt, what is known in spite of it: only the staging table may have changed."""
     try:
         yield
-    except InterruptedRequest:
+    except (InterruptedRequest, KeyboardInterrupt):  # in a request, or between two of them
         raise InterruptedRequest(f"interrupted {when}; nothing was changed") from None
     except UnknownOutcome as error:
         raise LoadError(f"{error.message.partition(';')[0]}; nothing was changed") from None
@@ -168,7 +171,8 @@ def nothing_changed(when: str) -> Iterator[None]:
 def switch(database: Database, plan: Plan, staging: str, total: int) -> None:
     """Make the staged rows the table's, in one transaction; LoadError, and nothing changed, if that cannot be."""
     if plan.keys:
-        check_once(database, staging, plan.keys)
+        with nothing_changed("before the rows were added"):
+            check_once(database, staging, plan.keys)
     if plan.into and total >= SAMPLED:
         _try_out(database, plan, staging, total)
     try:
@@ -176,12 +180,16 @@ def switch(database: Database, plan: Plan, staging: str, total: int) -> None:
             done = run(stream, [Stmt(sql) for sql in plan.switch(staging)], atomic=True, close=True)
     except TransactionLost:
         raise _too_long(plan) from None
-    except UnknownOutcome as error:
+    except (UnknownOutcome, KeyboardInterrupt) as lost:
+        error = (
+            lost if isinstance(lost, UnknownOutcome) else InterruptedRequest("interrupted while the rows were added")
+        )
         if _was_switched(database, staging, error):
             if isinstance(error, InterruptedRequest):
                 raise InterruptedRequest(f"interrupted, but all rows were in {plan.table} already") from None
             return
-        raise LoadError(f"{error.message.partition(';')[0]}; nothing was changed") from None
+        kind = InterruptedRequest if isinstance(error, InterruptedRequest) else LoadError
+        raise kind(f"{error.message.partition(';')[0]}; nothing was changed") from None
     if done.error is not None:
         raise plan.explain(done.error)
 

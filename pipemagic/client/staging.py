@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from pipemagic.errors import PipemagicError
+from pipemagic.errors import PipemagicError, ServerError, StatementError
 from pipemagic.sql import quote
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def remove_leftovers(database: Database) -> list[str]:
     """Drop the staging tables that were left behind; gives their names. One that cannot be dropped stays."""
     gone = []
     for name in leftovers(database):
-        with suppress(PipemagicError):
+        with suppress(StatementError, ServerError):
             database.execute(f"DROP TABLE IF EXISTS {quote(name)}")
             _left.discard(name)
             gone.append(name)
@@ -58,7 +58,7 @@ def drop(database: Database, name: str) -> bool:
     """Drop a staging table of this program; one that cannot be dropped now is remembered (False)."""
     try:
         database.execute(f"DROP TABLE IF EXISTS {quote(name)}")
-    except PipemagicError:
+    except (PipemagicError, KeyboardInterrupt):  # what the caller has to tell is the error that led here
         _left.add(name)
         return False
     return True

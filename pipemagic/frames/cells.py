@@ -151,6 +151,8 @@ def moments(series: pd.Series) -> Cells:
     unit = next((unit for unit in ("s", "ms", "us") if (present == present.astype(f"M8[{unit}]")).all()), "ns")
 
     def give(start: int, stop: int) -> list[Cell]:
+        if start >= len(when):
+            return []
         texts: Any = np.datetime_as_string(when[start:stop], unit=unit)  # type: ignore[call-overload]
         # The blank that SQLite itself writes, in place of the T.
         texts.view(np.uint32).reshape(len(texts), -1)[:, 10] = ord(" ")

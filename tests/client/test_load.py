@@ -380,9 +380,50 @@ def test_an_interrupt_between_requests_leaves_nothing_behind(embedded) -> None:
     def interrupted(done: int, total: int) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(errors.InterruptedRequest, match="interrupted while the rows were sent; nothing was changed"):
         embedded.load(SMALL, "t", progress=interrupted)
     assert tables(embedded) == []
+
+
+@pytest.mark.parametrize("part", ["pipemagic.client.load.plan_table", "pipemagic.client.load.check_once"])
+def test_an_interrupt_of_the_looking_leaves_nothing_behind(embedded, monkeypatch, part) -> None:
+    embedded.execute("CREATE TABLE t(a PRIMARY KEY, b)")
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(part, interrupted)
+    with pytest.raises(errors.InterruptedRequest, match="nothing was changed"):
+        embedded.load(SMALL, "t", "upsert", keys=["a"])
+    assert tables(embedded) == ["t"]
+    assert embedded.execute("SELECT count(*) FROM t").rows == [(0,)]
+
+
+def test_an_interrupt_while_something_left_over_is_removed_ends_the_load(flaky, embedded) -> None:
+    database, transport = flaky
+    embedded.execute("CREATE TABLE _pipemagic_load_00000001_00000001(a)")
+    transport.before = fail_once("DROP TABLE", KeyboardInterrupt())
+    with pytest.raises(errors.InterruptedRequest, match="nothing was changed"):
+        database.load(SMALL, "t")
+    assert tables(embedded) == ["_pipemagic_load_00000001_00000001"]
+
+
+def test_an_interrupt_of_the_switch_says_what_became_of_it(embedded, monkeypatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pipemagic.client.load.run", interrupted)
+        with pytest.raises(errors.InterruptedRequest, match="nothing was changed"):
+            embedded.load(SMALL, "t")
+    assert tables(embedded) == []
+
+
+def test_a_moment_may_be_the_key_of_an_upsert(full) -> None:
+    when = pd.DataFrame({"at": pd.to_datetime(["2020-01-01", "2020-01-02"]), "n": [1, 2]})
+    full.load(when, "t", "upsert", keys=["at"])
+    assert full.load(when.assign(n=7).iloc[1:], "t", "upsert", keys=["at"]) == 1
+    assert full.execute("SELECT n FROM t ORDER BY at").rows == [(1,), (7,)]
 
 
 def test_a_switch_that_did_not_arrive_changes_nothing(flaky, embedded) -> None:
