@@ -21,7 +21,7 @@ FLIGHT = Shape(
     (Reference(("origin",), "airport", ("code",)), Reference(("carrier_id",), "carrier", ("id",))),
 )  # fmt: skip
 HOSTILE = Shape('we"ird <script>', "view", ("a b", 'x"y', "select", "bell\x07", "ünï", "😀"))
-TABLES = [AIRPORT, CARRIER, FLIGHT, HOSTILE, Shape("odd]")]
+TABLES = [AIRPORT, CARRIER, FLIGHT, HOSTILE, Shape("odd]", "table", ("a,b", '"full"', " a", "plain"))]
 
 
 def tab(shell, cell):
@@ -175,6 +175,14 @@ def test_the_line_of_pipedb(known):
     assert offers(known, "%pipedb nonsense |") == []
     assert offers(known, "%pipedb profile flight --columns id,or|") == ["id,origin"]
     assert offers(known, "%pipedb plot histogram airport --x |") == ["code", "name", '"city name"']
+    assert offers(known, "%pipedb profile odd] --columns |")[:4] == [
+        """'"a,b"'""",
+        """'""\"full""\"'""",
+        """'" a"'""",
+        "plain",
+    ]
+    assert offers(known, "%pipedb profile odd] --columns plain,f|") == []
+    assert offers(known, "%pipedb plot histogram odd] --x a|") == ["a,b"]
     assert offers(known, "%pipedb diagram airport fli|") == ["flight"]
     assert offers(known, "%pipedb diff airport carr|") == ["carrier"]
     known.names["flights"] = pd.DataFrame()

@@ -137,7 +137,8 @@ def _values(argument: Option | Positional, typed: Typed, names: Names) -> Iterat
         before, comma, _ = typed.text.rpartition(",")  # a list of them is typed with commas
         for name in names[kind]():
             if can_be_shown(name):
-                yield Offer(f"{before}{comma}{_written(name, '')}", kind, f"{before}{comma}{name}")
+                inside = _in_list(name) if _takes_list(argument) else name
+                yield Offer(f"{before}{comma}{_written(inside, '')}", kind, f"{before}{comma}{name}")
     elif kind in names:
         for name in names[kind]():
             if can_be_shown(name):
@@ -165,9 +166,19 @@ def kind_of(argument: Option | Positional) -> str:
 def _written(name: str, quote: str) -> str:
     """Give a name as the line of a magic has it: in quotes if it has blanks or quotes in it."""
     if quote or not name or any(char.isspace() or char in "'\"" for char in name) or name.startswith("-"):
-        quote = quote or '"'
+        quote = quote or ("'" if '"' in name and "'" not in name else '"')
         return f"{quote}{name.replace(quote, quote * 2)}{quote}"
     return name
+
+
+def _takes_list(argument: Option | Positional) -> bool:
+    return isinstance(argument, Option) and "," in argument.value
+
+
+def _in_list(name: str) -> str:
+    """Give a name as it stands between the commas of a list, before the word is quoted for the line."""
+    quoted = len(name) > 1 and name[0] == name[-1] == '"'
+    return f'"{name.replace(chr(34), chr(34) * 2)}"' if "," in name or quoted or name != name.strip() else name
 
 
 def _files(typed: Typed) -> Iterator[Offer]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from pipemagic.explore import words
 from pipemagic.explore.shapes import Shape, declared
 from pipemagic.notebook.completion.cursor import Group, Place, find
-from pipemagic.notebook.completion.offers import Offer, fitting
+from pipemagic.notebook.completion.offers import MOST, Offer, fitting
 from pipemagic.notebook.completion.scope import Scope, Source, scope_at
 from pipemagic.sql import Token
 
@@ -315,9 +316,17 @@ class _Completion:
             for source in sources:
                 yield from source.columns
         elif self.place.typed or len(self.tables) <= _FEW:
-            wanted = self.place.typed.lower()  # looked at first: there may be very many
-            for shape in [*self.scope.common, *self.tables]:
-                yield from (name for name in shape.columns if wanted in name.lower())
+            yield from self._columns_of_all_tables()
+
+    def _columns_of_all_tables(self) -> Iterator[str]:
+        """Give those that fit what is typed, no more than are shown: there may be very many."""
+        wanted = self.place.typed.lower()
+        shapes = [*self.scope.common, *self.tables]
+        fitting = dict.fromkeys(name for shape in shapes for name in shape.columns if wanted in name.lower())
+        begin = [name for name in fitting if name.lower().startswith(wanted)]
+        yield from begin[:MOST]
+        if len(begin) < MOST:
+            yield from islice(fitting, 2 * MOST)
 
     def _conditions(self) -> Iterator[tuple[str, str]]:
         """Give what the last table can be joined on: foreign keys first, then columns of the same name.
