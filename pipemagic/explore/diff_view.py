@@ -87,9 +87,29 @@ def _tables(found: Diff) -> Iterator[Table]:
         title = f"changed{'' if keys == found.changed_count else f', the first {keys} of {found.changed_count}'}"
         names = [one_line(name) for name in found.key]
         yield title, [*names, "column", one_line(found.a), one_line(found.b)], [
-            [*map(_shown, one.key), one_line(one.column), _shown(one.a), _shown(one.b)] for one in found.changes
+            [*map(_shown, one.key), one_line(one.column), *_both(one.a, one.b)] for one in found.changes
         ]  # fmt: skip
 
 
 def _shown(given: SqlValue) -> str:
     return repr(given) if isinstance(given, float) else value(given, quotes=True)  # all digits: they may differ there
+
+
+_BEFORE = 8  # characters or bytes that are shown before the first difference
+
+
+def _both(a: SqlValue, b: SqlValue) -> tuple[str, str]:
+    """Show two values that differ: of long ones that begin alike, from shortly before the first difference on."""
+    told = _shown(a), _shown(b)
+    if told[0] != told[1]:
+        return told
+    if (isinstance(a, str) and isinstance(b, str)) or (isinstance(a, bytes) and isinstance(b, bytes)):
+        start = max(0, _alike(a, b) - _BEFORE)
+        return f"…{_shown(a[start:])}", f"…{_shown(b[start:])}"
+    return told
+
+
+def _alike(a: Sequence[object], b: Sequence[object]) -> int:
+    """Give how many characters or bytes two values have in common from the beginning on."""
+    pairs = enumerate(zip(a, b, strict=False))
+    return next((place for place, (one, other) in pairs if one != other), min(len(a), len(b)))

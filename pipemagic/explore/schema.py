@@ -224,7 +224,10 @@ def same(one: str, other: str) -> bool:
 
 def no_relation(name: str, names: Iterable[str]) -> UnknownName:
     """Give the error for a table or view that there is not."""
-    hint = near(name, names) or "%pipedb tables lists what there is"
+    known = tuple(names)
+    first, point, rest = name.partition(".")
+    alone = rest if point and same(first, "main") else name  # a name with a point in it is one name here
+    hint = near(alone, known) or near(name, known) or "%pipedb tables lists what there is"
     return UnknownName(f"there is no table or view {name!r}", hint=hint)
 
 

@@ -78,6 +78,12 @@ class SchemaCache:
             return None
         return Schema(version, (shape.relation,))
 
+    def unseen(self, name: str) -> bool:
+        """Whether a table of that name is only there for the cells' own connection: temporary, or not committed."""
+        with self._lock:
+            changes = [one.get(name.lower()) for one in (self._temporary, self._open)]
+        return any(change is not None and change.shape is not None for change in changes)
+
     def start(self) -> None:
         """Begin to read ahead; until then nothing is asked."""
         self._started = True

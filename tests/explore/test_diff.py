@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import time
 from collections import Counter
 
@@ -153,6 +154,18 @@ def test_an_infinity_is_not_the_text_that_looks_like_one(pair):
     whole = compared(pair)
     assert sorted(row[:3] for row in whole.only_a.values.tolist()) == [[1, math.inf, "Inf"], [3, -math.inf, "-Inf"]]
     assert " inf " in str(whole)
+
+
+def test_what_differs_in_long_values_is_seen(embedded):
+    long = "a note that is longer than what is shown of it, "
+    fill(embedded, "a", [("1", f"'{long}red'", "x'" + "00" * 40 + "0102'"), ("2", f"'{long}'", "1")])
+    fill(embedded, "b", [("1", f"'{long}blue'", "x'" + "00" * 40 + "03'"), ("2", f"'{long} '", "1.0")])
+    told = str(diff(embedded, "a", "b", key=["k"]))
+    for one, other in (
+        ("…' of it, red'", "…' of it, blue'"), ("…x'00000000000000000102'", "…x'000000000000000003'"),
+        ("…' of it, '", "…' of it,  '"), ("1 ", "1.0"),
+    ):  # fmt: skip
+        assert re.search(rf"{re.escape(one)} +{re.escape(other)}", told), told
 
 
 def test_declared_collations_do_not_count(pair):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from magic_shell import make_database
 
 HOSTILE = """sel'ect "<script>alert(1)</script> 😀 é"""
@@ -61,6 +62,30 @@ def test_profile_is_one_round_trip_once_the_schema_is_known(db):
     with connection.database.sibling() as other:
         other.execute("ALTER TABLE city ADD COLUMN mayor")
     assert [column.name for column in db("%pipedb profile city").value.columns] == ["name", "mayor"]
+
+
+ONLY_CELLS = "it is temporary or not committed, so only cells see it"
+
+
+def test_tables_that_are_not_committed(db):
+    db("%%sql\nBEGIN; CREATE TABLE late (a)")
+    for line in ("profile late", "columns LATE", "schema late", "check late --not-null a", "diff late nope"):
+        assert ONLY_CELLS in db.fails(f"%pipedb {line}").out
+    assert ONLY_CELLS not in db.fails("%pipedb profile nope").out
+    db("%sql ROLLBACK")
+    assert ONLY_CELLS not in db.fails("%pipedb profile late").out
+
+
+@pytest.mark.parametrize("db", ["embedded"], indirect=True)  # sqld has no temporary tables
+def test_temporary_tables(db):
+    db("%sql CREATE TEMP TABLE early (a)")
+    assert ONLY_CELLS in db.fails("%pipedb profile early").out
+
+
+def test_a_name_with_main_before_it(db):
+    db('%%sql\nCREATE TABLE city (a); CREATE TABLE "main.t" (a)')
+    assert db.fails("%pipedb profile main.city").out.endswith("did you mean city?\n")
+    assert db("%pipedb columns main.t").value["column"].tolist() == ["a"]
 
 
 def test_check(db):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from IPython.core.error import UsageError
 
-from pipemagic.errors import CheckError
+from pipemagic.errors import CheckError, UnknownName
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.commands.naming import asked_rules, names_of
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pipemagic.explore.diff import Diff
     from pipemagic.explore.profile import Profile
     from pipemagic.explore.script import Script
+    from pipemagic.session import Connection
 
 T = TypeVar("T")
 
@@ -28,7 +30,21 @@ TABLE = Positional("TABLE", 'the table or view, in quotes if its name has blanks
 
 
 def _ask(context: Context, args: Arguments, question: Callable[[Database], T]) -> T:
-    return context.session.connection(args.get("--on")).once(question)
+    connection = context.session.connection(args.get("--on"))
+    with _told_of_what_is_unseen(connection, args.get("TABLE")):
+        return connection.once(question)
+
+
+@contextmanager
+def _told_of_what_is_unseen(connection: Connection, *names: str | None) -> Iterator[None]:
+    """Say of a table that is not found why: that only the connection of the cells has it."""
+    try:
+        yield
+    except UnknownName as error:
+        unseen = next((name for name in names if name is not None and connection.schema.unseen(name)), None)
+        if unseen is not None and repr(unseen) in error.message:
+            error.hint = "it is temporary or not committed, so only cells see it: look at it with %%sql"
+        raise
 
 
 def tables(context: Context, args: Arguments) -> DataFrame:
@@ -59,7 +75,8 @@ def profile(context: Context, args: Arguments) -> Profile:
 
     connection, table = context.session.connection(args.get("--on")), args["TABLE"]
     columns, known = names_of(args.get("--columns")) or None, connection.schema.of(table)
-    return connection.once(lambda database: profile(database, table, columns, known=known))
+    with _told_of_what_is_unseen(connection, table):
+        return connection.once(lambda database: profile(database, table, columns, known=known))
 
 
 def check(context: Context, args: Arguments) -> None:
@@ -70,7 +87,8 @@ def check(context: Context, args: Arguments) -> None:
     if not rules:
         raise UsageError("say what to check: --not-null, --unique, --range, --references, --foreign-keys, --rows")
     try:
-        say(str(connection.once(lambda database: check_rules(database, args["TABLE"], rules))))
+        with _told_of_what_is_unseen(connection, args["TABLE"]):
+            say(str(connection.once(lambda database: check_rules(database, args["TABLE"], rules))))
     except CheckError as error:
         _show_failures(error)
         raise
@@ -98,9 +116,10 @@ def diff(context: Context, args: Arguments) -> Diff:
     def ask(database: Database, other: Database | None) -> Diff:
         return diff(database, *words, other=other, key=key, limit=limit, places=places)
 
-    if one is two:
-        return one.once(lambda database: ask(database, None))
-    return one.once(lambda database: two.once(lambda other: ask(database, other)))
+    with _told_of_what_is_unseen(one, *words), _told_of_what_is_unseen(two, *words):
+        if one is two:
+            return one.once(lambda database: ask(database, None))
+        return one.once(lambda database: two.once(lambda other: ask(database, other)))
 
 
 def _limit(words: str | None) -> int:
