@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,13 +10,14 @@ from typing import Any
 from pipemagic.client.definitions import has_constraints
 from pipemagic.errors import LoadError
 from pipemagic.frames import Column
-from pipemagic.frames.cells import MIXED, PLAIN
+from pipemagic.frames.cells import DIGITS, MIXED, PLAIN, digits
 from pipemagic.frames.reading import affinity
 from pipemagic.hrana.values import SqlValue
 
 _NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*\Z", re.ASCII)
 _EXACT = 2**53
 _AT_ONCE = 50_000
+_NEGATIVE_ZERO = digits(-0.0)  # a column for numbers would drop its sign
 
 
 _TYPE = re.compile(r"[^\W\d]\w*(?: [^\W\d]\w*)*(?: ?\( ?[+-]?\d+ ?(?:, ?[+-]?\d+ ?)?\))?\Z")
@@ -42,24 +44,24 @@ def check_types(columns: Sequence[Column], types: Mapping[str, str]) -> dict[str
 def check_affinity(column: Column, declared: str, table: str = "") -> None:
     """Refuse a column some of whose values SQLite would turn into others in a column of this declared type.
 
-    A REAL that becomes an INTEGER of the same value, or the other way round, counts as the same.
+    A REAL that becomes an INTEGER of the same value, or the other way round, counts as the same; -0.0 has none.
     """
     kind = affinity(declared)
     if kind in ("", "BLOB") or not _may_change(column, kind):
         return
     changed = next((cell for cell in _cells(column) if _changes(cell, column, kind)), None)
     if changed is not None:
-        where = f"{table} declares it" if table else "declared"
+        where, zero = f"{table} declares it" if table else "declared", _is_negative_zero(changed)
         raise LoadError(
-            f"column {column.name}: {where} {declared}, where {str(changed)[:40]!r} would become "
+            f"column {column.name}: {where} {declared}, where {'-0.0' if zero else str(changed)[:40]!r} would become "
             "another value; nothing was changed",
-            hint="convert the column in the frame first",
+            hint="adding 0.0 to the column makes 0.0 of it" if zero else "convert the column in the frame first",
         )
 
 
 def _may_change(column: Column, kind: str) -> bool:
     """Tell whether the values have to be looked at: by what they all are it is mostly clear."""
-    if column.form is MIXED:
+    if column.form is MIXED or (column.form is DIGITS and not column.declared):  # the latter holds a -0.0
         return True
     if column.declared in ("DATE", "DATETIME", "TIMESTAMP", "BLOB"):
         return False
@@ -81,7 +83,13 @@ def _changes(cell: Any, column: Column, kind: str) -> bool:
         return False
     if isinstance(cell, str) and column.form in (PLAIN, MIXED):
         return kind != "TEXT" and _NUMBER.match(cell) is not None
+    if _is_negative_zero(cell):
+        return True
     return kind == "TEXT" or (kind == "REAL" and isinstance(cell, int) and abs(cell) > _EXACT)
+
+
+def _is_negative_zero(cell: Any) -> bool:
+    return bool((cell[0] if isinstance(cell, list) else cell) == _NEGATIVE_ZERO)
 
 
 def would_change(value: SqlValue, kind: str) -> bool:
@@ -90,4 +98,6 @@ def would_change(value: SqlValue, kind: str) -> bool:
         return False
     if isinstance(value, str):
         return kind != "TEXT" and _NUMBER.match(value) is not None
+    if value == 0 and math.copysign(1, value) < 0:
+        return True
     return kind == "TEXT" or (kind == "REAL" and isinstance(value, int) and abs(value) > _EXACT)

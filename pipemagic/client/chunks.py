@@ -44,7 +44,8 @@ class Chunks:
     def __init__(self, database: Database, columns: Sequence[Column], total: int, table: str) -> None:
         self.total = total
         self._columns = columns
-        self._into = f"INSERT INTO {quote(table)} ({', '.join(quote(column.name) for column in columns)}) "
+        # A constraint of the table to be may say IGNORE or REPLACE, which would lose rows.
+        self._into = f"INSERT OR ABORT INTO {quote(table)} ({', '.join(quote(column.name) for column in columns)}) "
         self._selected = ", ".join(column.form.select(number) for number, column in enumerate(columns))
         self._has_json = total > 0 and has_json(database)
 

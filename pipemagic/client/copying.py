@@ -207,7 +207,7 @@ class _Writer:
     """Turns rows of the wire into statements that insert them."""
 
     def __init__(self, target: Database, staging: str, plan: Plan, kinds: list[str]) -> None:
-        self._into = f"INSERT INTO {quote(staging)} ({', '.join(map(quote, plan.names))}) "
+        self._into = f"INSERT OR ABORT INTO {quote(staging)} ({', '.join(map(quote, plan.names))}) "
         self._plan, self._kinds, self._has_json = plan, kinds, has_json(target)
 
     def chunks(self, batches: Iterable[list[list[Value]]]) -> Iterator[Chunk]:

@@ -177,7 +177,7 @@ def switch(database: Database, plan: Plan, staging: str, total: int) -> None:
         _try_out(database, plan, staging, total)
     try:
         with database.open_stream() as stream:
-            done = run(stream, [Stmt(sql) for sql in plan.switch(staging)], atomic=True, close=True)
+            done = run(stream, [Stmt(sql) for sql in plan.switch(staging, total)], atomic=True, close=True)
     except TransactionLost:
         raise _too_long(plan) from None
     except (UnknownOutcome, KeyboardInterrupt) as lost:

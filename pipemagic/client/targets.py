@@ -47,11 +47,11 @@ class Plan:
         """Give the SQL that makes the staging table."""
         return definitions.under_name(self.text, staging)
 
-    def switch(self, staging: str) -> list[str]:
+    def switch(self, staging: str, total: int) -> list[str]:
         """Give the statements that make the staged rows the table's; they have to apply together or not at all."""
         guard = self.schema.guard()
         if self.into:
-            return [guard, self.insert(staging), f"DROP TABLE {quote(staging)}"]
+            return [guard, self.insert(staging), self._all_added(total), f"DROP TABLE {quote(staging)}"]
         rename = f"ALTER TABLE {quote(staging)} RENAME TO {quote(self.table)}"
         return [guard, *(text.replace("{staging}", staging) for text in self.drops), rename, *self.makes]
 
@@ -63,6 +63,11 @@ class Plan:
         order = f" ORDER BY {rowid}" if rowid else ""
         added = f"SELECT {names} FROM {quote(staging)} WHERE true{order}{limit}"
         return f"INSERT INTO {quote(self.table)} ({names}) {added}{self._on_conflict()}"
+
+    def _all_added(self, total: int) -> str:
+        """Give a statement that fails if some rows were passed over: a constraint or a trigger of the table may."""
+        only_keys = self.into == "upsert" and len(self.keys) == len(self.names)  # those that are there stay
+        return "SELECT 1" if only_keys else f"SELECT json('fewer') WHERE changes() <> {total}"
 
     def _on_conflict(self) -> str:
         if self.into != "upsert":
@@ -76,6 +81,11 @@ class Plan:
         """Turn the error of a switch into what it means for the load."""
         if error.index == 0 and error.sql != "BEGIN" and "malformed JSON" in error.message:
             return LoadError(f"{self.table} was changed by somebody else meanwhile; nothing was changed by this load")
+        if self.into and error.index == 2 and "malformed JSON" in error.message:
+            return LoadError(
+                f"a constraint of {self.table} or a trigger on it passes over some of the rows; nothing was changed",
+                hint="look for ON CONFLICT IGNORE and RAISE(IGNORE) in its schema",
+            )
         hint = ""
         if "error in view" in error.message or "error in trigger" in error.message:
             hint = "it does not fit the table as it was to be: change or drop it first"

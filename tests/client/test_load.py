@@ -364,7 +364,7 @@ LOST = httpx.ReadError("connection reset")
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("part", ["INSERT INTO", "CREATE TABLE"])
+@pytest.mark.parametrize("part", ["INSERT OR ABORT INTO", "CREATE TABLE"])
 @pytest.mark.parametrize(
     ("error", "kind"), [(LOST, errors.PipemagicError), (KeyboardInterrupt(), errors.InterruptedRequest)]
 )
@@ -419,6 +419,44 @@ def test_an_interrupt_of_the_switch_says_what_became_of_it(embedded, monkeypatch
     assert tables(embedded) == []
 
 
+@pytest.mark.parametrize("kind", ["REAL", "INTEGER", "NUMERIC"])
+@pytest.mark.parametrize("values", [[-0.0, 1.5], [-0.0, "x"]])
+def test_a_table_that_would_drop_the_sign_of_zero_is_told_of(full, kind, values) -> None:
+    full.execute(f"CREATE TABLE t(a {kind})")
+    with pytest.raises(errors.LoadError, match=r"'?-0\.0'? would become another value") as caught:
+        full.load(pd.DataFrame({"a": values}), "t", "append")
+    assert "adding 0.0" in caught.value.hint
+    assert full.load(pd.DataFrame({"a": [-0.0, 1.5]}) + 0.0, "t", "append") == 2
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        ["CREATE TABLE t(a, b UNIQUE ON CONFLICT IGNORE)"],
+        ["CREATE TABLE t(a, b)", "CREATE TRIGGER r BEFORE INSERT ON t WHEN new.a = 2 BEGIN SELECT RAISE(IGNORE); END"],
+    ],
+)
+def test_rows_that_the_table_passes_over_are_no_load(full, table) -> None:
+    full.batch(table)
+    with pytest.raises(errors.LoadError, match="passes over some of the rows; nothing was changed"):
+        full.load(pd.DataFrame({"a": [1, 2, 3], "b": ["x", "x", "y"]}), "t", "append")
+    assert full.execute("SELECT count(*) FROM t").rows == [(0,)]
+
+
+@pytest.mark.parametrize("conflict", ["IGNORE", "REPLACE", "FAIL", "ROLLBACK"])
+def test_a_replaced_table_loses_no_rows_to_its_constraints(full, conflict) -> None:
+    full.batch([f"CREATE TABLE t(a, b UNIQUE ON CONFLICT {conflict})", "INSERT INTO t VALUES (7, 'old')"])
+    with pytest.raises(errors.LoadError, match=r"UNIQUE constraint failed: t\.b; nothing was changed"):
+        full.load(pd.DataFrame({"a": [1, 2, 3], "b": ["x", "x", "y"]}), "t", "replace")
+    assert full.execute("SELECT * FROM t").rows == [(7, "old")]
+
+
+def test_an_upsert_of_keys_alone_adds_those_that_are_not_there(full) -> None:
+    full.batch(["CREATE TABLE t(a PRIMARY KEY)", "INSERT INTO t VALUES (1)"])
+    full.load(pd.DataFrame({"a": [1, 2]}), "t", "upsert", keys=["a"])
+    assert full.execute("SELECT a FROM t ORDER BY a").rows == [(1,), (2,)]
+
+
 def test_a_moment_may_be_the_key_of_an_upsert(full) -> None:
     when = pd.DataFrame({"at": pd.to_datetime(["2020-01-01", "2020-01-02"]), "n": [1, 2]})
     full.load(when, "t", "upsert", keys=["at"])
@@ -453,7 +491,7 @@ def test_a_staging_table_that_cannot_be_removed_is_named(flaky, embedded) -> Non
     database, transport = flaky
 
     def fail(body: str) -> None:
-        if "INSERT INTO" in body or "DROP TABLE" in body:
+        if "INSERT OR ABORT INTO" in body or "DROP TABLE" in body:
             raise LOST
 
     transport.before = fail
