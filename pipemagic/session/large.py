@@ -8,10 +8,12 @@ from __future__ import annotations
 from pipemagic.client.cursors import Cursor, described
 from pipemagic.client.running import Run
 from pipemagic.client.stream import ClientStream, Dialect
-from pipemagic.errors import StatementError
+from pipemagic.errors import InterruptedRequest, StatementError, UnknownOutcome
 from pipemagic.frames.stored import StoredRows
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import Stmt, StmtResult
+from pipemagic.hrana.stream import Phase
+from pipemagic.session import interrupts
 from pipemagic.session.cells import Cell
 from pipemagic.session.wanted import Wanted
 
@@ -40,6 +42,17 @@ def complete(stream: ClientStream, cell: Cell, ran: Run, wanted: Wanted) -> Run:
         return Run([_fetched(stream, stmt, wanted)])
     except StatementError as error:
         return Run([], error)
+    except KeyboardInterrupt:  # between two pieces
+        interrupted = InterruptedRequest("interrupted while the rows came")
+        if stream.phase is Phase.IDLE:  # all had come: the connection goes on
+            interrupted.answered = True
+            interrupted.message += f"\n{interrupts.Finding.ONLY_READS.value}"
+        raise interrupted from None
+    except UnknownOutcome as error:
+        if not interrupts.is_about(error):  # about those the connection tells what is known
+            error.message += f"\n{interrupts.Finding.ONLY_READS.value}"
+            error.hint = error.hint or "run it again"
+        raise
 
 
 def _fetched(stream: ClientStream, stmt: Stmt, wanted: Wanted) -> StmtResult:

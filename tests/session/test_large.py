@@ -62,6 +62,23 @@ def test_several_statements_are_not_sent_again(session) -> None:
     assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [1]
 
 
+def test_an_interrupt_while_the_rows_come(session) -> None:
+    session.run("CREATE TABLE t(a)")
+    with pytest.raises(errors.InterruptedRequest) as caught:
+        session.run_cell(MANY, wanted=Wanted(progress=interrupted))
+    first = "interrupted while a request was under way"
+    assert caught.value.message == f"{first}\nThe cell only reads: nothing was changed."
+    session.run("BEGIN; INSERT INTO t VALUES (7)")
+    with pytest.raises(errors.InterruptedRequest, match="Nothing of the transaction is applied"):
+        session.run_cell(MANY, wanted=Wanted(progress=interrupted))
+    assert session.connection().transaction is Tx.LOST
+    assert session.run("ROLLBACK; SELECT count(*) AS n FROM t")["n"].tolist() == [0]
+
+
+def interrupted(_: int) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_row_that_fails_on_the_way_is_the_error_of_the_statement(session) -> None:
     with pytest.raises(errors.StatementError, match="integer overflow"):
         session.run(f"SELECT *, CASE n WHEN {ROWS} THEN abs(-9223372036854775808) END FROM ({MANY})")

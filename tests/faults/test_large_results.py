@@ -1,0 +1,35 @@
+"""The embedded service dies while a large result comes by cursor: nothing half is given, and the next cell works."""
+
+from __future__ import annotations
+
+import pytest
+from served import serve
+
+from pipemagic import errors
+from pipemagic.service.sqld.binary import free_port
+from pipemagic.session import Session
+from pipemagic.session.wanted import Wanted
+
+LARGE = """WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 150)
+    SELECT n, hex(zeroblob(500000)) AS t FROM c"""  # 150 MB, of which an answer may hold 128
+
+
+def test_a_service_that_dies_in_the_middle_of_a_large_result(tmp_path) -> None:
+    port = str(free_port())
+    with Session() as session:
+        with serve(tmp_path / "data", "--port", port) as service:
+            service.create("flights")
+            host = service.url.replace("127.0.0.1", "flights-local.localhost")
+            session.connect(host, name="db", token=service.token("flights"))
+            session.run("CREATE TABLE t(a)")
+
+            def kill(_: int) -> None:
+                service.process.kill()
+                service.process.wait()
+
+            with pytest.raises(errors.UnknownOutcome) as caught:
+                session.run_cell(LARGE, wanted=Wanted(progress=kill))
+            assert "ended in the middle of an answer\nThe cell only reads: nothing was changed." in caught.value.message
+            assert caught.value.hint == "run it again"
+        with serve(tmp_path / "data", "--port", port):
+            assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]

@@ -1,0 +1,74 @@
+"""Results that one answer of the embedded service cannot hold; in process, where its limit can be a small one."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from service_http import ServiceTransport
+
+from pipemagic import errors
+from pipemagic.client.database import Database
+from pipemagic.hrana.stream import Tx
+from pipemagic.service.core import Service
+from pipemagic.service.limits import Limits
+from pipemagic.session.cells import read
+from pipemagic.session.connection import Connection
+from pipemagic.session.wanted import Wanted
+
+ROWS = 3000
+MANY = f"""WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {ROWS})
+    SELECT n, printf('%0100d', n) AS t, CASE n WHEN {ROWS} THEN x'00ff' END AS late FROM c"""
+
+
+@pytest.fixture
+def connection(tmp_path):
+    """A connection to a database of a service that sends 100 kB at most in one answer."""
+    service = Service(tmp_path / "data", limits=Limits(response=100_000))
+    service.catalog.create_group("local", "default", "ams")
+    record = service.catalog.create_database("local", "flights", "default")
+    token = service.tokens.issue_database(record, read_only=False, expires_in=None, subject="ada")
+    with httpx.Client(transport=ServiceTransport(service)) as http:
+        connection = Connection("db", Database("http://127.0.0.1:8080", token, http=http), "here")
+        yield connection
+        connection.forget()
+    service.close()
+
+
+def test_a_query_is_asked_again_by_cursor(connection) -> None:
+    seen: list[int] = []
+    frame = connection.run(read(MANY), Wanted(progress=seen.append)).frame
+    assert frame["n"].tolist() == list(range(1, ROWS + 1))
+    assert frame["t"].tolist() == [f"{n:0100d}" for n in range(1, ROWS + 1)]
+    assert frame["late"].tolist() == [None] * (ROWS - 1) + [b"\0\xff"]
+    assert seen[-1] == ROWS
+
+
+def test_in_a_transaction_it_sees_what_is_not_committed(connection) -> None:
+    connection.run(read("CREATE TABLE t(a); BEGIN; INSERT INTO t VALUES (7)"))
+    frame = connection.run(read(f"SELECT * FROM ({MANY}), t")).frame
+    assert (len(frame), set(frame["a"])) == (ROWS, {7})
+    assert connection.transaction is Tx.OPEN
+    connection.run(read("ROLLBACK"))
+    assert connection.run(read("SELECT count(*) AS n FROM t")).frame["n"].tolist() == [0]
+
+
+def test_a_write_is_never_sent_again(connection) -> None:
+    connection.run(read("CREATE TABLE t(n, t, late)"))
+    with pytest.raises(errors.StatementError, match="too large for one answer") as caught:
+        connection.run(read(f"INSERT INTO t {MANY} RETURNING *"))
+    assert "was not sent again" in caught.value.hint
+    assert connection.run(read("SELECT count(*) AS n FROM t")).frame["n"].tolist() in ([0], [ROWS])
+
+
+def test_an_interrupt_when_all_rows_have_come_leaves_the_transaction_open(connection) -> None:
+    connection.run(read("CREATE TABLE t(a); BEGIN; INSERT INTO t VALUES (7)"))
+    with pytest.raises(
+        errors.InterruptedRequest, match="while the rows came\nThe cell only reads: nothing was changed"
+    ):
+        connection.run(read(MANY), Wanted(progress=interrupted))
+    assert connection.transaction is Tx.OPEN
+    assert connection.run(read("COMMIT; SELECT count(*) AS n FROM t")).frame["n"].tolist() == [1]
+
+
+def interrupted(_: int) -> None:
+    raise KeyboardInterrupt
