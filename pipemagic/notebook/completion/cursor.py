@@ -56,7 +56,7 @@ class Place:
 
     ``typed`` is the same without the quote, ``quote`` the opening quote or ''. ``closed`` tells that the closing
     quote stands behind the cursor. ``inside`` holds the cursor; ``top`` is the whole statement. ``before`` are the
-    statements before it in the cell.
+    statements before it in the cell. ``trigger`` is the table of the CREATE TRIGGER that the cursor is in, or ''.
     """
 
     fragment: str
@@ -68,6 +68,7 @@ class Place:
     inside: Group
     before: list[str]
     lower: bool  # the keywords of the cell are written small
+    trigger: str
 
     def can_hold(self, name: str) -> bool:
         """Whether the name can stand in the quotes that are typed: brackets around it have no way to write ``]``."""
@@ -95,6 +96,7 @@ def find(text: str, at: int) -> Place | None:
         closed=bool(quote) and behind.startswith(_CLOSING[quote]),
         calls=rest.lstrip(" \t").startswith("("),
         top=top, inside=inside, before=_earlier(ahead), lower=_writes_small(ahead),
+        trigger=_trigger(ahead),
     )  # fmt: skip
 
 
@@ -144,6 +146,20 @@ def _earlier(ahead: list[Token]) -> list[str]:
     text = "".join(token.text for token in ahead)
     ends = [token.start for token in ahead if token.kind == "semi"]
     return [text[start:end] for start, end in zip([0, *(end + 1 for end in ends)], ends, strict=False)]
+
+
+def _trigger(ahead: list[Token]) -> str:
+    found = [token for token in ahead if token.kind not in _MEANINGLESS]
+    words = [token.text.upper() if token.kind in ("word", "semi") else "" for token in found]
+    start = next((at for at in range(len(words) - 1, -1, -1) if words[at] == "CREATE"), None)
+    if start is None or "TRIGGER" not in words[start + 1 : start + 3] or "ON" not in words[start:]:
+        return ""
+    if any(pair == ("END", ";") for pair in zip(words[start:], words[start + 1 :], strict=False)):
+        return ""
+    at = words.index("ON", start) + 1
+    if at + 2 < len(found) and found[at + 1].text == ".":
+        at += 2
+    return plain(found[at]) if at < len(found) else ""
 
 
 def _until_semicolon(rest: str) -> list[Token]:

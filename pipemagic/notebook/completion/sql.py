@@ -230,6 +230,8 @@ class _Completion:
                 if left.lower() == owner.lower():
                     yield Offer(text.split(".", 1)[1], "join")
             yield from _columns(source.columns)
+        elif owner.lower() in ("new", "old") and self.place.trigger.lower() in self.scope.tables:
+            yield from _columns(self.scope.tables[self.place.trigger.lower()].columns)
         elif owner.lower() in self.scope.tables:  # not in FROM yet
             yield from _columns(self.scope.tables[owner.lower()].columns)
 
