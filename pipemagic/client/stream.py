@@ -104,6 +104,7 @@ class ClientStream:
         self.transaction = Transaction()
         self.reopened = 0
         self.replayed: list[Entry] = []
+        self._anew = False  # the next request opens a stream in the place of an earlier one
         self._freshness = Freshness(seen or Seen())
         self._transport = transport
         self._clock = clock
@@ -194,7 +195,7 @@ class ClientStream:
         self._check([Execute(stmt)])
         if self.is_open and self.phase is Phase.IDLE and self.idle_for() > IDLE_LIMIT:
             self._expire()
-        if not self.is_open and self.phase is not Phase.IDLE:
+        if not self.is_open and (self._anew or self.phase is not Phase.IDLE):
             self.send([])  # opens it again, with what is to be sent ahead
         streamed = self._begin_rows(stmt)
         if streamed is None:
@@ -331,6 +332,8 @@ class ClientStream:
         if entries is None:
             return None
         self._freshness.answered(sent, entries)
+        if self._anew:
+            self.reopened, self._anew = self.reopened + 1, False
         if ahead:
             self.replayed, entries = entries[: len(ahead)], entries[len(ahead) :]
         try:
@@ -434,18 +437,17 @@ class ClientStream:
                 )
 
     def _open_if_needed(self) -> Sequence[Request]:
-        """Start a new stream where the last one has ended; gives what must be sent ahead on it."""
+        """Start a new stream where the last one has ended; gives what must be sent ahead on it.
+
+        That is given until an answer has come: the first try may be refused.
+        """
         if self.phase is Phase.IN_USE:
             raise StreamError("a request is still under way on this connection; it takes one at a time")
-        if self.phase is Phase.IDLE:
-            return ()
-        on_purpose = self.phase is Phase.CLOSED
-        self._stream, self._endpoint = Stream(), None
-        self._freshness.restart()
-        if on_purpose:
-            return ()
-        self.reopened += 1
-        return self.on_reopen() if self.on_reopen is not None else ()
+        if self.phase is not Phase.IDLE:
+            self._anew = self._anew or self.phase is not Phase.CLOSED
+            self._stream, self._endpoint = Stream(), None
+            self._freshness.restart()
+        return self.on_reopen() if self._anew and self.on_reopen is not None else ()
 
     def _read(self, answer: HttpAnswer, sent: PipelineRequest) -> list[Entry]:
         """Read a 200: the entries, the new baton, the address to go on at."""

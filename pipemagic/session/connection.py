@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -12,8 +13,11 @@ from pipemagic.client.running import Run, run
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.errors import (
     AuthError,
+    BusyError,
     ConnectError,
     PipemagicError,
+    ServerError,
+    ServiceError,
     SessionError,
     TransactionLost,
 )
@@ -119,6 +123,15 @@ class Connection:
             self.keeping.touch()
 
     def _run(self, cell: Cell, wanted: Wanted) -> CellResult:
+        loss, lost, ended = self._loss, self._lost, self._ended
+        try:
+            return self._run_settled(cell, wanted)
+        except (ConnectError, ServerError, ServiceError) as error:
+            if not (error.ran or self._loss or is_rollback(cell.statements[0])):  # nothing ran: as if it was not typed
+                self._loss, self._lost, self._ended = loss, lost, ended
+            raise
+
+    def _run_settled(self, cell: Cell, wanted: Wanted) -> CellResult:
         if self.read_only:
             guards.refuse_writes(cell, self.name)
         if wanted.atomic:
@@ -132,8 +145,10 @@ class Connection:
         cell, before = cell.limited(wanted.limit), self._ledger.ahead(())
         try:
             ran, notes = self._attempt(cell, wanted)
-        except ConnectError as error:  # nothing was sent
-            self._move(error)
+        except ConnectError as error:
+            if error.ran:  # where each statement is a request of its own
+                raise
+            self._move(error)  # nothing was sent
             ran, notes = self._attempt(cell, wanted)
         done += self._follow(cell, ran, wanted)
         is_open = self.transaction is Tx.OPEN and not wanted.close
@@ -190,7 +205,7 @@ class Connection:
         with self._lock:
             if self._loss is None:
                 raise SessionError(
-                    f"there is nothing to run again on {self.name}: no transaction was rolled back",
+                    f"there is nothing to run again on {self.name}",
                     hint="it is for the cell after which a transaction was lost",
                 )
             return self._loss.again()
@@ -208,11 +223,11 @@ class Connection:
         """
         with self._lock:
             cell, loss, lost, ended = self.to_retry(), self._loss, self._lost, self._ended
-            self._lost = False
+            self._go_on()
             try:
                 return self._run(cell, Wanted(atomic=True))
             except PipemagicError:
-                if self._loss is None:  # it is certain that nothing was changed
+                if self._loss in (None, loss):  # it is certain that nothing was changed
                     self._loss, self._lost, self._ended = loss, lost, ended
                 raise
 
@@ -265,6 +280,7 @@ class Connection:
         was_open = self.close()
         if self.keeping is not None:
             self.keeping.close()
+            self.keeping = None
         self.schema.close()
         self.database.close()
         return was_open
@@ -272,13 +288,20 @@ class Connection:
     def _settle(self, cell: Cell) -> tuple[list[Outcome], Cell]:
         """Let only BEGIN and ROLLBACK through after a transaction was lost; ROLLBACK has nothing left to do."""
         first = cell.statements[0]
-        if self._lost and not is_rollback(first) and first.keyword != "BEGIN":
+        lost = self.transaction is Tx.LOST
+        if lost and not is_rollback(first) and first.keyword != "BEGIN":
             raise reports.refused(cell)
-        self._lost, self._loss = False, None
+        self._go_on()
+        self._loss, ended, self._ended = None, self._ended or lost, False
+        return ([Outcome(first)], cell.without_first()) if ended and is_rollback(first) else ([], cell)
+
+    def _go_on(self) -> None:
+        """Let cells run again after a lost transaction."""
+        if self.transaction is Tx.LOST:
+            self._ledger.clear()
+        self._lost = False
         if self._stream is not None:
             self._stream.settle()
-        ended, self._ended = self._ended, False
-        return ([Outcome(first)], cell.without_first()) if ended and is_rollback(first) else ([], cell)
 
     def _still_open(self) -> bool:
         """Ask the server whether the transaction that was open still is; TransactionLost if it is not."""
@@ -314,11 +337,14 @@ class Connection:
             if isinstance(error, AuthError) and error.status == 401:
                 self.refused = True  # nothing of the cell ran; stream and transaction are as before
                 error.hint = hints.of_refused_token(self)
-            finding = self._find_out(stream, cell, wanted, known) if interrupts.is_about(error) else None
+            before = self._ledger.ahead(())
+            if stream.phase is Phase.IDLE and not isinstance(error, TransactionLost):
+                self._stop_half_way(error, stream, cell, own=own, atomic=wanted.atomic)
             tell = self._with_what_an_atomic_cell_did if wanted.atomic else self._with_what_was_undone
             tell(error, stream, cell)
-            if finding is not None:
-                self._take_in(finding, error, cell)
+            if interrupts.is_about(error):
+                with suppress(KeyboardInterrupt):  # pressed again: who does not want to wait is not told more
+                    self._take_in(self._find_out(stream, cell, before, wanted, known), error, cell)
             raise error from None
         if ran.error is not None and stream.transaction.state is Tx.OPEN:
             self._undo(stream, cell, ran)
@@ -326,14 +352,35 @@ class Connection:
             notes += self._reopened(stream.replayed)
         return ran, notes
 
-    def _find_out(self, stream: ClientStream, cell: Cell, wanted: Wanted, known: int | None) -> Finding:
+    def _stop_half_way(
+        self, error: PipemagicError, stream: ClientStream, cell: Cell, *, own: bool, atomic: bool
+    ) -> None:
+        """Take in what ran of a cell before a request of it was refused; undo a transaction of its own."""
+        before, still_open = self._ledger.ahead(()), stream.transaction.state is Tx.OPEN
+        if still_open and (own or atomic):
+            self._roll_back(stream)
+            still_open = False
+        elif not atomic:
+            self._take_in_ran(cell, error.ran, atomic=False)
+        if error.ran:
+            error.message += f"\n{reports.half_way(cell, before, error.ran, still_open=still_open, atomic=atomic)}"
+            error.hint = "" if isinstance(error, BusyError) else error.hint  # it says that nothing ran
+
+    def _roll_back(self, stream: ClientStream) -> None:
+        """Leave no transaction open on the stream, whatever the server says."""
+        try:
+            stream.send([Execute(Stmt("ROLLBACK"))])
+        except PipemagicError:
+            self.close()  # the server rolls back when the stream ends
+
+    def _find_out(self, stream: ClientStream, cell: Cell, before: Ledger, wanted: Wanted, known: int | None) -> Finding:
         """Find out what became of a cell whose answer will not come, by a question beside its stream."""
         ran_long = stream.sent_for() > interrupts.UNDER_WAY and stream.instance is None
 
         def ask() -> Finding | None:
             return interrupts.ask(self.database, known) if known is not None and ran_long else Finding.OPEN
 
-        return interrupts.find_out(cell, self._ledger, atomic=wanted.atomic, ask=ask)
+        return interrupts.find_out(cell, before, atomic=wanted.atomic, ask=ask)
 
     def _take_in(self, finding: Finding, error: PipemagicError, cell: Cell) -> None:
         """Put what was found out into the error, and have retry() go by it."""
@@ -347,14 +394,15 @@ class Connection:
     def _undo(self, stream: ClientStream, cell: Cell, ran: Run) -> None:
         """Roll back a transaction that a failed cell began after it had ended that of an earlier cell."""
         if self._ledger.began_at(cell.statements[: len(ran.results)]) is not None:
-            stream.send([Execute(Stmt("ROLLBACK"))])
+            self._roll_back(stream)
 
     def _open(self) -> tuple[ClientStream, list[str]]:
         if self._stream is not None:
             return self._stream, []
-        self._stream = self.database.open_stream(on_reopen=self._replay)
-        replay = self._replay()
-        return self._stream, self._reopened(self._stream.send(replay) if replay else [])
+        stream, replay = self.database.open_stream(on_reopen=self._replay), self._replay()
+        replayed = stream.send(replay) if replay else []
+        self._stream = stream  # not before the settings are there
+        return stream, self._reopened(replayed)
 
     def _replay(self) -> Sequence[Request]:
         return [Execute(Stmt(pragma)) for pragma in self._settings.replay()]
@@ -394,7 +442,7 @@ class Connection:
             error.message = reports.undone(error.message, loss)
             error.hint = reports.after_loss(loss, refusing=state is Tx.LOST)
         elif stream.phase is Phase.LOST:
-            self._loss = loss
+            self._loss = loss if loss.held or loss.doubt else None
         self._ledger.clear()
         return error
 
@@ -429,14 +477,17 @@ class Connection:
     def _follow(self, cell: Cell, ran: Run, wanted: Wanted) -> list[Outcome]:
         """Take in the statements that ran."""
         done = outcomes(cell, ran.results, wanted.limit)
-        for index, outcome in enumerate(done):
-            sent = replace(outcome.statement, text=cell.sent(index))
-            self._settings.follow(sent, inside=self._ledger.open or wanted.atomic)
-            if not wanted.atomic:
-                self._ledger.follow(outcome.statement, cell.stmts[index])
-        self._ledger.correct(autocommit=self.transaction is not Tx.OPEN)
-        self.schema.follow([outcome.statement for outcome in done], self.transaction)
+        self._take_in_ran(cell, len(done), atomic=wanted.atomic)
         return done
+
+    def _take_in_ran(self, cell: Cell, count: int, *, atomic: bool) -> None:
+        """Take in the first ``count`` statements of a cell, which ran without an error."""
+        for index, statement in enumerate(cell.statements[:count]):
+            self._settings.follow(replace(statement, text=cell.sent(index)), inside=self._ledger.open or atomic)
+            if not atomic:
+                self._ledger.follow(statement, cell.stmts[index])
+        self._ledger.correct(autocommit=self.transaction is not Tx.OPEN)
+        self.schema.follow(cell.statements[:count], self.transaction)
 
     def _clock_line(self, wanted: Wanted) -> str:
         left = self.clocks

@@ -92,7 +92,7 @@ class KeepAlive:
             return self._end(error.message.partition("\n")[0])
 
     def _end(self, why: str) -> bool:
-        self.ended = why
+        self.ended, self._thread = why, None  # a cell that comes while this one ends starts another
         return False
 
     def _run(self, stop: threading.Event) -> None:

@@ -15,6 +15,7 @@ from pipemagic.hrana.messages import Stmt, StmtResult
 from pipemagic.hrana.stream import Phase
 from pipemagic.session import interrupts
 from pipemagic.session.cells import Cell
+from pipemagic.session.kinds import only_reads
 from pipemagic.session.wanted import Wanted
 
 FEWER = "ask for fewer rows with LIMIT, or for fewer columns"
@@ -23,8 +24,8 @@ FEWER = "ask for fewer rows with LIMIT, or for fewer columns"
 def complete(stream: ClientStream, cell: Cell, ran: Run, wanted: Wanted) -> Run:
     """Give what a cell ran, with the rows of a query that one answer could not hold.
 
-    The server says of the statement whether it only reads; one that may have written is never sent again, and its
-    error says so. Raises what a request raises, with the stream and its transaction lost where that tells so.
+    A statement that may have written, by its text or by what the server says of it, is never sent again, and its error
+    says so. Raises what a request raises, with the stream and its transaction lost where that tells so.
     """
     if ran.error is None or ran.error.code != RESPONSE_TOO_LARGE or len(cell.stmts) != 1:
         return ran
@@ -32,7 +33,7 @@ def complete(stream: ClientStream, cell: Cell, ran: Run, wanted: Wanted) -> Run:
     if stream.dialect is not Dialect.V3:
         ran.error.hint = f"this server has no cursors; {FEWER}"
         return ran
-    if not described(stream, stmt).is_readonly:
+    if not only_reads(cell.statements[0]) or not described(stream, stmt).is_readonly:
         ran.error.message = "the rows that the statement returns are too large for one answer"
         ran.error.hint = (
             "it ran, and what it changed may be applied; it was not sent again: look before you run it again"

@@ -29,10 +29,14 @@ class Held:
 
 @dataclass
 class Ledger:
-    """The statements of the open transaction, oldest first; none if no transaction is open."""
+    """The statements of the open transaction, oldest first; none if no transaction is open.
+
+    Those that ROLLBACK TO took back are not among them.
+    """
 
     held: list[Held] = field(default_factory=list)
     _nesting: Nesting = field(default_factory=Nesting)
+    _marks: list[int] = field(default_factory=list)  # of each savepoint: how many are held when it is set
 
     @property
     def statements(self) -> list[str]:
@@ -52,16 +56,23 @@ class Ledger:
     def follow(self, statement: Statement, stmt: Stmt | None = None) -> None:
         """Take in a statement that ran without an error, and what was sent for it."""
         self._nesting.see(statement.text)
-        if self.open:
-            self.held.append(Held(statement.text, stmt or Stmt(statement.text)))
-        else:
+        del self._marks[len(self._nesting.savepoints) :]
+        if not self.open:
             self.held.clear()
+            return
+        if self._marks and goes_back(statement):
+            del self.held[self._marks[-1] :]
+            return
+        self.held.append(Held(statement.text, stmt or Stmt(statement.text)))
+        if len(self._marks) < len(self._nesting.savepoints):
+            self._marks.append(len(self.held))
 
     def correct(self, *, autocommit: bool) -> None:
         """Take over what the server says about the transaction after the last statement."""
         self._nesting.correct(autocommit=autocommit)
         if autocommit:
             self.held.clear()
+            self._marks.clear()
 
     def clear(self) -> None:
         """Forget the transaction: it is over."""
@@ -69,7 +80,7 @@ class Ledger:
 
     def ahead(self, statements: Sequence[Statement], stmts: Sequence[Stmt] = ()) -> Ledger:
         """Give what the ledger would be if all these statements ran without an error."""
-        ledger = Ledger(list(self.held), self._nesting.after(()))
+        ledger = Ledger(list(self.held), self._nesting.after(()), list(self._marks))
         for statement, stmt in zip_longest(statements, stmts[: len(statements)]):
             ledger.follow(statement, stmt)
         return ledger
@@ -102,9 +113,14 @@ def controls(text: str) -> bool:
 
 def is_rollback(statement: Statement) -> bool:
     """Tell a ROLLBACK of the whole transaction from one TO a savepoint."""
+    return statement.keyword == "ROLLBACK" and not goes_back(statement)
+
+
+def goes_back(statement: Statement) -> bool:
+    """Tell a ROLLBACK TO a savepoint."""
     if statement.keyword != "ROLLBACK":
         return False
-    return not any(token.text.upper() == "TO" for token in tokens(statement.text) if token.kind == "word")
+    return any(token.text.upper() == "TO" for token in tokens(statement.text) if token.kind == "word")
 
 
 def listing(statements: Sequence[str], *, width: int = 72, most: int = SHOWN) -> str:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pipemagic import sql
 from pipemagic.errors import PipemagicError, SessionError, TransactionLost
 from pipemagic.session.cells import Cell
+from pipemagic.session.kinds import only_reads
 from pipemagic.session.ledger import Held, Ledger, controls, is_rollback, opens
+from pipemagic.session.settings import without_effect_inside
 
 _NEVER_INSIDE = frozenset({"ATTACH", "DETACH", "VACUUM"})
 _ENDS = frozenset({"COMMIT", "END"})
@@ -43,11 +45,21 @@ class Loss:
         work = self.held[1:] if self.held and sql.keyword(self.held[0].text) == "BEGIN" else self.held
         if work and sql.keyword(work[-1].text) in _ENDS:
             work = work[:-1]
-        if not work:
-            raise SessionError("the transaction that was rolled back held no statement", hint="type ROLLBACK to go on")
+        work = tuple(one for one in work if _matters(one))
         for one in work:
             _check(one)
+        if all(controls(one.text) for one in work):
+            raise SessionError(
+                "the transaction that was rolled back held no statement that changes anything",
+                hint="type ROLLBACK to go on",
+            )
         return _cell(work)
+
+
+def _matters(one: Held) -> bool:
+    """Tell whether it is to be run again: not a query, nor a setting that a transaction does not take."""
+    statement = sql.split(one.text)[0]
+    return not (only_reads(statement) or statement.keyword == "EXPLAIN" or without_effect_inside(statement))
 
 
 def _check(one: Held) -> None:
@@ -71,6 +83,8 @@ def of_error(error: PipemagicError, cell: Cell, before: Ledger) -> Loss:
     at, began = before.ahead(ran, cell.stmts), before.began_at(ran)
     certain = isinstance(error, TransactionLost)
     if at.open and began is None:
+        if not certain and (after := _after_rollback(at, rest)) is not None:
+            return Loss((), UNKNOWN if after else "")
         doubt = "" if certain or not _may_end(at, rest) else COMMIT_UNKNOWN
         return Loss(tuple(at.held), doubt, left=left_over(rest))
     first = began
@@ -80,12 +94,23 @@ def of_error(error: PipemagicError, cell: Cell, before: Ledger) -> Loss:
         return Loss((), "" if certain else UNKNOWN)
     inside = tuple(_inside(cell, first))
     in_doubt = not certain and _may_end(Ledger(), cell.statements[first:])
-    return Loss(inside, COMMIT_UNKNOWN if in_doubt else "", partly=True)
+    left = left_over(cell.statements[first + len(inside) :])
+    return Loss(inside, COMMIT_UNKNOWN if in_doubt else "", partly=True, left=left)
 
 
 def left_over(statements: Sequence[sql.Statement]) -> tuple[str, ...]:
     """Give the statements that still have work to do: not those that only end a transaction."""
     return tuple(one.text for one in statements if not controls(one.text))
+
+
+def _after_rollback(ledger: Ledger, rest: Sequence[sql.Statement]) -> Sequence[sql.Statement] | None:
+    """Give the statements behind the one by which the open transaction is rolled back; None if none does that."""
+    ledger = ledger.ahead(())
+    for number, statement in enumerate(rest):
+        ledger.follow(statement)
+        if not ledger.open:
+            return rest[number + 1 :] if is_rollback(statement) else None
+    return None
 
 
 def _may_end(ledger: Ledger, rest: Sequence[sql.Statement]) -> bool:

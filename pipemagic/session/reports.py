@@ -138,23 +138,37 @@ def _fate(failure: Failure) -> list[str]:
         return []
     if cell.total > 1 and ran < failure.error.index:
         return ["No statement of the cell ran."]
-    began = before.began_at(cell.statements[:ran])
-    still_open = failure.open_after is not None
-    inside = "part of the open transaction" if still_open else "rolled back"
-    parts = []
-    if not before.ahead(cell.statements[:ran]).open:
-        parts.append(_were(cell, 0, ran, "applied"))
-    elif began is not None:
-        parts += [_were(cell, 0, began, "applied"), _were(cell, began, ran, inside)]
-    elif still_open:
-        parts.append(_were(cell, 0, ran, inside))
-    else:
-        parts.append("the database rolled back the whole transaction, with what earlier cells did in it")
+    parts = _fates(cell, before, ran, still_open=failure.open_after is not None)
     if after := span(cell, failure.error.index + 1, len(cell.statements)):
         parts.append(f"{after} did not run")
-    said = "; ".join(part for part in parts if part)
-    lines = [f"{said[0].upper()}{said[1:]}."] if said else []
+    lines = _sentence(parts)
     return [*lines, *_undone(failure.lost)] if failure.lost is not None else lines
+
+
+def _fates(cell: Cell, before: Ledger, ran: int, *, still_open: bool) -> list[str]:
+    """Say what became of the first ``ran`` statements of a cell."""
+    began = before.began_at(cell.statements[:ran])
+    inside = "part of the open transaction" if still_open else "rolled back"
+    if not before.ahead(cell.statements[:ran]).open:
+        return [_were(cell, 0, ran, "applied")]
+    if began is not None:
+        return [_were(cell, 0, began, "applied"), _were(cell, began, ran, inside)]
+    if still_open:
+        return [_were(cell, 0, ran, inside)]
+    return ["the database rolled back the whole transaction, with what earlier cells did in it"]
+
+
+def _sentence(parts: Sequence[str]) -> list[str]:
+    said = "; ".join(part for part in parts if part)
+    return [f"{said[0].upper()}{said[1:]}."] if said else []
+
+
+def half_way(cell: Cell, before: Ledger, ran: int, *, still_open: bool, atomic: bool) -> str:
+    """Say what became of a cell of which ``ran`` statements ran before a request was refused."""
+    if atomic:
+        return "nothing was changed"
+    rest = f"{span(cell, ran, len(cell.statements))} did not run"
+    return "\n".join(_sentence([*_fates(cell, before, ran, still_open=still_open), rest]))
 
 
 def undone_from(failure: Failure) -> int | None:

@@ -21,7 +21,12 @@ def after(*scripts):
         ("BEGIN; SELECT 1; COMMIT", []),
         ("begin immediate; select 1; end", []),
         ("BEGIN; SELECT 1; ROLLBACK", []),
-        ("BEGIN; SAVEPOINT a; ROLLBACK TO a", ["BEGIN", "SAVEPOINT a", "ROLLBACK TO a"]),
+        ("BEGIN; SAVEPOINT a; SELECT 1; ROLLBACK TO a", ["BEGIN", "SAVEPOINT a"]),
+        (
+            "BEGIN; SAVEPOINT a; SELECT 1; SAVEPOINT a; SELECT 2; RELEASE a; SELECT 3; ROLLBACK TO a; SELECT 4",
+            ["BEGIN", "SAVEPOINT a", "SELECT 4"],
+        ),
+        ("SAVEPOINT a; SAVEPOINT b; SELECT 1; ROLLBACK TO a; SELECT 2", ["SAVEPOINT a", "SELECT 2"]),
         ("BEGIN; SAVEPOINT a; RELEASE a", ["BEGIN", "SAVEPOINT a", "RELEASE a"]),
         ("SAVEPOINT a; SELECT 1; RELEASE SAVEPOINT A", []),
         ('SAVEPOINT a; SAVEPOINT "b c"; RELEASE "b c"', ["SAVEPOINT a", 'SAVEPOINT "b c"', 'RELEASE "b c"']),

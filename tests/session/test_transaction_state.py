@@ -81,8 +81,8 @@ def test_a_rollback_outside_a_transaction_is_an_error_like_others(numbers):
 
 def test_savepoints_open_and_close_it(numbers):
     assert numbers.run_cell('SAVEPOINT "a b"').open_line == open_line(0)
-    assert numbers.run_cell("SAVEPOINT inner; INSERT INTO n VALUES (2); ROLLBACK TO inner").open_line == open_line(1)
-    assert numbers.run_cell("INSERT INTO n VALUES (3)").open_line == open_line(2)
+    assert numbers.run_cell("SAVEPOINT inner; INSERT INTO n VALUES (2); ROLLBACK TO inner").open_line == open_line(0)
+    assert numbers.run_cell("INSERT INTO n VALUES (3)").open_line == open_line(1)
     assert numbers.run_cell('RELEASE "A B"').open_line == ""
     assert ids(numbers) == [1, 3]
 
