@@ -23,6 +23,7 @@ from pipemagic.errors import LoadError, StatementError
 from pipemagic.frames import cells
 from pipemagic.frames.cells import Form
 from pipemagic.frames.reading import affinity
+from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.values import Float, SqlValue, Value, decode
 from pipemagic.sql import quote
 
@@ -185,7 +186,10 @@ def _fill(
                 if progress is not None:
                     progress(sent)
     except StatementError as error:
-        raise LoadError(f"{found.name}: {error.message}; nothing was changed", hint=error.hint) from None
+        hint = error.hint
+        if error.code == RESPONSE_TOO_LARGE:
+            hint = "its server has no cursors: copy views of parts of it, with append"
+        raise LoadError(f"{found.name}: {error.message}; nothing was changed", hint=hint) from None
     return sent
 
 

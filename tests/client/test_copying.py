@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pipemagic import errors
 from pipemagic.client import copying
 from pipemagic.client.cursors import Cursor
+from pipemagic.client.stream import Dialect
 
 VALUES = [
     1,
@@ -218,6 +219,16 @@ def test_an_interrupt_leaves_nothing(pair) -> None:
     with pytest.raises(errors.InterruptedRequest, match="interrupted while the rows came; nothing was changed"):
         source.copy("t", target, progress=interrupt)
     assert schema(target) == []
+
+
+def test_more_than_an_answer_of_a_server_without_cursors(on_sqld, embedded) -> None:
+    numbers = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 12) SELECT n FROM c"
+    on_sqld.batch(["CREATE TABLE t(n, x)", f"INSERT INTO t SELECT n, zeroblob(1000000) FROM ({numbers})"])
+    on_sqld._dialect = Dialect.V2
+    with pytest.raises(errors.LoadError, match="nothing was changed") as caught:
+        on_sqld.copy("t", embedded)
+    assert "no cursors: copy views of parts of it, with append" in caught.value.hint
+    assert schema(embedded) == []
 
 
 def test_without_json_rows_go_as_arguments(pair, monkeypatch) -> None:
