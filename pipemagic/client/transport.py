@@ -342,6 +342,7 @@ class Transport:
             if response.status_code != 429:
                 return response
             response.close()
+            _drop_connection(response)
             self._sleep(pause)
             if exchange is not None:
                 exchange.attempts += 1
@@ -372,6 +373,8 @@ class Transport:
         self, response: httpx.Response, endpoint: Endpoint, exchange: Exchange | None = None
     ) -> HttpAnswer:  # fmt: skip
         headers = response.headers
+        if response.status_code >= 400:
+            _drop_connection(response)
         answer = HttpAnswer(
             response.status_code, headers.get("content-type", "").lower(), response.content, headers.get("date", ""),
             exchange,
@@ -389,6 +392,16 @@ class Transport:
                 hint="connect to the final address itself (https:// instead of http://?)",
             )
         return answer
+
+
+def _drop_connection(response: httpx.Response) -> None:
+    """Use the connection of a refusal no more: who refuses before the body is there, as sqld does, may hang up then.
+
+    A request that meets that would have an outcome that nobody knows.
+    """
+    connection = response.extensions.get("network_stream")
+    if connection is not None and response.http_version.startswith("HTTP/1"):
+        connection.close()  # the pool sees that it is closed
 
 
 def _whole(response: httpx.Response, endpoint: Endpoint) -> httpx.Response:

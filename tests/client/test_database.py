@@ -333,6 +333,18 @@ def test_sqld_says_what_is_wrong_with_a_token_and_a_name(sqld, sqld_database) ->
         database.execute("SELECT 1")
 
 
+def test_the_connection_of_a_refusal_is_not_used_again(scripted) -> None:
+    server = scripted(Answer(401, b'{"error":"no"}'), good)
+    with Database(server.url, "nonsense") as database:
+        with pytest.raises(errors.AuthError):
+            database.execute("SELECT 1")
+        database.execute("SELECT 1")
+        database.execute("SELECT 1")
+    refused, *others = [call.port for call in server.posts]
+    assert refused not in others
+    assert len(set(others)) == 1
+
+
 def test_a_result_above_the_limit_of_sqld(on_sqld) -> None:
     big = "SELECT hex(zeroblob(2000000)) AS a"
     with pytest.raises(errors.StatementError) as caught:

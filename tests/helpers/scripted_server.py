@@ -20,6 +20,7 @@ class Call:
     path: str
     headers: dict[str, str]
     body: bytes
+    port: int = 0  # the client's, one for each connection
 
     @property
     def json(self) -> Any:
@@ -105,7 +106,7 @@ class ScriptedServer:
             def handle_any(self) -> None:
                 length = int(self.headers.get("content-length", 0))
                 headers = {name.lower(): value for name, value in self.headers.items()}
-                call = Call(self.command, self.path, headers, self.rfile.read(length))
+                call = Call(self.command, self.path, headers, self.rfile.read(length), self.client_address[1])
                 server.calls.append(call)
                 self.answer(server.answer(call))
 
