@@ -141,6 +141,18 @@ def test_the_token_of_the_connection_is_blotted_out_whatever_it_looks_like():
     assert "abcdefgh12" not in str(transcript(exchange(0.0, sql="SELECT 'abcdefgh12'")))
 
 
+def test_what_was_left_out_of_a_large_body_is_counted_once():
+    from pipemagic.client.outlines import outline
+
+    large = exchange(0.0)
+    large.received = outline({"rows": [["x" * 500]] * 20_000, "list": list(range(100))})
+    text = str(transcript(large))
+    assert "… 19,997 more" in text
+    assert "… 300 more characters" in text
+    assert "… 80 more" in text
+    assert "… 1 more" not in text
+
+
 def test_json_takes_a_line_where_it_fits():
     assert pretty({"a": [1, 2]}) == '{"a": [1, 2]}'
     assert pretty({"a": ["x" * 60, "y" * 60]}) == '{\n  "a": [\n    "' + "x" * 60 + '",\n    "' + "y" * 60 + '"\n  ]\n}'
