@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf, nextafter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pipemagic.errors import PlotError, UnknownName
@@ -38,7 +39,7 @@ GRID = (80, 60)
 OUTLIERS = 50
 
 _DATE = "{0} GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*' AND julianday({0}) IS NOT NULL"
-_NUMBER = "typeof({0}) IN ('integer', 'real') AND abs({0}) < 9e999"
+_NUMBER = "typeof({0}) IN ('integer', 'real') AND {0} > -9e999 AND {0} < 9e999"  # abs() overflows at the least integer
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ def bar(
     sum_of = f"sum({amount.sql})" if amount is not None else "count(*)"
     ranked = data.ask(
         f"SELECT {category.column}, {sum_of} AS amount FROM {data} WHERE {usable} GROUP BY 1 "
-        f"ORDER BY abs(amount) DESC, 1 LIMIT {limit + 1}"
+        f"ORDER BY abs(amount + 0.0) DESC, 1 LIMIT {limit + 1}"
     )
     top = [name for name, _ in ranked[:limit]]
     kept = _Groups(category.column, tuple(top), more=len(ranked) > limit, data=data)
@@ -419,6 +420,8 @@ class _Data:
             raise PlotError(f"there is nothing to draw: {self._rows.title} {what}")
         if counts[0]:
             limits = float(low), float(high)
+            if limits[1] - limits[0] == inf:
+                raise PlotError(f"the values of {name} are too far apart for an axis: from {low:g} to {high:g}")
             return _Values(name, column, "number", total, empty, counts[0], counts[0] == counts[1], *limits)
         if counts[3] and counts[2] == counts[3]:
             limits = float(first), float(last)
@@ -430,12 +433,24 @@ class _Data:
         import numpy as np
 
         low, high = value.low, value.high
-        if bins is None and value.whole and high - low < 2**50:
+        if bins is None and value.whole and max(-low, high) < 2**50:  # of larger ones a double holds no halves
             width = -(-int(high - low + 1) // BINS) if high - low >= 2 * BINS else 1
             count = -(-int(high - low + 1) // width)
             return [low - 0.5 + width * number for number in range(count + 1)]
-        found: list[float] = np.histogram_bin_edges([low, high], bins or BINS).tolist()
-        return found
+        count = bins or BINS
+        while True:
+            try:
+                found: list[float] = np.histogram_bin_edges([low, high], count).tolist()
+                return found
+            except ValueError:  # between the two there are not so many numbers
+                if bins is not None:
+                    raise PlotError(
+                        f"the values of {value.name} are too close together for {bins} intervals",
+                        hint="fewer --bins, or leave it out",
+                    ) from None
+            if count == 1:
+                return [nextafter(low, -inf), nextafter(high, inf)]
+            count //= 2
 
     def groups(self, name: str | None, value: _Values) -> _Groups:
         """Look which values of a column are the most frequent ones."""

@@ -83,6 +83,32 @@ def test_one_value_has_a_histogram_too(database):
     assert frame["count"].tolist() == np.histogram([2.5, 2.5], 4)[0].tolist()
 
 
+@pytest.mark.parametrize("values", [["1.0", "1.0000000000000002"], ["1e15", "1e15 + 1.0"], ["0.0", "5e-324"],
+                                    ["9223372036854775806", "9223372036854775807"],
+                                    ["9223372036854775807.0", "9223372036854775807.0"]])  # fmt: skip
+def test_values_that_are_next_to_each_other(database, values):
+    database.execute(f"CREATE TABLE near AS SELECT {values[0]} AS x UNION ALL SELECT {values[1]}")
+    frame = plots.histogram(database, "near", "x").frame
+    assert frame["count"].sum() == 2
+    assert (frame["from"] < frame["to"]).all()
+    drawing.draw(plots.histogram(database, "near", "x"))
+    with pytest.raises(PlotError, match="too close together for 500 intervals"):
+        plots.histogram(database, "near", "x", 500)
+
+
+def test_the_least_integer_and_what_is_too_far_apart(embedded):
+    embedded.execute(
+        "CREATE TABLE far AS SELECT -9223372036854775807 - 1 AS x, 1.7e308 AS y UNION ALL SELECT 7, -1.7e308"
+    )
+    assert plots.histogram(embedded, "far", "x", 2).frame["count"].tolist() == [1, 1]
+    assert plots.bar(embedded, "far", "x", "x").frame["value"].tolist() == [-(2**63), 7]
+    assert plots.box(embedded, "far", "x").frame["count"].tolist() == [2]
+    assert len(plots.scatter(embedded, "far", "x", "x").frame) == 2
+    for draw in (plots.histogram, plots.box, plots.line):
+        with pytest.raises(PlotError, match="too far apart"):
+            draw(embedded, "far", "y")
+
+
 def test_a_histogram_of_groups(database, numbers):
     summary = plots.histogram(database, "n", "x", 10, group="g")
     assert sorted(summary.groups) == [0, 1, 2]
