@@ -18,7 +18,11 @@ ALLOWED = "pipemagic: allow"
 
 SUFFIX = ".ipynb"
 _PASSED_OVER = frozenset({"node_modules", "__pycache__", "site-packages"})
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;;[^\x1b]*\x1b\\")
+_COLOURS = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\]8;;[^\x1b]*\x1b\\")
+_UNSEEN = re.compile(
+    "[\u00ad\u200b-\u200d\u2060\ufeff]|</?(?:span|b|i|em|strong|code|font|mark|u|a|wbr)(?:\\s[^<>]{0,500})?/?>"
+)
+_ESCAPED = re.compile(r"\\u00([2-7][0-9A-Fa-f])|\\x([2-7][0-9A-Fa-f])|%([2-7][0-9A-Fa-f])")
 _PATHS = re.compile(r"\s(?:d|points|transform|viewBox)=\\?\"[^\"\\]*\\?\"")  # of SVG: numbers that look like addresses
 _MANY = 20  # findings of one place; a column of addresses is one mistake, not a thousand
 
@@ -157,6 +161,17 @@ def _in_text(text: str, *, source: bool) -> Iterator[Found]:
         text = _COLOURS.sub("", text)
     if "<svg" in text or "<path" in text:
         text = _PATHS.sub(" ", text)
-    yield from find(text)
-    if "&" in text and (plain := html.unescape(text)) != text:
-        yield from find(plain)
+    for reading in dict.fromkeys((text, *_readings(text))):
+        yield from find(reading)
+
+
+def _readings(text: str) -> Iterator[str]:
+    """Give what the text says to those who see it, or decode it, where that is something else."""
+    if "&" in text:
+        text = html.unescape(text)
+        yield text
+    if _UNSEEN.search(text):
+        text = _UNSEEN.sub("", text)
+        yield text
+    if _ESCAPED.search(text):
+        yield _ESCAPED.sub(lambda match: chr(int(match[1] or match[2] or match[3], 16)), text)

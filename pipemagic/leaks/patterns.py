@@ -6,6 +6,7 @@ pictures need no exception, and a token is found wherever it stands.
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import re
 import socket
@@ -110,6 +111,23 @@ def _random(text: str) -> bool:
     return len(text) >= 8 and _literal(text) and bool(re.search(r"\d", text) and re.search(r"[A-Za-z]", text))
 
 
+def _encoded(text: str) -> str:
+    """Give what is written in base64, '' if it is no text."""
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
+    except ValueError:
+        return ""
+
+
+def _encoded_token(text: str) -> bool:
+    return bool(re.match(r"(eyJ[\w-]{8,}\.|pmp_)[\w-]{8,}", _encoded(text)))
+
+
+def _encoded_password(text: str) -> bool:
+    user, colon, password = _encoded(text).partition(":")
+    return bool(colon) and len(password) >= _SHORTEST and (user + password).isprintable() and _literal(password)
+
+
 # -- hosts
 
 _EXAMPLES = re.compile(
@@ -207,6 +225,9 @@ PATTERNS: tuple[Pattern, ...] = (
     _pattern("Azure key", "accountkey= sharedaccesskey= sig=",
              r"(?i:AccountKey|SharedAccessKey|[?&]sig)=(?P<it>[A-Za-z0-9+/%]{40,}={0,2})"),
     _pattern("bearer token", "bearer", r"(?i:bearer)\s{1,9}(?P<it>[\w.~+/-]{16,}=*)", _random),
+    _pattern("password in base64", "basic", r"(?i:basic)\s{1,9}(?P<it>[A-Za-z0-9+/]{8,}={0,2})", _encoded_password),
+    _pattern("token in base64", "zxlk cg1wx", rf"{_OUTSIDE}(?:ZXlK|cG1wX)[A-Za-z0-9+/]{{20,}}={{0,2}}",
+             _encoded_token),
     _pattern("token in an address", "token= jwt= key= password= secret=",
              r"[?&;](?i:auth_?token|access_?token|token|jwt|api_?key|key|password|secret)="
              r"(?P<it>[^&\s\"'<>#\\`)]{6,})", _literal),

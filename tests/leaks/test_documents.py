@@ -166,6 +166,33 @@ def test_markup_and_colours_hide_nothing(leaks):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda token: f"<b>{token[:10]}</b>{token[10:]}",
+        lambda token: "<span class='a b'>" + token.replace(".", "</span>.<span>").replace("_", "</span>_<span>"),
+        lambda token: token.replace(".", ".<wbr/>").replace("_", "<wbr>_"),
+        lambda token: token.replace(".", "\u200b.\u00ad").replace("_", "\u2060_"),
+        lambda token: token.replace(".", "\\u002e").replace("_", "\\u005F"),
+        lambda token: token.replace(".", "\\x2e").replace("_", "\\x5f"),
+        lambda token: "https://x.example.io/?q=" + token.replace(".", "%2E").replace("_", "%5f"),
+        lambda token: "&lt;p&gt;" + token.replace(".", "&#46;").replace("_", "&#x5f;"),
+        lambda token: f"\x1b[38;5;241m{token[:10]}\x1b[K{token[10:]}",
+        lambda token: f'<img src="data:text/plain;base64,{base64.b64encode(token.encode()).decode()}">',
+        lambda token: base64.b64encode(token.encode()).decode().rstrip("="),
+    ],
+)
+@pytest.mark.parametrize("token", [TOKEN, "pmp_0123456789abcdefABCDEF"])
+def test_a_token_is_found_however_it_is_written(leaks, written, token):
+    assert leaks(code(outputs=[shown(**{"text/html": written(token)})]))
+
+
+def test_a_password_in_base64(leaks):
+    header = "Authorization: Basic " + base64.b64encode(b"me:hunter2hunter2").decode()
+    assert leaks(code(outputs=[shown(**{"text/plain": header})]))[0][2] == "password in base64"
+    assert not leaks(code(outputs=[shown(**{"text/plain": "Visual Basic programming, basic aW50cm9kdWN0aW9u"})]))
+
+
 def test_a_line_that_allows_it(leaks):
     assert not leaks(code(f"token = '{TOKEN}'  # pipemagic: allow\nx = 1"))
     assert leaks(code(f"# pipemagic: allow\ntoken = '{TOKEN}'"))
