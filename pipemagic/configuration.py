@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pipemagic.errors import SessionError
 
@@ -26,15 +27,35 @@ def config_folder(environ: Mapping[str, str] = os.environ) -> Path:
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file, an empty one if there is none; SessionError if it cannot be read."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # some editors write a BOM
+        return tomllib.loads(_bytes(path).decode("utf-8-sig"))  # some editors write a BOM
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         # Not `error` as it stands: that of a decoder repeats bytes of the file.
-        where = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "it is not UTF-8"
+        if isinstance(error, tomllib.TOMLDecodeError):
+            where = str(error)
+        else:
+            where = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else "it holds what is too long or deep"
         raise SessionError(f"{path} is not TOML: {where}", hint="mend the file; nothing of it is used") from None
     except OSError as error:
         raise SessionError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def open_at_once(path: Path) -> BinaryIO:
+    """Open a file to read its bytes, without waiting: a named pipe would have it wait for a writer."""
+
+    def opened(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+
+    return open(path, "rb", opener=opened)
+
+
+def _bytes(path: Path) -> bytes:
+    """Read a file that is one: a cloned project may have a link to a device there, which never ends."""
+    with open_at_once(path) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise SessionError(f"{path} is no file", hint="put a file there, or nothing")
+        return file.read()
 
 
 def project_of(folder: Path) -> tuple[Path, dict[str, Any]]:

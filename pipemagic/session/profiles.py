@@ -18,13 +18,16 @@ from pipemagic.leaks import holds_secret
 from pipemagic.leaks.patterns import named_like_a_secret
 from pipemagic.session import durations
 from pipemagic.session.keyrings import SERVICE
-from pipemagic.session.secrets import Whence
+from pipemagic.session.secrets import Whence, at_home
 from pipemagic.session.trust import FILE as TRUSTED
 from pipemagic.session.trust import Route, Trusted
 
 FILE = "connections.toml"
 LOCK_TIMEOUT = 10.0
 """Seconds to wait for another process that saves a profile."""
+
+_LONGEST = 10**9
+"""Seconds; what is longer is a mistake, and no socket takes it."""
 
 _NOT_WRITTEN = ("name", "path", "of_project")
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -61,7 +64,7 @@ class Profile:
         """Where the token of the address lies; a file is named from the folder of the profile's own."""
         file = self.token_file
         if file is not None and self.path is not None:
-            file = str(self.path.parent / Path(file).expanduser())
+            file = str(self.path.parent / at_home(file))
         return Whence(self.token_env, file, SERVICE if self.keyring is True else self.keyring or None)
 
     @property
@@ -148,7 +151,8 @@ def _checked(at: str, key: str, value: object) -> object:
     if (
         not isinstance(value, kinds)
         or is_switch
-        or (isinstance(value, int | float) and value is not True and value <= 0)
+        or value == ""
+        or (isinstance(value, int | float) and value is not True and not 0 < value <= _LONGEST)
     ):
         raise SessionError(f"{at}: {key} is {told}")
     if name == "keep_alive":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipemagic.client.secrets import Secret
+from pipemagic.configuration import open_at_once
 from pipemagic.errors import SessionError
 
 DATABASE_TOKENS = ("PIPEMAGIC_TOKEN", "TURSO_AUTH_TOKEN")
@@ -45,7 +47,7 @@ class Whence:
     @property
     def absolute_file(self) -> str | None:
         """The file, named so that it is found from every folder."""
-        return None if self.file is None else str(Path(self.file).expanduser().absolute())
+        return None if self.file is None else str(at_home(self.file).absolute())
 
     def __bool__(self) -> bool:
         return bool(self.env or self.file or self.keyring)
@@ -97,21 +99,28 @@ class Environment:
         return self.token(whence.env, DATABASE_TOKENS)
 
 
+def at_home(path: str | Path) -> Path:
+    """Put the home folder in the place of ``~``, where there is such a user."""
+    return Path(os.path.expanduser(path))
+
+
 def from_file(path: Path) -> Secret:
     """Read the token that a file holds; SessionError if others may read that file, or if it holds anything else.
 
     A link is followed (mounted secrets are links); what counts is the file that is opened, and the link's owner.
     """
-    path = path.expanduser()
+    path = at_home(path)
     try:
         _refuse_foreign(path, path.lstat())
-        with path.open("rb") as file:
+        with open_at_once(path) as file:
             _refuse_open_to_others(path, os.fstat(file.fileno()))
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise SessionError(
             f"the token file {path} cannot be read: {error.strerror}", hint="the file holds the token and nothing else"
         ) from None
+    except ValueError:
+        raise SessionError("no file has such a name", hint="name a file that holds the token alone") from None
     return Secret(_only_token(path, data))
 
 
@@ -132,7 +141,7 @@ def _refuse_open_to_others(path: Path, about: os.stat_result) -> None:
 
 
 def _only_token(path: Path, data: bytes) -> str:
-    words = data[: MOST_BYTES + 1].split()
+    words = data[: MOST_BYTES + 1].removeprefix(codecs.BOM_UTF8).split()
     if not words:
         raise SessionError(f"the token file {path} is empty", hint="put the token into it, on one line")
     if len(words) > 1 or len(data) > MOST_BYTES or not words[0].isascii():

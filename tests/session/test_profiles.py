@@ -85,6 +85,10 @@ def test_the_users_come_before_the_projects(profiles, project):
         ("[x]\naddress='libsql://a.io'\ntimeout='long'", "timeout is a number of seconds"),
         ("[x]\naddress='libsql://a.io'\ntimeout=-1", "timeout is a number of seconds"),
         ("[x]\naddress='libsql://a.io'\ntimeout=true", "timeout is a number of seconds"),
+        ("[x]\naddress='libsql://a.io'\ntimeout=inf", "timeout is a number of seconds"),
+        ("[x]\naddress='libsql://a.io'\ntimeout=nan", "timeout is a number of seconds"),
+        ("[x]\naddress='libsql://a.io'\ntimeout=1" + "0" * 400, "timeout is a number of seconds"),
+        ("[x]\naddress='libsql://a.io'\nkeyring=''", "keyring is true"),
         ("[x]\naddress=3", "address is a text"),
         ("[x]\ndatabase='d'\nkeep-alive='long'", "'long' is not a length of time"),
         ("[x]\ndatabase='d'\nkeep-alive=true", "keep-alive is a length of time"),
@@ -126,6 +130,30 @@ def test_a_file_that_is_no_toml(profiles):
     profiles.path.write_bytes(b"\xff\xfe")
     with pytest.raises(SessionError, match="it is not UTF-8"):
         profiles.get("x")
+
+
+@pytest.mark.parametrize("text", ["x = " + "[" * 5000, "x = 1" + "0" * 5000])
+def test_a_file_that_breaks_the_reader_of_toml(profiles, text):
+    write(profiles, text)
+    with pytest.raises(SessionError, match="too long or deep"):
+        profiles.names()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="has no such files")
+def test_what_is_there_and_no_file_is_not_waited_for(profiles, project):
+    (project / "pyproject.toml").symlink_to("/dev/zero")
+    with pytest.raises(SessionError, match=r"pyproject\.toml is no file"):
+        profiles.names()
+    (project / "pyproject.toml").unlink()
+    profiles.path.parent.mkdir()
+    os.mkfifo(profiles.path)
+    with pytest.raises(SessionError, match=r"connections\.toml is no file"):
+        profiles.names()
+
+
+def test_a_home_that_there_is_not(profiles):
+    write(profiles, "[x]\naddress = 'libsql://a.io'\ntoken-file = '~nobody-of-that-name/token'\n")
+    assert "~nobody-of-that-name" in profiles.get("x").whence.absolute_file
 
 
 NAMES = [

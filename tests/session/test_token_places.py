@@ -126,6 +126,31 @@ def test_what_is_no_token_is_refused_and_not_repeated(tmp_path, data, said):
     assert "two" not in str(caught.value)
 
 
+@posix
+def test_nothing_is_waited_for_where_a_file_should_be(tmp_path):
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    for path in (tmp_path / "pipe", tmp_path / "link"):
+        if path.name == "link":
+            path.symlink_to("pipe")
+        with pytest.raises(SessionError, match="is no file"):
+            from_file(path)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "~nobody-of-that-name/token", "x" * 3000])
+def test_names_that_no_file_has(name):
+    from pathlib import Path
+
+    with pytest.raises(SessionError):
+        from_file(Path(name))
+
+
+def test_a_file_of_a_windows_editor(tmp_path):
+    path = tmp_path / "token"
+    path.write_bytes(b"\xef\xbb\xbfabcdefgh\r\n")
+    path.chmod(0o600)
+    assert str(from_file(path)) == "abcdefgh"
+
+
 def test_what_is_no_file(tmp_path):
     with pytest.raises(SessionError, match="cannot be read: No such file"):
         from_file(tmp_path / "nothing")
