@@ -20,6 +20,9 @@ GAP, CHANNEL, LANE = 18.0, 72.0, 10.0
 
 SWEEPS = 4
 
+MOST_PLACES = 10_000
+"""How many places lines may have in the layers that they pass: beyond that the longest ones go straight."""
+
 
 @dataclass
 class Layout:
@@ -71,7 +74,8 @@ class _Layers:
     def __init__(self, sizes: Mapping[Node, tuple[float, float]], edges: Sequence[Edge]) -> None:
         self.sizes, self.edges = dict(sizes), edges
         self.rank = self._split(ranks(list(sizes), edges))
-        self.chains = {edge: self._chain(edge) for edge in edges}
+        longest = self._longest()
+        self.chains = {edge: self._chain(edge) if self._span(edge) <= longest else list(edge) for edge in edges}
         self.layers: list[list[Node]] = [[] for _ in range(max(self.rank.values()) + 1)]
         for node, rank in self.rank.items():
             self.layers[rank].append(node)
@@ -80,6 +84,19 @@ class _Layers:
             for one, other in pairwise(chain):
                 self.beside[one].append(other)
                 self.beside[other].append(one)
+
+    def _span(self, edge: Edge) -> int:
+        return abs(self.rank[edge[0]] - self.rank[edge[1]])
+
+    def _longest(self) -> int:
+        """Give how many layers a line may span so that all up to it need no more places than there may be."""
+        longest, places = 0, 0
+        for span in sorted(map(self._span, self.edges)):
+            places += span
+            if places > MOST_PLACES:
+                break
+            longest = span
+        return longest
 
     def _split(self, rank: dict[Node, int]) -> dict[Node, int]:
         """Make several layers of one that would be much higher than the whole should be."""

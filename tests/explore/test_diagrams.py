@@ -152,6 +152,20 @@ def test_a_thousand_tables_take_less_than_a_second():
     assert {column.name for box in drawn.boxes for column in box.columns} == {"id", "r0", "r1"}
 
 
+def test_lines_through_hundreds_of_layers_do_not_grow_without_bound():
+    from pipemagic.explore.layouts import MOST_PLACES, arrange
+
+    count = 1000  # each layer has one box, and each box lines to all parts of the picture
+    sizes = dict.fromkeys(range(count), (100.0, 40.0))
+    edges = [(node, (node * factor + 5) % count) for node in range(count) for factor in (7, 13)]
+    edges += [(node + 1, node) for node in range(count - 1)]
+    started = perf_counter()
+    laid = arrange(sizes, edges)
+    assert perf_counter() - started < 8.0
+    assert sum(map(len, laid.passes.values())) <= 2 * MOST_PLACES
+    assert len(laid.corners) == count
+
+
 def test_a_limit_keeps_the_most_linked():
     drawn = diagram(SHOP, limit=3)
     assert [box.name for box in drawn.boxes][:3] == ["lines", "orders", "products"]
