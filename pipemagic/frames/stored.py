@@ -123,8 +123,8 @@ def _part(values: list[Value]) -> Part:
     """Keep some values in the form that fits them all."""
     import numpy as np
 
-    kinds = frozenset(map(type, values)) - {Null}
-    nulls = any(type(value) is Null for value in values)
+    found = frozenset(map(type, values))
+    nulls, kinds = Null in found, found - {Null}
     missing = np.fromiter((type(value) is Null for value in values), bool, len(values)) if nulls else None
     if not kinds:
         return Part(len(values), kinds, None)
