@@ -422,7 +422,7 @@ class Connection:
         self._use(self.find_again())
         was_open, self._stream = self.transaction is Tx.OPEN, None
         if was_open:
-            lost = self._lose(Loss(tuple(self._ledger.held)))
+            lost = self._lose(Loss.of(self._ledger))
             reason = "the service was stopped while the transaction was open, and rolled it back"
             raise TransactionLost(reports.undone(reason, lost), hint=reports.after_loss(lost))
 
@@ -466,7 +466,7 @@ class Connection:
         if not ended:
             return failure
         left = losses.left_over(failure.cell.statements[failure.ran :])
-        return replace(failure, lost=self._lose(Loss(tuple(ledger.held), left=left)))
+        return replace(failure, lost=self._lose(Loss.of(ledger, left=left)))
 
     def _lose(self, loss: Loss, *, refusing: bool = True) -> Loss:
         """Remember a transaction that is gone; ``refusing`` what may be the rest of it."""
@@ -478,6 +478,8 @@ class Connection:
         """Take in the statements that ran."""
         done = outcomes(cell, ran.results, wanted.limit)
         self._take_in_ran(cell, len(done), atomic=wanted.atomic)
+        if self._ledger.open and large.may_have_written(cell, ran):
+            self._ledger.incomplete = True
         return done
 
     def _take_in_ran(self, cell: Cell, count: int, *, atomic: bool) -> None:

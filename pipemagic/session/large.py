@@ -56,6 +56,12 @@ def complete(stream: ClientStream, cell: Cell, ran: Run, wanted: Wanted) -> Run:
         raise
 
 
+def may_have_written(cell: Cell, ran: Run) -> bool:
+    """Tell whether the results were too large and something of the cell that is not known to have run may have."""
+    too_large = ran.error is not None and ran.error.code == RESPONSE_TOO_LARGE
+    return too_large and not all(map(only_reads, cell.statements[len(ran.results) :]))
+
+
 def _fetched(stream: ClientStream, stmt: Stmt, wanted: Wanted) -> StmtResult:
     with Cursor(stream, stmt) as cursor:
         rows = StoredRows(cursor.cols)

@@ -31,10 +31,12 @@ class Held:
 class Ledger:
     """The statements of the open transaction, oldest first; none if no transaction is open.
 
-    Those that ROLLBACK TO took back are not among them.
+    Those that ROLLBACK TO took back are not among them. ``incomplete`` tells that others may have run in it, too:
+    the server said only that it could not send what they returned.
     """
 
     held: list[Held] = field(default_factory=list)
+    incomplete: bool = False
     _nesting: Nesting = field(default_factory=Nesting)
     _marks: list[int] = field(default_factory=list)  # of each savepoint: how many are held when it is set
 
@@ -58,7 +60,7 @@ class Ledger:
         self._nesting.see(statement.text)
         del self._marks[len(self._nesting.savepoints) :]
         if not self.open:
-            self.held.clear()
+            self.clear()
             return
         if self._marks and goes_back(statement):
             del self.held[self._marks[-1] :]
@@ -73,6 +75,7 @@ class Ledger:
         if autocommit:
             self.held.clear()
             self._marks.clear()
+            self.incomplete = False
 
     def clear(self) -> None:
         """Forget the transaction: it is over."""
@@ -80,7 +83,7 @@ class Ledger:
 
     def ahead(self, statements: Sequence[Statement], stmts: Sequence[Stmt] = ()) -> Ledger:
         """Give what the ledger would be if all these statements ran without an error."""
-        ledger = Ledger(list(self.held), self._nesting.after(()), list(self._marks))
+        ledger = Ledger(list(self.held), self.incomplete, self._nesting.after(()), list(self._marks))
         for statement, stmt in zip_longest(statements, stmts[: len(statements)]):
             ledger.follow(statement, stmt)
         return ledger

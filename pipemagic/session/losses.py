@@ -19,19 +19,29 @@ UNKNOWN = "nobody knows whether it was applied: no answer came to it"
 COMMIT_UNKNOWN = "nobody knows whether it was committed: no answer came to what would have ended it"
 
 
+INCOMPLETE = "a statement whose result was too large for one answer may have been part of it"
+
+
 @dataclass(frozen=True)
 class Loss:
     """What a transaction held that is over without its COMMIT.
 
     ``held`` are its statements, oldest first; not all of them need have run if ``partly``. ``doubt`` says why it
     may have been committed after all, '' if it was rolled back for certain. ``left`` are statements of the cell that
-    met the loss: they did not run, and are no part of what can be run again.
+    met the loss: they did not run, and are no part of what can be run again. ``incomplete`` tells that more than
+    ``held`` may have run in it.
     """
 
     held: tuple[Held, ...] = ()
     doubt: str = ""
     partly: bool = False
     left: tuple[str, ...] = ()
+    incomplete: bool = False
+
+    @classmethod
+    def of(cls, ledger: Ledger, *, doubt: str = "", left: tuple[str, ...] = ()) -> Loss:
+        """Give the loss of the open transaction."""
+        return cls(tuple(ledger.held), doubt, left=left, incomplete=ledger.incomplete)
 
     @property
     def statements(self) -> list[str]:
@@ -42,6 +52,8 @@ class Loss:
         """Give a cell that does the same; SessionError says why that cannot be, or must not."""
         if self.doubt:
             raise SessionError(f"not run again, since {self.doubt}", hint="look before you run it again")
+        if self.incomplete:
+            raise SessionError(f"not run again, since {INCOMPLETE}", hint="run the cells again from BEGIN on")
         work = self.held[1:] if self.held and sql.keyword(self.held[0].text) == "BEGIN" else self.held
         if work and sql.keyword(work[-1].text) in _ENDS:
             work = work[:-1]
@@ -86,7 +98,7 @@ def of_error(error: PipemagicError, cell: Cell, before: Ledger) -> Loss:
         if not certain and (after := _after_rollback(at, rest)) is not None:
             return Loss((), UNKNOWN if after else "")
         doubt = "" if certain or not _may_end(at, rest) else COMMIT_UNKNOWN
-        return Loss(tuple(at.held), doubt, left=left_over(rest))
+        return Loss.of(at, doubt=doubt, left=left_over(rest))
     first = began
     if first is None:
         first = next((error.ran + number for number, one in enumerate(rest) if opens(one)), None)

@@ -208,7 +208,7 @@ def _undone(loss: Loss) -> list[str]:
 def after_loss(loss: Loss, *, refusing: bool = True) -> str:
     """Say how to go on: what runs again, and whether anything else does before that."""
     lines = AFTER_LOSS.split("\n") if refusing else [IN_ONE_CELL if loss.partly else AGAIN]
-    if loss.held and not loss.doubt:
+    if loss.held and not loss.doubt and not loss.incomplete:
         lines.insert(1, RETRY)
     return "\n".join(lines)
 

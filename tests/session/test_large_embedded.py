@@ -72,3 +72,19 @@ def test_an_interrupt_when_all_rows_have_come_leaves_the_transaction_open(connec
 
 def interrupted(_: int) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("cell", [f"INSERT INTO t {MANY} RETURNING *", f"SELECT 1; INSERT INTO t {MANY} RETURNING *"])
+def test_a_transaction_in_which_such_a_write_may_have_run_is_not_run_again(connection, cell) -> None:
+    connection.run(read("CREATE TABLE t(n, t, late); BEGIN; INSERT INTO t VALUES (1, 2, 3)"))
+    with pytest.raises(errors.StatementError) as caught:
+        connection.run(read(cell))
+    assert caught.value.code == "RESPONSE_TOO_LARGE"
+    connection.run(read("CREATE TRIGGER no BEFORE DELETE ON t BEGIN SELECT RAISE(ROLLBACK, 'no'); END"))
+    with pytest.raises(errors.StatementError, match="rolled back the whole transaction"):
+        connection.run(read("DELETE FROM t WHERE n = 1"))
+    with pytest.raises(errors.SessionError, match="too large for one answer may have been part of it"):
+        connection.retry()
+    connection.run(read("ROLLBACK; BEGIN; INSERT INTO t VALUES (4, 5, 6)"))
+    assert connection.transaction is Tx.OPEN
+    assert connection.statements_open == 1
