@@ -232,8 +232,6 @@ def test_hostile_names_and_values(database, kind):
 
 
 def test_a_select_with_values(database):
-    if database.dialect == 1:
-        pytest.skip("the server takes no saved values")
     fill(database, "n", ["x"], [(number,) for number in range(10)])
     rows = Rows("SELECT x AS v FROM n WHERE x < :top -- those", {"top": 4}, "small")
     summary = plots.bar(database, rows, "v")

@@ -8,15 +8,16 @@ import math
 import sys
 
 import polars as pl
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 from pipemagic.errors import ProtocolError, SessionError, UnsupportedError
 from pipemagic.frames.files import write_csv, write_parquet
 from pipemagic.frames.tables import check_type, to_arrow, to_polars, to_table
 from pipemagic.hrana.messages import Col, StmtResult
 from pipemagic.hrana.values import Float, encode
+
+pa = pytest.importorskip("pyarrow")  # `.ci/run` runs these tests with it and without
+parquet = pytest.importorskip("pyarrow.parquet")
 
 UTC = datetime.UTC
 WHEN = datetime.datetime(2024, 1, 31, 10, 30)
