@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
-    from pipemagic.explore.plots import Summary
+    from pipemagic.explore.plotted import Summary
 
 LABEL = 40
 """Characters of a label that are shown."""

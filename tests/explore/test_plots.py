@@ -10,7 +10,7 @@ import pytest
 
 from pipemagic.errors import PlotError, UnknownName, UnsupportedError
 from pipemagic.explore import drawing, plots
-from pipemagic.explore.plots import Rows
+from pipemagic.explore.plotted import Rows
 
 mpl.use("Agg")
 

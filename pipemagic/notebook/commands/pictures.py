@@ -15,7 +15,7 @@ from pipemagic.notebook.display import say
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
     from pipemagic.explore.diagrams import Detail, Diagram
-    from pipemagic.explore.plots import Rows, Summary
+    from pipemagic.explore.plotted import Rows, Summary
 
 
 def diagram(context: Context, args: Arguments) -> Diagram | None:
@@ -75,7 +75,7 @@ def _refuse_options(kind: str, y: str | None, bins: int | None) -> None:
 
 def _rows(context: Context, args: Arguments) -> str | Rows:
     """Give what is plotted: a table as it is, or a SELECT with its values."""
-    from pipemagic.explore.plots import Rows
+    from pipemagic.explore.plotted import Rows
     from pipemagic.hrana.values import decode
 
     table, saved, where = args.get("TABLE"), args.get("--with"), args.get("--where")
