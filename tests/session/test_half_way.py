@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from lost_answers import lose_answer
 from scripted_server import as_json
 from waiting import until
 
@@ -16,7 +17,6 @@ from pipemagic.errors import (
     InterruptedRequest,
     SessionError,
     TransactionLost,
-    UnknownOutcome,
 )
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session, interrupts, keeping
@@ -245,20 +245,6 @@ def test_what_was_undone_by_rollback_to_is_not_run_again(numbers, clock):
     assert again(numbers) == ["INSERT INTO n VALUES (2)", "SAVEPOINT a", "INSERT INTO n VALUES (4)"]
     numbers.connection().retry()
     assert committed(numbers) == [1, 2, 4]
-
-
-def lose_answer(session, transport, monkeypatch, cell):
-    handle = transport.handle_request
-
-    def lost(request):
-        handle(request)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(transport, "handle_request", lost)
-        with pytest.raises(UnknownOutcome) as caught:
-            session.run(cell)
-    return caught.value
 
 
 def test_what_the_user_rolled_back_is_not_offered_again(numbers, transport, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from lost_answers import lose_answer
 
 from pipemagic.errors import InterruptedRequest, SessionError, StatementError, TransactionLost, UnknownOutcome
 from pipemagic.hrana.stream import Tx
@@ -97,21 +98,6 @@ def test_a_transaction_without_statements_is_nothing_to_retry(numbers, clock):
 
 def interrupt(request):
     raise KeyboardInterrupt
-
-
-def lose_answer(session, transport, monkeypatch, cell, kind=InterruptedRequest):
-    """Have the server do it and lose the answer."""
-    handle = transport.handle_request
-
-    def interrupted(request):
-        handle(request)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(transport, "handle_request", interrupted)
-        with pytest.raises(kind) as caught:
-            session.run(cell)
-    return caught.value
 
 
 def test_an_unknown_commit_is_never_run_again(numbers, transport, monkeypatch):
