@@ -96,6 +96,23 @@ def check_not_referred_to(database: Database, table: Table) -> None:
         )
 
 
+def check_indexed(database: Database, table: Table, names: Sequence[str]) -> None:
+    """Refuse columns without one that an index has: made again, a name in double quotes would become a text."""
+    kept = {name.lower() for name in names}
+    found = rows(
+        database,
+        """SELECT i.name, c.name FROM pragma_index_list(?) AS i, pragma_index_info(i.name) AS c
+        WHERE i.origin = 'c' AND c.name IS NOT NULL ORDER BY i.seq, c.seqno""",
+        table.name,
+    )
+    for index, column in found:
+        if str(column).lower() not in kept:
+            raise LoadError(
+                f"the index {index} is on {column}, which the frame does not have; nothing was changed",
+                hint=f"drop it first: DROP INDEX {quote(str(index))}",
+            )
+
+
 @dataclass(frozen=True)
 class Around:
     """What is to be made again when a table is replaced, as ``(type, name, table, sql)``, oldest first.

@@ -190,6 +190,7 @@ def _replace(
             f"{found.name} has foreign keys, which other columns or types would lose; nothing was changed",
             hint="empty the table and append",
         )
+    surroundings.check_indexed(database, found, names)
     new = _new(found.name, columns, types, (), around.seen)
     return Plan(
         new.table, names, new.types, new.text, around.seen,

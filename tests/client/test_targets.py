@@ -112,6 +112,18 @@ def test_what_does_not_fit_other_columns_any_more_is_in_the_way(full, more) -> N
     assert (schema(full), rows(full)) == (before, [(1, 2)])
 
 
+@pytest.mark.parametrize("column", ["gone", '"gone"', "a, `gone` DESC"])
+def test_an_index_on_a_column_that_is_gone_is_in_the_way(full, column) -> None:
+    full.batch(["CREATE TABLE t(a, b, gone)", f'CREATE INDEX "i x" ON t({column})', "INSERT INTO t VALUES (1, 2, 3)"])
+    before = schema(full)
+    with pytest.raises(errors.LoadError, match="the index i x is on gone, which the frame does not have") as caught:
+        full.load(SMALL, "t", if_exists="replace")
+    assert (schema(full), rows(full)) == (before, [(1, 2, 3)])
+    full.execute(caught.value.hint.partition(": ")[2])
+    full.load(SMALL, "t", if_exists="replace")
+    assert rows(full) == [(1, "x"), (2, None), (3, "z")]
+
+
 def test_values_that_a_kept_definition_would_change(full) -> None:
     full.batch(["CREATE TABLE t(a INTEGER PRIMARY KEY, b INTEGER)", "INSERT INTO t VALUES (9, 9)"])
     frame = pd.DataFrame({"a": [1], "b": ["007"]})
