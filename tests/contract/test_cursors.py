@@ -3,6 +3,7 @@
 import gzip
 import json
 
+import by_columns as columns
 import pytest
 from contract_wire import CLOSE, execute, not_, ok, python, stmt
 
@@ -166,6 +167,36 @@ def test_a_compressed_request_is_not_understood(db):
     content = gzip.compress(json.dumps({"requests": [CLOSE]}).encode())
     headers = db.headers(**{"content-encoding": "gzip"})
     assert db.send("POST", "/v2/pipeline", headers=headers, content=content).status == 400
+
+
+# Rows by columns, which a server may give to who asks for them.
+
+
+def reading_columns(db, path, body):
+    answer = db.send(
+        "POST", path, headers=db.headers(**{"Pipemagic-Rows": "columns"}), content=json.dumps(body).encode()
+    )
+    assert answer.status == 200, answer.http.text
+    return answer
+
+
+@pytest.mark.parametrize("rows", [0, 3, 5000])
+def test_who_reads_columns_gets_the_same_rows(db, rows):
+    text = f"SELECT *, n / 4.0, nullif(n, 3), CAST(t AS BLOB), iif(n % 2, n, t) FROM ({MANY.format(5000)}) LIMIT {rows}"
+    wanted = db.rows(text)
+    assert len(wanted) == rows
+    for path in ("/v2/pipeline", "/v3/pipeline"):
+        answer = reading_columns(db, path, {"requests": [execute(text), CLOSE]})
+        assert columns.rows_of(answer.result(), python) == wanted
+    answer = reading_columns(db, "/v1/execute", {"stmt": {"sql": text}})
+    assert columns.rows_of(answer.body["result"], python) == wanted
+    found = []
+    for entry in Cursor(reading_columns(db, "/v3/cursor", {"batch": {"steps": steps_of(text)}})).known:
+        if entry["type"] == "row":
+            found.append([python(cell) for cell in entry["row"]])
+        elif entry["type"] == "rows":
+            found += columns.rows_of_part(entry["part"], python)
+    assert found == wanted
 
 
 # Without a stream.

@@ -8,22 +8,21 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import IO
 
 import apsw
-import msgspec
 
 from pipemagic.hrana import faults
 from pipemagic.hrana.batches import StepState
-from pipemagic.hrana.cursors import Failure, Row, StepBegin, StepEnd, StepError
+from pipemagic.hrana.cursors import Failure, StepBegin, StepEnd, StepError
 from pipemagic.hrana.messages import Batch, Col, Error, Step
-from pipemagic.hrana.values import SqlValue
-from pipemagic.service.embedded import plans, results
+from pipemagic.service.embedded import columns, plans, results
 from pipemagic.service.embedded.pipelines import Pipeline
 from pipemagic.service.embedded.plans import Plan, Rejected
 from pipemagic.service.embedded.results import Sink
+from pipemagic.service.embedded.rows import SqlRow, encode, entries_of
 from pipemagic.service.embedded.statements import HungUp, Steps
 from pipemagic.service.http import Refused
 
@@ -35,8 +34,6 @@ PATIENCE = 0.05
 """Seconds after which a smaller piece is sent."""
 SPOOL = 1024 * 1024
 """Bytes of rows that are kept in memory while their statement holds up other writers; more go to a file."""
-
-_ENCODER = msgspec.json.Encoder()
 
 _ENDED = Error("the stream was ended: the database is going away, or nobody took its rows", faults.STREAM_ENDED)
 _BUG = Error("internal error of the service; see service.log in its data folder", "INTERNAL")
@@ -51,14 +48,12 @@ class Lines:
         self._size = 0
         self._since = clock()
 
-    def add(self, *entries: object) -> int:
-        """Add entries; give their size in bytes."""
-        data = _ENCODER.encode_lines(entries)
-        self.append(data)
-        return len(data)
+    def add(self, entry: object) -> None:
+        """Add an entry."""
+        self.append(encode(entry) + b"\n")
 
     def append(self, data: bytes) -> None:
-        """Add what is encoded already."""
+        """Add lines that are written already."""
         self._parts.append(data)
         self._size += len(data)
 
@@ -75,16 +70,20 @@ class Lines:
 
 
 class StepRows:
-    """Writes a step's columns and rows as lines; those of a statement that could not wait are in ``aside``."""
+    """Writes a step's columns and rows as lines; those of a statement that could not wait are in ``aside``.
+
+    Rows only if wanted; many at a time ``by_columns`` for a client that reads that.
+    """
 
     cols = rows = results.EMPTY
 
-    def __init__(self, lines: Lines, step: int, *, want_rows: bool) -> None:
-        self._lines, self._step, self._want_rows = lines, step, want_rows
+    def __init__(self, lines: Lines, step: int, *, want_rows: bool, by_columns: bool) -> None:
+        self._lines, self._step = lines, step
+        self._want_rows, self._by_columns = want_rows, by_columns
         self.count = 0
         self.aside: IO[bytes] | None = None
 
-    def take(self, cols: tuple[Col, ...], rows: Iterator[tuple[SqlValue, ...]], *, at_once: bool) -> Iterator[bytes]:
+    def take(self, cols: tuple[Col, ...], rows: Iterator[SqlRow], *, at_once: bool) -> Iterator[bytes]:
         """Write all, giving each piece that is ripe; with ``at_once`` set all goes aside."""
         if not at_once:
             yield from self._write(cols, rows, self._lines)
@@ -95,7 +94,7 @@ class StepRows:
             self.aside.write(piece)
         self.aside.write(lines.take())
 
-    def _write(self, cols: tuple[Col, ...], source: Iterator[tuple[SqlValue, ...]], lines: Lines) -> Iterator[bytes]:
+    def _write(self, cols: tuple[Col, ...], source: Iterator[SqlRow], lines: Lines) -> Iterator[bytes]:
         lines.add(StepBegin(self._step, list(cols)))
         if not self._want_rows:
             self.count = sum(1 for _ in source)
@@ -103,12 +102,17 @@ class StepRows:
         many, started = 1, lines.clock()  # few rows at a time while they are large or slow to come
         while rows := list(islice(source, many)):
             self.count += len(rows)
-            size = lines.add(*(Row(results.to_wire(row)) for row in rows))
+            data = self._entries(rows)
+            lines.append(data)
             slow = lines.clock() > started + PATIENCE / 4
-            many = max(1, many // 4) if slow else min(4 * many, 1 + PIECE * len(rows) // size)
+            many = max(1, many // 4) if slow else min(4 * many, 1 + PIECE * len(rows) // len(data))
             if lines.ripe:
                 yield lines.take()
             started = lines.clock()
+
+    def _entries(self, rows: Sequence[SqlRow]) -> bytes:
+        by_columns = self._by_columns and len(rows) >= columns.FEWEST
+        return columns.entry_of(rows) if by_columns else entries_of(rows)
 
     def drop(self) -> None:
         """Forget what is aside: its statement failed."""
@@ -187,7 +191,7 @@ class Cursor(Pipeline):
     # What differs from a pipeline in running a step.
 
     def _sink(self, plan: Plan, *, want_rows: bool) -> Sink:  # noqa: ARG002 - the answer has no limit
-        self._rows = StepRows(self._lines, self._number, want_rows=want_rows)
+        self._rows = StepRows(self._lines, self._number, want_rows=want_rows, by_columns=self._by_columns)
         return self._rows
 
     def _afford(self, error: Error) -> Error:

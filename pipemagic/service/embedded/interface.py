@@ -11,7 +11,7 @@ import apsw
 
 from pipemagic import __version__
 from pipemagic.errors import ProtocolError
-from pipemagic.hrana import cursors, messages
+from pipemagic.hrana import columns, cursors, messages
 from pipemagic.service import http
 from pipemagic.service.embedded import pipelines, statements
 from pipemagic.service.embedded.cursors import Cursor
@@ -37,6 +37,7 @@ BRIEF_BODY = 16 * 1024
 """Bytes of a request; reading a larger one takes too long for haste."""
 BRIEF_ANSWER = 64 * 1024
 """Bytes of an answer; packing a larger one does."""
+_ROWS = columns.HEADER.lower()
 LINES = {
     "/v2": "Hello, this is HTTP API v2 (Hrana over HTTP)",
     "/v3": "Hello, this is HTTP API v3 (Hrana over HTTP)",
@@ -92,7 +93,10 @@ class DatabaseInterface:
             yield from cancel.haste.end()
         stream = yield from self._stream(request, body.baton, grant)
         with self._held(stream):
-            pipeline = Pipeline(stream, grant, self._meter, clock=self._clock, limits=self._limits, haste=cancel.haste)
+            pipeline = Pipeline(
+                stream, grant, self._meter, clock=self._clock, limits=self._limits, haste=cancel.haste,
+                by_columns=_reads_columns(request),
+            )  # fmt: skip
             with _InUse(stream, cancel):
                 entries = yield from _without_bytes(pipeline.run(body.requests))
                 if sum(map(len, entries)) > BRIEF_ANSWER:
@@ -111,7 +115,10 @@ class DatabaseInterface:
         with self._held(stream):
             baton, base_url = self._streams.promise(stream), self._placement.base_url(request, stream, grant.database)
             head = messages.encode(cursors.Head(baton, base_url)) + b"\n"
-            entries = self._entries(stream, body.batch, grant, cancel)
+            cursor = Cursor(
+                stream, grant, self._meter, clock=self._clock, limits=self._limits, by_columns=_reads_columns(request)
+            )
+            entries = self._entries(stream, cursor, body.batch, cancel)
             try:
                 chunks = yield from self._chunks(head, entries)
                 delay = self._placement.delay(stream)
@@ -146,9 +153,8 @@ class DatabaseInterface:
         return Response(200, [messages.encode({"result": response["result"]})], delay=delay)
 
     def _entries(
-        self, stream: ServerStream, batch: messages.Batch, grant: Grant, cancel: Cancel
+        self, stream: ServerStream, cursor: Cursor, batch: messages.Batch, cancel: Cancel
     ) -> statements.Steps[bytes]:
-        cursor = Cursor(stream, grant, self._meter, clock=self._clock, limits=self._limits)
         with self._held(stream):  # again: most of it is made after the request got its answer
             with _InUse(stream, cancel):
                 last = yield from cursor.stream(batch)
@@ -236,6 +242,11 @@ class _InUse:
             raise Refused(400, error.error.message, error.error.code) from None
         if isinstance(error, statements.HungUp):
             raise Refused(503, "the stream was ended: its client hung up, or the database is going away") from None
+
+
+def _reads_columns(request: Request) -> bool:
+    """Tell whether the client reads many rows by columns."""
+    return request.headers.get(_ROWS) == columns.VALUE
 
 
 def _without_bytes(steps: statements.Steps[T]) -> Generator[Turn, None, T]:

@@ -69,13 +69,17 @@ def _too_new(what: str) -> Refused:
 
 
 class Pipeline(Statements):
-    """One pipeline under way. `closed` says afterwards whether the stream was closed in it."""
+    """One pipeline under way, for a client that reads many rows ``by_columns``, or does not.
+
+    `closed` says afterwards whether the stream was closed in it.
+    """
 
     def __init__(
         self, stream: ServerStream, grant: Grant, meter: Meter, *,
-        clock: Callable[[], float], limits: Limits, haste: Haste = AT_LEISURE,
+        clock: Callable[[], float], limits: Limits, haste: Haste = AT_LEISURE, by_columns: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(stream, grant, meter, clock=clock, limits=limits, haste=haste)
+        self._by_columns = by_columns
         self._budget = Budget(limits.response)
         self.closed = False
 
@@ -162,7 +166,7 @@ class Pipeline(Statements):
                 self._budget.spend(RESULT_OVERHEAD)
             except TooLarge:
                 raise Rejected.of(results.no_room(self._limits.response)) from None
-        return Kept(self._budget, want_rows=want_rows)
+        return Kept(self._budget, want_rows=want_rows, by_columns=self._by_columns)
 
     def _batch(self, batch: messages.Batch) -> Steps[messages.BatchResult]:
         states: list[StepState] = []

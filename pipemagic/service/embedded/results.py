@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Protocol
+from typing import Protocol
 
 import apsw
 import msgspec
 
-from pipemagic.hrana import faults, values
+from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Col, Error
-from pipemagic.hrana.values import NULL, Float, Integer, SqlValue, Text, Value
+from pipemagic.service.embedded.columns import BY_COLUMNS, FEWEST
+from pipemagic.service.embedded.rows import LISTED, SqlRow, encode
 
-FIRST_ROWS, MOST_ROWS = 16, 2000
+FIRST_ROWS, MOST_ROWS = 16, 4000
 """How many rows are taken at a time between looks at the response limit."""
 PIECE = 4 * 1024 * 1024
 """Bytes of JSON that such a piece should not exceed, as far as the rows before it tell."""
@@ -22,16 +23,6 @@ LONGEST_MESSAGE = 4000
 """Characters of an error message."""
 
 EMPTY = msgspec.Raw(b"[]")
-
-_ENCODER = msgspec.json.Encoder()
-
-_WIRE: dict[type, Callable[[Any], Value]] = {
-    int: lambda number: Integer(str(number)),
-    float: Float,
-    str: Text,
-    type(None): lambda _: NULL,
-    bytes: values.encode,
-}
 
 
 class TooLarge(Exception):
@@ -64,11 +55,6 @@ class Budget:
         self.left -= size
 
 
-def to_wire(row: tuple[SqlValue, ...]) -> list[Value]:
-    """Give a row's values as they stand on the wire."""
-    return [_WIRE[type(value)](value) for value in row]
-
-
 class Sink(Protocol):
     """Where the columns and rows of a statement go."""
 
@@ -76,7 +62,7 @@ class Sink(Protocol):
     rows: msgspec.Raw
     count: int
 
-    def take(self, cols: tuple[Col, ...], rows: Iterator[tuple[SqlValue, ...]], *, at_once: bool) -> Iterator[bytes]:
+    def take(self, cols: tuple[Col, ...], rows: Iterator[SqlRow], *, at_once: bool) -> Iterator[bytes]:
         """Take everything; give pieces that can be sent before the next rows are read.
 
         With ``at_once`` there are none: others wait for the statement's end.
@@ -87,37 +73,42 @@ class Sink(Protocol):
 
 
 class Kept:
-    """Keeps columns and rows for one answer, within its budget (TooLarge beyond it); rows only if wanted."""
+    """Keeps columns and rows for one answer, within its budget (TooLarge beyond it).
 
-    def __init__(self, budget: Budget, *, want_rows: bool) -> None:
+    Rows only if wanted; many of them ``by_columns`` for a client that reads that.
+    """
+
+    def __init__(self, budget: Budget, *, want_rows: bool, by_columns: bool = False) -> None:
         self.cols = self.rows = EMPTY
         self.count = 0
-        self._budget, self._left, self._want_rows = budget, budget.left, want_rows
+        self._budget, self._left = budget, budget.left
+        self._want_rows, self._by_columns = want_rows, by_columns
 
-    def take(
-        self, cols: tuple[Col, ...], rows: Iterator[tuple[SqlValue, ...]], *, at_once: bool = True
-    ) -> Iterator[bytes]:
+    def take(self, cols: tuple[Col, ...], rows: Iterator[SqlRow], *, at_once: bool = True) -> Iterator[bytes]:
         """Keep all; TooLarge as soon as it passes the limit."""
         del at_once  # it always is
         if cols:
-            self.cols = msgspec.Raw(self._afford(_ENCODER.encode(cols)))
+            self.cols = msgspec.Raw(self._afford(encode(cols)))
         if self._want_rows:
             self._take_rows(rows)
         else:
             self.count = sum(1 for _ in rows)
         return iter(())
 
-    def _take_rows(self, source: Iterator[tuple[SqlValue, ...]]) -> None:
+    def _take_rows(self, source: Iterator[SqlRow]) -> None:
         """Take a piece at a time, few rows while they are large: photographs must not fill the memory unseen."""
-        wire, chunks, many = _WIRE, [], FIRST_ROWS
-        while rows := list(islice(source, many)):
+        rows = list(islice(source, FIRST_ROWS))
+        if self._by_columns and len(rows) == FIRST_ROWS and len(encode(rows)) * FEWEST < PIECE * FIRST_ROWS:
+            rows += islice(source, FEWEST - FIRST_ROWS)
+        form = BY_COLUMNS if len(rows) >= FEWEST else LISTED
+        chunks = []
+        while rows:
             self.count += len(rows)
-            data = self._afford(_ENCODER.encode([[wire[type(value)](value) for value in row] for row in rows]))
-            chunks.append(data[1:-1])
-            if len(rows) < many:
-                break
-            many = min(4 * many, MOST_ROWS, 1 + PIECE * len(rows) // len(data))
-        self.rows = msgspec.Raw(b"[" + b",".join(chunks) + b"]")
+            data = self._afford(form.write(rows))
+            chunks.append(data)
+            many = min(4 * len(rows), MOST_ROWS, 1 + PIECE * len(rows) // len(data))
+            rows = list(islice(source, many))
+        self.rows = form.joined(chunks)
 
     def _afford(self, data: bytes) -> bytes:
         self._budget.spend(len(data))

@@ -1,0 +1,63 @@
+"""Read what a service wrote by columns (`pipemagic/hrana/columns.py`), with nothing of pipemagic."""
+
+from __future__ import annotations
+
+import struct
+from base64 import b64decode
+from collections.abc import Callable, Iterator
+from typing import Any
+
+HEADERS = {"pipemagic-rows": "columns"}
+
+Cell = Callable[[dict[str, Any]], Any]
+
+
+def rows_of(result: dict[str, Any], cell: Cell) -> list[list[Any]]:
+    """Give the rows of a result in either form; ``cell`` reads a value of a row."""
+    rows = result["rows"]
+    if isinstance(rows, list):
+        return [[cell(one) for one in row] for row in rows]
+    assert set(rows) == {"parts"}
+    return [row for part in rows["parts"] for row in rows_of_part(part, cell)]
+
+
+def rows_of_part(part: dict[str, Any], cell: Cell) -> list[list[Any]]:
+    """Give the rows of one part."""
+    assert set(part) == {"size", "columns"}
+    columns = [_values(column, part["size"], cell) for column in part["columns"]]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _values(column: dict[str, Any], size: int, cell: Cell) -> list[Any]:
+    if column["type"] == "null":
+        return [None] * size
+    if column["type"] == "mixed":
+        values = [cell(one) for one in column["values"]]
+    else:
+        missing = b64decode(column["missing"]) if "missing" in column else bytes(size)
+        assert len(missing) == size
+        values = [None if gone else value for gone, value in zip(missing, _present(column), strict=True)]
+    assert len(values) == size
+    return values
+
+
+def _present(column: dict[str, Any]) -> list[Any]:
+    data = b64decode(column["values"])
+    match column["type"]:
+        case "integer":
+            return list(struct.unpack(f"<{len(data) // 8}q", data))
+        case "float":
+            return list(struct.unpack(f"<{len(data) // 8}d", data))
+        case "text":
+            return [one.decode() for one in _cut(data, b64decode(column["ends"]))]
+        case "blob":
+            return list(_cut(data, b64decode(column["ends"])))
+    raise AssertionError(f"no column of an answer: {column!r}")
+
+
+def _cut(data: bytes, ends: bytes) -> Iterator[bytes]:
+    begin = 0
+    for (end,) in struct.iter_unpack("<q", ends):
+        yield data[begin:end]
+        begin = end
+    assert begin == len(data)

@@ -1,0 +1,206 @@
+"""Rows by columns: the same values as in rows, for who asks for them; nobody else sees anything of it."""
+
+from __future__ import annotations
+
+import math
+import random
+import struct
+from base64 import b64decode, b64encode
+
+import pytest
+from by_columns import HEADERS, rows_of, rows_of_part
+from service_calls import CLOSE, Caller, caller_of, execute
+
+from pipemagic.service.core import Service
+from pipemagic.service.embedded.columns import FEWEST
+from pipemagic.service.haste import Haste
+from pipemagic.service.http import Cancel
+from pipemagic.service.limits import Limits
+
+MANY = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {}) SELECT n, 'row ' || n FROM c"
+COLUMNS = ["null", "integer", "float", "ascii", "text", "blob", "mixed"]
+
+
+def by_columns(db):
+    """Give the same client, as one that reads columns."""
+    return Caller(db.service, db.token, {**db.headers, **HEADERS})
+
+
+@pytest.fixture
+def reader(db):
+    return by_columns(db)
+
+
+# Values.
+
+
+def python(cell):
+    match cell["type"]:
+        case "null":
+            return None
+        case "integer":
+            return int(cell["value"])
+        case "blob":
+            return b64decode(cell["base64"] + "=" * (-len(cell["base64"]) % 4))
+    return cell["value"]
+
+
+def wire(value):
+    match value:
+        case None:
+            return {"type": "null"}
+        case int():
+            return {"type": "integer", "value": str(value)}
+        case float():
+            return {"type": "float", "value": value}
+        case str():
+            return {"type": "text", "value": value}
+        case bytes():
+            return {"type": "blob", "base64": b64encode(value).decode()}
+
+
+def random_value(choose, kind, holes):
+    if choose.random() < holes:
+        return None
+    match kind:
+        case "null":
+            return None
+        case "integer":
+            return choose.choice([0, -1, 2**63 - 1, -(2**63), choose.randrange(-(2**40), 2**40)])
+        case "float":
+            double = struct.unpack("<d", choose.randbytes(8))[0]
+            return double if math.isfinite(double) else -0.0
+        case "ascii":
+            return "".join(choose.choices("ab \0\n\"'\\", k=choose.randrange(6)))
+        case "text":
+            return "".join(choose.choices("aé日😀\0\u2028", k=choose.randrange(6)))
+        case "blob":
+            return choose.randbytes(choose.randrange(5))
+    return random_value(choose, choose.choice(COLUMNS[:-1]), holes)
+
+
+def exact(rows):
+    """Make values of different types differ, and minus zero from zero."""
+    return [[(type(cell), repr(cell)) for cell in row] for row in rows]
+
+
+def result_of(answer, index=0):
+    assert answer.codes[index] == "ok", answer.error(index)
+    return answer.response(index)["result"]
+
+
+def rows_of_cursor(entries):
+    rows = []
+    for entry in entries.entries:
+        if entry["type"] == "row":
+            rows.append([python(cell) for cell in entry["row"]])
+        elif entry["type"] == "rows":
+            rows += rows_of_part(entry["part"], python)
+    return rows
+
+
+@pytest.mark.parametrize("size", [0, 1, FEWEST - 1, FEWEST, FEWEST + 1, 2000])
+def test_a_random_table_is_the_same_in_every_form(db, reader, size):
+    choose = random.Random(size)
+    kinds = [(kind, holes) for kind in COLUMNS for holes in (0, 0.5, 0.001)]
+    wanted = [[random_value(choose, kind, holes) for kind, holes in kinds] for _ in range(size)]
+    db.run(f"CREATE TABLE t({', '.join(f'c{number}' for number in range(len(kinds)))})")
+    insert = f"INSERT INTO t VALUES ({', '.join('?' * len(kinds))})"
+    answer = db.post(execute("BEGIN"), *(execute(insert, *map(wire, row)) for row in wanted), execute("COMMIT"), CLOSE)
+    assert set(answer.codes) == {"ok"}
+    listed, columns = result_of(db.run("SELECT * FROM t")), result_of(reader.run("SELECT * FROM t"))
+    assert isinstance(listed["rows"], list)
+    assert isinstance(columns["rows"], dict if size >= FEWEST else list)
+    assert exact(rows_of(listed, python)) == exact(wanted)
+    assert exact(rows_of(columns, python)) == exact(wanted)
+    assert {**columns, "rows": 0, "query_duration_ms": 0} == {**listed, "rows": 0, "query_duration_ms": 0}
+    assert exact(rows_of_cursor(db.read("SELECT * FROM t"))) == exact(wanted)
+    assert exact(rows_of_cursor(reader.read("SELECT * FROM t"))) == exact(wanted)
+
+
+def test_infinities_keep_their_sign_among_floats_only(reader):
+    sql = (
+        f"SELECT CASE n % 2 WHEN 0 THEN 9e999 ELSE -9e999 END, CASE n % 2 WHEN 0 THEN 9e999 ELSE 'a' END FROM ({MANY})"
+    )
+    rows = rows_of(result_of(reader.run(sql.format(FEWEST))), python)
+    assert rows[:2] == [[-math.inf, "a"], [math.inf, None]]
+
+
+@pytest.mark.parametrize("columns", [1, 2000])
+def test_any_number_of_columns_will_do(reader, columns):
+    sql = f"SELECT {', '.join(['n'] * columns)} FROM ({MANY.format(FEWEST)})"
+    assert rows_of(result_of(reader.run(sql)), python) == [[n + 1] * columns for n in range(FEWEST)]
+
+
+# Requests.
+
+
+def test_a_small_result_is_in_rows(reader):
+    assert result_of(reader.run("SELECT 1"))["rows"] == [[{"type": "integer", "value": "1"}]]
+    assert [one["type"] for one in reader.read("SELECT 1").entries] == ["step_begin", "row", "step_end"]
+
+
+def test_each_result_of_a_batch_goes_by_its_own_size(reader):
+    steps = [{"stmt": {"sql": sql}} for sql in (MANY.format(1000), "SELECT 1", MANY.format(300))]
+    answer = reader.post({"type": "batch", "batch": {"steps": steps}}, CLOSE, version=2)
+    results = result_of(answer)["step_results"]
+    assert [len(rows_of(one, python)) for one in results] == [1000, 1, 300]
+    assert [type(one["rows"]) for one in results] == [dict, list, dict]
+
+
+def test_who_wants_no_rows_gets_none(reader):
+    assert result_of(reader.post(execute(MANY.format(1000), want_rows=False), CLOSE))["rows"] == []
+    answer = reader.read({"stmt": {"sql": MANY.format(1000), "want_rows": False}})
+    assert answer.kinds == ["step_begin", "step_end"]
+
+
+@pytest.mark.parametrize("value", ["", "rows", "columns, rows"])
+def test_another_value_of_the_header_is_none(db, value):
+    caller = Caller(db.service, db.token, {**db.headers, "pipemagic-rows": value})
+    assert isinstance(result_of(caller.run(MANY.format(1000)))["rows"], list)
+
+
+def test_rows_of_a_write_come_by_columns_after_its_end(db, reader):
+    """They are kept in a file meanwhile."""
+    db.run("CREATE TABLE t(a, b)")
+    answer = reader.read(f"INSERT INTO t SELECT n, hex(zeroblob(100)) FROM ({MANY.format(20_000)}) RETURNING a, b")
+    assert [row[0] for row in rows_of_cursor(answer)] == list(range(1, 20_001))
+    assert answer.entries[-1]["affected_row_count"] == 20_000
+
+
+def test_rows_in_haste_come_by_columns(db, reader):
+
+    db.run("CREATE TABLE t(a)", f"INSERT INTO t SELECT n FROM ({MANY.format(300)})")
+    for _ in range(3):
+        answer = reader.post(execute("SELECT a FROM t"), CLOSE, cancel=Cancel(Haste(10)))
+        assert rows_of(result_of(answer), python) == [[n + 1] for n in range(300)]
+
+
+# What ends a statement.
+
+
+@pytest.mark.parametrize("rows", [10, FEWEST, 20_000])
+def test_text_that_is_not_utf8_is_the_error_of_its_statement(reader, rows):
+    text = f"SELECT n, CASE WHEN n = {rows} THEN CAST(x'ff' AS TEXT) END FROM ({MANY.format(rows)})"
+    assert reader.run(text, "SELECT 1").codes == ["SQLITE_MISMATCH", "ok", "ok"]
+    assert reader.read(text, "SELECT 'after'").kinds[-4:] == [
+        "step_error SQLITE_MISMATCH", "step_begin", "row", "step_end"
+    ]  # fmt: skip
+
+
+def test_an_answer_has_its_limit_in_columns_too(tmp_path, clock):
+    service = Service(tmp_path / "data", clock=clock, limits=Limits(response=100_000))
+    try:
+        service.catalog.create_group("local", "default", "ams")
+        reader = by_columns(caller_of(service, "flights"))
+        answer = reader.run(MANY.format(20_000), MANY.format(1000))
+        assert answer.codes == ["RESPONSE_TOO_LARGE", "ok", "ok"]  # the first one gave its room back
+        assert len(rows_of(result_of(answer, 1), python)) == 1000
+    finally:
+        service.close()
+
+
+def test_large_rows_are_not_gathered(reader):
+    """Photographs must not fill the memory: they stay in rows, few at a time."""
+    answer = reader.run(f"SELECT zeroblob(100_000) FROM ({MANY.format(FEWEST)})")
+    assert len(result_of(answer)["rows"]) == FEWEST
