@@ -23,7 +23,7 @@ ON_WHITE = (
 )
 """A style for what has a white ground of its own, whatever the page around it is."""
 
-_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 CHARACTER = 7.2
 """Pixels that a character of 12 px monospace text takes."""

@@ -186,6 +186,6 @@ def test_loading_the_extension_imports_nothing_heavy():
 
 def test_the_first_tab_on_a_line_of_pipedb_imports_nothing_heavy():
     bare = modules_after("from pipemagic.notebook import load_ipython_extension")
-    first = modules_after("import pipemagic.notebook.commands.helping, pipemagic.notebook.completion.matcher") - bare
+    first = modules_after("import pipemagic.notebook.commands.helping, pipemagic.notebook.completion.tab") - bare
     assert "pipemagic.notebook.commands.exploring" in first
     assert not first & {*HEAVY, "msgspec", "pipemagic.session", "pipemagic.client", "pipemagic.client.database"}

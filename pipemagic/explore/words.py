@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from pipemagic.sql import FIRST_LETTER, LETTER
+
 # https://www.sqlite.org/lang_keywords.html
 _KEYWORDS = """
     ABORT ACTION ADD AFTER ALL ALTER ALWAYS ANALYZE AND AS ASC ATTACH AUTOINCREMENT BEFORE BEGIN BETWEEN BY CASCADE
@@ -132,7 +134,7 @@ _NO_ARGUMENTS = """
 """
 NO_ARGUMENTS = frozenset(_NO_ARGUMENTS.split())
 
-_WORD = re.compile(r"[a-zA-Z_\x80-\U0010ffff][\w$\x80-\U0010ffff]*\Z", re.ASCII)
+_WORD = re.compile(rf"{FIRST_LETTER}{LETTER}*\Z")
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _FREE = frozenset(["KEY", "ACTION", "PLAN", "QUERY", "VIEW", "FIRST", "LAST"])
 """Keywords that are a name as they stand, on every server."""

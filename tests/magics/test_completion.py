@@ -11,8 +11,8 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 from waiting import until
 
-import pipemagic.notebook.completion.matcher as matcher_module
 from pipemagic.explore.shapes import Reference, Shape
+from pipemagic.notebook.completion.tab import Tab
 
 AIRPORT = Shape("airport", "table", ("code", "name", "city name"))
 CARRIER = Shape("carrier", "table", ("id", "name"))
@@ -44,7 +44,7 @@ def body(shell, sql):
 @pytest.fixture
 def known(shell, monkeypatch):
     """A shell that knows some tables, and has no connection at all."""
-    monkeypatch.setattr(matcher_module._Tab, "_tables", lambda tab, on: TABLES)
+    monkeypatch.setattr(Tab, "_tables", lambda tab, on: TABLES)
     return shell
 
 
@@ -228,7 +228,7 @@ def test_a_failure_is_logged_and_not_shown(shell, monkeypatch, caplog, capsys):
     def fail(*_):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(matcher_module._Tab, "answer", fail)
+    monkeypatch.setattr(Tab, "answer", fail)
     with caplog.at_level(logging.WARNING, "pipemagic"):
         offers(shell, "%%sql\nSELECT na|")
     assert "a bug" in caplog.text
