@@ -19,7 +19,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import jwt
 import msgspec
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -28,6 +27,7 @@ from pipemagic.errors import ServiceError
 from pipemagic.service.files import write_private
 from pipemagic.service.http import Refused
 from pipemagic.service.layout import KEY_FILE, PLATFORM_TOKEN_FILE
+from pipemagic.service.registry import webtokens
 from pipemagic.service.registry.accounts import Account, Credential, PlatformToken
 from pipemagic.service.registry.catalog import Catalog
 from pipemagic.service.registry.records import DatabaseRecord, GroupRecord
@@ -163,7 +163,7 @@ class Tokens:
     ) -> str:  # fmt: skip
         """Make a token for all databases of a group, later ones, too; a libSQL server takes the group as a tag."""
         claims = self._claims_of({"p": {_access(read_only): {"tags": [group.id]}}}, expires_in, subject)
-        return jwt.encode(claims, self._key, algorithm="EdDSA")
+        return webtokens.sign(claims, self._key)
 
     def _claims_of(self, rights: dict[str, Any], expires_in: float | None, subject: str) -> dict[str, Any]:
         now = self._now()
@@ -174,7 +174,7 @@ class Tokens:
 
     def _sign(self, _database: DatabaseRecord, claims: dict[str, Any]) -> str:
         """Sign the claims of a database's token; another engine has a key for each."""
-        return jwt.encode(claims, self._key, algorithm="EdDSA")
+        return webtokens.sign(claims, self._key)
 
     def check_database(self, authorization: str | None, database: DatabaseRecord | None) -> Grant:
         """Give what an ``Authorization`` header allows.
@@ -234,10 +234,9 @@ class Tokens:
         return claims
 
     def _verify(self, token: str) -> _Claims:
-        unchecked = dict.fromkeys(("verify_exp", "verify_iat", "verify_nbf", "verify_aud", "verify_sub"), False)
         try:
-            payload = jwt.decode(token, self._key.public_key(), algorithms=["EdDSA"], options=unchecked)  # type: ignore[arg-type]
-        except (jwt.InvalidTokenError, UnicodeEncodeError):
+            payload = webtokens.verify(token, self._key.public_key())
+        except webtokens.InvalidToken:
             raise _unauthorized("The JWT is invalid", _mixed_up(token, jwt_expected=True)) from None
         claims = _read_claims(payload)
         if claims is None:

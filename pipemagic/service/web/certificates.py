@@ -5,8 +5,6 @@ from __future__ import annotations
 import ssl
 from pathlib import Path
 
-from cryptography import x509
-
 from pipemagic.errors import ServiceError
 
 
@@ -31,6 +29,8 @@ class Certificate:
 
     def uncovered(self, domain: str) -> list[str]:
         """Give the names that the service needs and the certificate does not have: the domain, and all below it."""
+        from cryptography import x509  # most services show none
+
         leaf = x509.load_pem_x509_certificates(self._certfile.read_bytes())[0]
         try:
             names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
