@@ -153,10 +153,11 @@ def check(folder: Path | None = None) -> LocalService | None:
     return found
 
 
-def ensure(folder: Path | None = None) -> Lease:
+def ensure(folder: Path | None = None, *, meanwhile: Callable[[], None] = lambda: None) -> Lease:
     """Lease the service over the folder; start it if it does not run.
 
-    Raises `ServiceError` if it cannot be started or is of another version of pipemagic.
+    ``meanwhile`` is called while it starts: a caller can do then what takes as long. Raises `ServiceError` if it cannot
+    be started or is of another version of pipemagic.
     """
     folder = _absolute(folder)
     _reap()
@@ -171,7 +172,7 @@ def ensure(folder: Path | None = None) -> Lease:
 
     try:
         with FileLock(folder / START_LOCK_FILE, timeout=START_TIMEOUT):
-            return _lease(find(folder) or _spawn(folder, stdin=subprocess.DEVNULL)[1])
+            return _lease(find(folder) or _spawn(folder, stdin=subprocess.DEVNULL, meanwhile=meanwhile)[1])
     except Timeout:
         raise ServiceError(
             f"another process has been starting the service for more than {START_TIMEOUT:g} s",
@@ -179,12 +180,15 @@ def ensure(folder: Path | None = None) -> Lease:
         ) from None  # fmt: skip
 
 
-def temporary() -> Lease:
-    """Start a service of one's own, with an empty folder; both are gone when the lease or this process ends."""
+def temporary(*, meanwhile: Callable[[], None] = lambda: None) -> Lease:
+    """Start a service of one's own, with an empty folder; both are gone when the lease or this process ends.
+
+    ``meanwhile`` as for `ensure`.
+    """
     _reap()
     folder = Path(tempfile.mkdtemp(prefix="pipemagic-"))
     try:
-        child, started = _spawn(folder, "--temporary", stdin=subprocess.PIPE)
+        child, started = _spawn(folder, "--temporary", stdin=subprocess.PIPE, meanwhile=meanwhile)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -334,7 +338,7 @@ def _check_version(found: LocalService) -> None:
 # -- starting
 
 
-def _spawn(folder: Path, *options: str, stdin: int) -> tuple[_Child, LocalService]:
+def _spawn(folder: Path, *options: str, stdin: int, meanwhile: Callable[[], None]) -> tuple[_Child, LocalService]:
     """Start a service that shares nothing with this process but the pipes asked for, and wait until it is ready."""
     detached: dict[str, Any] = {"start_new_session": True}  # no Ctrl-C, no hang-up of a terminal
     if sys.platform == "win32":
@@ -348,6 +352,7 @@ def _spawn(folder: Path, *options: str, stdin: int) -> tuple[_Child, LocalServic
     _started.append(child)
     assert child.stdout is not None
     with child.stdout as pipe:
+        meanwhile()
         said = _first_line(child, pipe)
     if "url" in said:
         return child, LocalService(said["url"], said["organization"], __version__, folder)

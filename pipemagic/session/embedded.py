@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from pipemagic import local
@@ -39,7 +40,8 @@ class Embedded:
             )
         if self._lease is not None:
             self._lease.close()
-        self._lease = local.temporary() if self.temporary else local.ensure(self._folder)
+        start = local.temporary if self.temporary else partial(local.ensure, self._folder)
+        self._lease = start(meanwhile=_import_frames)
         return self._lease.service
 
     def management(self) -> Management:
@@ -74,3 +76,8 @@ class Embedded:
         self.platform.close()
         if self._lease is not None:
             self._lease.close()
+
+
+def _import_frames() -> None:
+    """Import what the first result needs: that takes as long as a service to start, and there are mostly two cores."""
+    import pandas  # noqa: F401
