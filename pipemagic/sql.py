@@ -40,6 +40,7 @@ _TOKEN = re.compile(
 HIGHEST_PARAMETER = 32766  # SQLITE_MAX_VARIABLE_NUMBER
 _UNFINISHED = 3  # tokens at the end of a text that may be others when it goes on (`/*`, `1e+`)
 _LONGEST_HEAD = 6  # tokens: EXPLAIN QUERY PLAN CREATE TEMP TRIGGER
+_SHORT = 512  # characters of a text whose tokens are kept: a cell asks for the same ones many times, and runs again
 
 
 class Token(NamedTuple):
@@ -68,6 +69,15 @@ class Statement:
 
 def tokens(text: str) -> Iterator[Token]:
     """Give every token of the text, blanks and comments included; joined they are the text again."""
+    return iter(_tokens_of_short(text)) if len(text) <= _SHORT else _tokens(text)
+
+
+@lru_cache(maxsize=256)
+def _tokens_of_short(text: str) -> tuple[Token, ...]:
+    return tuple(_tokens(text))
+
+
+def _tokens(text: str) -> Iterator[Token]:
     for match in _TOKEN.finditer(text):
         yield Token(match.lastgroup or "op", match.group(), match.start())
 

@@ -360,3 +360,13 @@ def test_looking_costs_no_heavy_import():
         env=os.environ | {"PYTHONPATH": package},
     )  # fmt: skip
     assert done.stdout.strip() == "[]"
+
+
+def test_the_time_of_a_start_can_be_used_and_one_that_runs_takes_none(folder):
+    calls = []
+    with local.ensure(folder, meanwhile=lambda: calls.append(local.find(folder))):
+        assert calls == [None]
+        with local.ensure(folder, meanwhile=lambda: calls.append("again")):
+            assert calls == [None]
+    with local.temporary(meanwhile=lambda: calls.append("temporary")):
+        assert calls == [None, "temporary"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,13 @@ def check_type(kind: str) -> None:
     package = _PACKAGES.get(kind)
     if package is not None and find_spec(package) is None:
         raise UnsupportedError(f"{package} is not installed", hint=f"%pip install {package}, then run the cell again")
+
+
+def import_package(kind: str) -> None:
+    """Import what makes tables of this kind, if it is installed: the first one need not wait for that then."""
+    package = _PACKAGES.get(kind, "pandas")
+    if find_spec(package) is not None:
+        import_module(package)
 
 
 def to_table(result: StmtResult, kind: str, *, note: Note | None = None) -> Any:

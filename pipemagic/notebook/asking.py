@@ -6,7 +6,7 @@ import difflib
 import keyword
 import re
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -152,8 +152,8 @@ def _from_json(text: str) -> Mapping[str, Any]:
     return found
 
 
-def wanted(args: Arguments) -> Wanted:
-    """Give how the cell is to be run."""
+def wanted(args: Arguments, progress: Callable[[int], None]) -> Wanted:
+    """Give how the cell is to be run; ``progress`` is told how many rows of a large result came."""
     from pipemagic.session.wanted import Wanted
 
     names = variables(args)
@@ -164,6 +164,7 @@ def wanted(args: Arguments) -> Wanted:
         tables=len(names) if len(names) > 1 else None,
         limit=_rows(args.get("--limit")),
         timeout=_seconds(args.get("--timeout")),
+        progress=progress,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +48,7 @@ class PipeMagics(Magics):
     @cached_property
     def session(self) -> Session:
         """The session of this shell."""
+        from pipemagic.frames.tables import import_package
         from pipemagic.notebook.prompts import ask_token
         from pipemagic.session import Session
 
@@ -60,6 +60,7 @@ class PipeMagics(Magics):
             default=lambda: wanted.connection,
             default_of_project=lambda: wanted.connection_of_project,
             reads_ahead=lambda: wanted.read_ahead,
+            while_starting=lambda: import_package(wanted.type),
         )
 
     @no_var_expand
@@ -130,8 +131,7 @@ class PipeMagics(Magics):
     def _run(self, cell: Cell, args: Arguments) -> CellResult:
         """Run a cell, with progress while a large result comes."""
         with shown("rows received", self.preferences) as progress:
-            wanted = replace(asking.wanted(args), progress=progress)
-            return self.session.run_cell(cell, on=args.get("--on"), wanted=wanted)
+            return self.session.run_cell(cell, on=args.get("--on"), wanted=asking.wanted(args, progress))
 
     def shut_down(self) -> None:
         """Close what the session holds, if there is one."""

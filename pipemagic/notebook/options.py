@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Option
 
@@ -38,6 +40,7 @@ RESULTS = (
 OPTIONS = (*RUNNING, *PARAMETERS, *RESULTS)
 
 
+@cache
 def sql_usage(cell: bool) -> str:
     """Give the usage line of %%sql or %sql."""
     head = "%%sql" if cell else "%sql"

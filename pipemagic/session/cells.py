@@ -61,6 +61,11 @@ class Cell:
         """Give the text of a statement as it is sent."""
         return self.stmts[index].sql or ""
 
+    def as_sent(self, index: int) -> sql.Statement:
+        """Give a statement with the text that is sent for it."""
+        statement, text = self.statements[index], self.sent(index)
+        return statement if text == statement.text else replace(statement, text=text)
+
     def place(self, index: int, offset: int) -> Place:
         """Find where in what was written a character of a statement, as it is sent, comes from."""
         if self.woven:

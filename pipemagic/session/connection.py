@@ -485,7 +485,7 @@ class Connection:
     def _take_in_ran(self, cell: Cell, count: int, *, atomic: bool) -> None:
         """Take in the first ``count`` statements of a cell, which ran without an error."""
         for index, statement in enumerate(cell.statements[:count]):
-            self._settings.follow(replace(statement, text=cell.sent(index)), inside=self._ledger.open or atomic)
+            self._settings.follow(cell.as_sent(index), inside=self._ledger.open or atomic)
             if not atomic:
                 self._ledger.follow(statement, cell.stmts[index])
         self._ledger.correct(autocommit=self.transaction is not Tx.OPEN)

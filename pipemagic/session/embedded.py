@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -16,10 +17,16 @@ FIRST_DATABASE = "main"
 
 
 class Embedded:
-    """A lease on the shared service of a data folder, or on a temporary one of this process alone."""
+    """A lease on the shared service of a data folder, or on a temporary one of this process alone.
 
-    def __init__(self, folder: Path | None = None, *, temporary: bool = False) -> None:
+    ``meanwhile`` is called while it starts.
+    """
+
+    def __init__(
+        self, folder: Path | None = None, *, temporary: bool = False, meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
         self.temporary = temporary
+        self._meanwhile = meanwhile
         self._folder = folder
         self._lease: local.Lease | None = None
         self.platform = Platform(self.management(), self.where, self.management)
@@ -41,7 +48,7 @@ class Embedded:
         if self._lease is not None:
             self._lease.close()
         start = local.temporary if self.temporary else partial(local.ensure, self._folder)
-        self._lease = start(meanwhile=_import_frames)
+        self._lease = start(meanwhile=self._meanwhile)
         return self._lease.service
 
     def management(self) -> Management:
@@ -76,8 +83,3 @@ class Embedded:
         self.platform.close()
         if self._lease is not None:
             self._lease.close()
-
-
-def _import_frames() -> None:
-    """Import what the first result needs: that takes as long as a service to start, and there are mostly two cores."""
-    import pandas  # noqa: F401

@@ -14,8 +14,6 @@ from typing import Any
 
 from pipemagic.configuration import config_folder, project_of, read_toml
 from pipemagic.errors import SessionError
-from pipemagic.leaks import holds_secret
-from pipemagic.leaks.patterns import named_like_a_secret
 from pipemagic.session import durations
 from pipemagic.session.keyrings import SERVICE
 from pipemagic.session.secrets import Whence, at_home
@@ -128,6 +126,9 @@ def parse(name: str, table: object, path: Path, *, of_project: bool = False) -> 
 
 
 def _refuse_token(at: str, key: str, value: object) -> None:
+    from pipemagic.leaks import holds_secret  # long to import, and needed only where there is a file of profiles
+    from pipemagic.leaks.patterns import named_like_a_secret
+
     literal = isinstance(value, str) and (
         _TOKEN_KEYS.fullmatch(key) or holds_secret(value) or named_like_a_secret(key, value)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pipemagic.client.management import Management
@@ -33,10 +34,14 @@ def hosted(
 
 
 class Services:
-    """The current organization, and the leases on embedded services: at most a shared one and a temporary one."""
+    """The current organization, and the leases on embedded services: at most a shared one and a temporary one.
 
-    def __init__(self, environment: secrets.Environment) -> None:
+    ``meanwhile`` is called while one of them starts.
+    """
+
+    def __init__(self, environment: secrets.Environment, meanwhile: Callable[[], None] = lambda: None) -> None:
         self._environment = environment
+        self._meanwhile = meanwhile
         self._current: Platform | None = None
         self._shared: Embedded | None = None
         self._temporary: Embedded | None = None
@@ -77,7 +82,7 @@ class Services:
 
         held = self._temporary if temporary else self._shared
         if held is None:
-            held = Embedded(temporary=temporary)
+            held = Embedded(temporary=temporary, meanwhile=self._meanwhile)
             if temporary:
                 self._temporary = held
             else:

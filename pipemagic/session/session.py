@@ -48,8 +48,9 @@ class Session:
     connections that files name, by default those of the user and of the project. ``default`` gives the target to
     connect to where none is named, '' for none; ``default_of_project`` tells that a project's file says so, which must
     be trusted first. While ``reads_ahead`` says so the schemas of new connections and the names in the organization are
-    read in the background, for completion. For one thread; only the platform, and `connect` and `Connection.once`, may
-    be used from others at the same time.
+    read in the background, for completion. ``while_starting`` is called while an embedded service starts: the time for
+    what would be waited for later. For one thread; only the platform, and `connect` and `Connection.once`, may be used
+    from others at the same time.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Session:
         default: Callable[[], str] = str,
         default_of_project: Callable[[], bool] = bool,
         reads_ahead: Callable[[], bool] = bool,
+        while_starting: Callable[[], None] = lambda: None,
     ) -> None:
         self.connections: dict[str, Connection] = {}
         self.current: str | None = None
@@ -72,7 +74,7 @@ class Session:
         self._environment = secrets.Environment(environ)
         self.profiles = profiles or Profiles(config_folder(environ) / FILE)
         self._default, self._default_of_project = default, default_of_project
-        self._services = Services(self._environment)
+        self._services = Services(self._environment, while_starting)
         self._reads_ahead = reads_ahead
         self.known = KnownNames(lambda: self._services.chosen)
 

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from pipemagic import local
 
 OTHER = """
@@ -87,3 +89,22 @@ print(took)
         env={**os.environ, "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert float(run.stdout) < 1  # the aim of 0.1 s is measured by the benchmarks, on a quiet machine
+
+
+@pytest.mark.parametrize(("kind", "imported"), [("pandas", {"pandas"}), ("polars", {"polars"})])
+def test_what_makes_the_frames_is_imported_while_the_service_starts(data, kind, imported):
+    script = f"""
+import sys
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+config = Config()
+config.HistoryManager.enabled = False
+config.PipeMagic.type = "{kind}"
+shell = InteractiveShell.instance(config=config)
+shell.run_line_magic("load_ext", "pipemagic")
+before = {{"pandas", "polars"}} & set(sys.modules)
+shell.run_line_magic("pipedb", "connect")
+print(before, {{"pandas", "polars"}} & set(sys.modules))
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert run.stdout.splitlines()[-1] == f"set() {imported}"
