@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
+from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -212,9 +213,12 @@ class Schema:
         return {folded(relation.name): relation for relation in self.relations}
 
 
+_SMALL = str.maketrans(ascii_uppercase, ascii_lowercase)
+
+
 def folded(name: str) -> str:
     """Give a name as SQLite compares names: ASCII letters in small."""
-    return "".join(char.lower() if char < "\x80" else char for char in name)
+    return name.translate(_SMALL)
 
 
 def same(one: str, other: str) -> bool:

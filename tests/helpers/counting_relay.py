@@ -1,0 +1,66 @@
+"""A relay in front of a server that notes every HTTP request which passes, whoever makes it."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from contextlib import suppress
+
+_HEAD = re.compile(rb"([A-Z]+ \S+) HTTP/1\.1\r\n")
+
+
+class CountingRelay:
+    """Passes bytes on, both ways. ``requests`` holds method and path of each request, in order.
+
+    Clients here send a request only after the answer to the last one, so each begins a piece of its own.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.requests: list[str] = []
+        self._to = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._sockets: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+        self._threads[0].start()
+
+    def close(self) -> None:
+        """End it, with every connection through it."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._threads[0].join()
+        for one in self._sockets:
+            with suppress(OSError):  # the other side may have ended it
+                one.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join()
+        for one in [self._listener, *self._sockets]:
+            one.close()
+
+    def taken(self) -> list[str]:
+        """Give the requests since the last call."""
+        taken, self.requests = self.requests, []
+        return taken
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return  # closed
+            server = socket.create_connection(("127.0.0.1", self._to))
+            self._sockets += [client, server]
+            for source, target in ((client, server), (server, client)):
+                thread = threading.Thread(target=self._pass_on, args=(source, target, source is client), daemon=True)
+                self._threads.append(thread)
+                thread.start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket, counted: bool) -> None:
+        try:
+            while data := source.recv(65536):
+                if counted and (head := _HEAD.match(data)):
+                    self.requests.append(head[1].decode())
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # either side may hang up at any time
