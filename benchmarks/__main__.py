@@ -3,56 +3,60 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import cells, frames, load, replication, requests, servers, starts
-from benchmarks.measure import Line, machine, table
+from benchmarks.lines import Line, table
+from benchmarks.measure import Plan, machine
+from benchmarks.peers import Peers
 
-PARTS = ["starts", "cells", "frames", "requests", "load", "replication"]
+PARTS = [
+    "frames", "loading", "cells", "requests", "crowd", "latency", "starts", "footprint", "slopes", "replication",
+]  # fmt: skip
+"""The modules that measure; each has `measure(plan)`, which gives lines."""
 
 
-def main() -> int:
-    """Run the chosen parts; 1 if --check was given and an aim was missed."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)} (default: all)")
-    parser.add_argument("--short", action="store_true", help="fewer repeats, for a first look and for CI")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write every sample to FILE")
-    parser.add_argument("--check", action="store_true", help="exit with 1 if an aim is missed")
-    options = parser.parse_args()
-    if unknown := set(options.parts) - set(PARTS):
-        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+def main(arguments: list[str] | None = None) -> int:
+    """Run the chosen parts; 1 if a check was asked for and failed."""
+    options = _parse(arguments)
     print(machine(), flush=True)
-    lines = measure(options.parts or PARTS, short=options.short)
-    print(table(lines))
+    plan = Plan(short=options.short, peers=Peers(None if options.no_peers else options.peers))
+    lines: list[Line] = []
+    for part in options.parts or PARTS:
+        found = importlib.import_module(f"benchmarks.{part}").measure(plan)
+        print(f"\n{part}\n{table(found)}", flush=True)
+        lines += found
     if options.json:
         result = {"machine": machine(), "time": datetime.now(UTC).isoformat(timespec="seconds")}
         options.json.write_text(json.dumps({**result, "lines": [line.as_json() for line in lines]}, indent=1) + "\n")
-    return int(options.check and any(line.reached is False for line in lines))
+    missed = [line for line in lines if line.reached is False]
+    far_off = [line for line in lines if line.far_off]
+    print(f"\n{len(lines)} lines, {len(missed)} of them miss their aim, {len(far_off)} by half", flush=True)
+    return int(bool(options.check and missed) or bool(options.check_half and far_off))
 
 
-def measure(parts: list[str], *, short: bool) -> list[Line]:
-    """Run the parts; never fewer than five rounds, since the medians are compared."""
-    rounds = 5 if short else 11
-    lines = []
-    if "starts" in parts:
-        lines += starts.measure(rounds)
-    if {"cells", "frames", "requests"} & set(parts):
-        with servers.service() as service:
-            if "cells" in parts:
-                lines += cells.measure(service, rounds, 50 if short else 300)
-            if "frames" in parts:
-                lines += frames.measure(service, rounds)
-            if "requests" in parts:
-                with servers.sqld() as sqld:
-                    lines += requests.measure(service, sqld, rounds, 800 if short else 4000)
-    if "load" in parts:
-        lines += load.measure(seconds=5 if short else 30)
-    if "replication" in parts:
-        lines += replication.measure(rounds, megabytes=50 if short else 1000)
-    return lines
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    add = parser.add_argument
+    add("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)} (default: all)")
+    add("--short", action="store_true", help="fewer rounds and rows, for a first look and for CI")
+    add("--json", type=Path, metavar="FILE", help="write every sample to FILE")
+    add("--peers", type=Path, metavar="DIR", default=_cache(), help="where the other packages are kept (%(default)s)")
+    add("--no-peers", action="store_true", help="do not install and measure other packages")
+    add("--check", action="store_true", help="exit with 1 if an aim is missed")
+    add("--check-half", action="store_true", help="exit with 1 if a ratio is not even half of its aim")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    return options
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pipemagic-benchmarks"
 
 
 if __name__ == "__main__":

@@ -1,91 +1,115 @@
-"""`%%sql SELECT 1` beside a bare httpx POST of the same body on a stream of its own."""
+"""`%%sql SELECT 1` in a warm kernel beside a bare httpx POST of the same body, and beside JupySQL on local SQLite."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import httpx
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
-from benchmarks.measure import Line, interleave, seconds
+from benchmarks import servers
+from benchmarks.lines import Line, at_most
+from benchmarks.measure import Plan, interleave, seconds
+from benchmarks.proxy import Proxy
 from benchmarks.servers import Target
 
+CELL = "SELECT 1"
+BATON = re.compile(rb'"baton":"([^"]*)"')
+MEMBER = re.compile(rb'"baton":"[^"]*",|,"baton":"[^"]*"')
 
-def quiet_shell() -> InteractiveShell:
-    """Make an IPython without history files."""
+
+@contextmanager
+def connected(target: Target, url: str | None = None) -> Iterator[InteractiveShell]:
+    """Give an IPython without history files, connected to a database, at another address if that is given."""
     config = Config()
     config.HistoryManager.enabled = False
     shell = InteractiveShell.instance(config=config)
-    shell.run_line_magic("load_ext", "pipemagic")
-    return shell
-
-
-def bodies_of(shell: InteractiveShell) -> tuple[bytes, dict[str, str], str]:
-    """Run a cell and give the body, headers and path of the request that it sent."""
-    sent: list[httpx.Request] = []
-    send = httpx.Client.send
-
-    def note(self: httpx.Client, request: httpx.Request, **options: object) -> httpx.Response:
-        sent.append(request)
-        return send(self, request, **options)  # type: ignore[arg-type]
-
-    httpx.Client.send = note  # type: ignore[method-assign]
+    os.environ["BENCHMARK_TOKEN"] = target.token
+    with capture_output():
+        shell.run_line_magic("load_ext", "pipemagic")
+        shell.run_line_magic("pipedb", f"connect {url or target.url} --token-env BENCHMARK_TOKEN")
+    shell.run_cell_magic("sql", "", CELL)
     try:
-        shell.run_cell_magic("sql", "", "SELECT 1")
+        yield shell
     finally:
-        httpx.Client.send = send  # type: ignore[method-assign]
-    (request,) = sent
-    headers = {name: value for name, value in request.headers.items() if name != "content-length"}
-    return request.content, headers, str(request.url)
+        with capture_output():
+            shell.run_line_magic("pipedb", "close")
 
 
-def bare(client: httpx.Client, body: bytes, url: str, headers: dict[str, str]) -> Callable[[], None]:
-    """Give a call that posts the body with the newest baton: what a cell cannot do without."""
-    before, _, rest = body.partition(b'"baton":"')
-    after = rest.partition(b'"')[2]
-    opening = body.replace(b'"baton":"' + rest.partition(b'"')[0] + b'",', b"").replace(
-        b',"baton":"' + rest.partition(b'"')[0] + b'"', b""
-    )
+def recorded(target: Target) -> tuple[str, dict[str, str], bytes]:
+    """Give the path, the headers and the body of the request that a cell sends."""
+    with Proxy(target.port) as proxy:
+        address = target.url.replace(str(target.port), str(proxy.port))
+        with connected(target, address) as shell:
+            proxy.requests.clear()
+            shell.run_cell_magic("sql", "", CELL)
+            (request,) = of_cells(proxy)
+    head, _, body = request.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    headers = dict(line.split(": ", 1) for line in lines)
+    kept = {name: value for name, value in headers.items() if name.lower() not in ("host", "content-length")}
+    return first.split()[1], {**kept, "Host": target.host}, body
 
-    def baton_of(answer: bytes) -> bytes:
-        return answer.partition(b'"baton":"')[2].partition(b'"')[0]
 
-    baton = baton_of(client.post(url, content=opening, headers=headers).content)
+def of_cells(proxy: Proxy) -> list[bytes]:
+    """Give the requests on an open stream; meanwhile the schema may be read in the background, without one."""
+    return [request for request in proxy.requests if BATON.search(request)]
+
+
+def bare(client: httpx.Client, target: Target) -> Callable[[], None]:
+    """Give a call that posts what a cell posts, with the newest baton: what a cell cannot do without."""
+    path, headers, body = recorded(target)
+    before, _, after = body.partition(baton_of(body))
+    url = f"{target.loopback}{path}"
+    baton = baton_of(client.post(url, content=MEMBER.sub(b"", body), headers=headers).content)
 
     def post() -> None:
         nonlocal baton
-        answer = client.post(url, content=before + b'"baton":"' + baton + b'"' + after, headers=headers)
-        baton = baton_of(answer.content)
-        if not baton:
-            raise RuntimeError(answer.text)
+        baton = baton_of(client.post(url, content=before + baton + after, headers=headers).content)
 
     return post
 
 
-def measure(target: Target, rounds: int, times: int) -> list[Line]:
-    """Compare a cell with a POST, and a cell run by the shell with both."""
-    shell = quiet_shell()
-    os.environ["BENCHMARK_TOKEN"] = target.token
-    with capture_output():
-        shell.run_line_magic("pipedb", f"connect {target.url} --token-env BENCHMARK_TOKEN")
-    shell.run_cell_magic("sql", "", "SELECT 1")
-    body, headers, url = bodies_of(shell)
-    with httpx.Client(trust_env=False) as client:
-        post = bare(client, body, url, headers)
-        values = interleave(
-            rounds,
-            {
-                "cell": lambda: seconds(lambda: shell.run_cell_magic("sql", "", "SELECT 1"), times),
+def baton_of(body: bytes) -> bytes:
+    """Give the baton in a request or an answer."""
+    found = BATON.search(body)
+    if found is None or b'"type":"error"' in body:
+        raise RuntimeError(body.decode())
+    return found[1]
+
+
+def measure(plan: Plan) -> list[Line]:
+    """Compare the three, on the service and on sqld."""
+    lines = []
+    with servers.service() as service, servers.sqld() as sqld:
+        for target in filter(None, (service, sqld)):
+            lines += _measure(plan, target)
+    return lines
+
+
+def _measure(plan: Plan, target: Target) -> list[Line]:
+    times = plan.pick(300, 50)
+    with (
+        httpx.Client(trust_env=False) as client,
+        plan.peers.working(["jupysql"], lambda peer: peer.seconds("connect")) as peers,
+    ):
+        post = bare(client, target)
+        with connected(target) as shell:
+            candidates = {
+                "cell": lambda: seconds(lambda: shell.run_cell_magic("sql", "", CELL), times),
                 "post": lambda: seconds(post, times),
-            },
-        )
-    with capture_output():
-        shell.run_line_magic("pipedb", "close")
-    return [
-        Line(
-            "%%sql SELECT 1", "s", values["cell"], "httpx POST of the same body", values["post"], aim=1.5,
-        )
-    ]  # fmt: skip
+                **{
+                    name: lambda peer=peer: peer.seconds("cells", sql=CELL, times=times) for name, peer in peers.items()
+                },
+            }
+            values = interleave(plan.rounds, candidates)
+    what = f"%%sql {CELL}, on {target.name}"
+    lines = [Line(what, "s", values["cell"], "httpx POST of the same body", values["post"], at_most(1.3))]
+    if "jupysql" in values:
+        lines.append(Line(what, "s", values["cell"], "JupySQL, SQLite in memory", values["jupysql"], at_most(1.0)))
+    return lines

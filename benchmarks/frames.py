@@ -1,49 +1,139 @@
-"""A million cells from the service to a DataFrame beside `curl` of the same body."""
+"""Rows to DataFrames: from sqld beside `curl` and other clients, from the service beside pandas on the same file."""
 
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-import pipemagic
-from benchmarks.measure import Line, interleave, seconds
-from benchmarks.servers import Target
+import pandas as pd
+
+from benchmarks import data, servers
+from benchmarks.cells import connected
+from benchmarks.lines import Line, at_most, faster
+from benchmarks.measure import Plan, interleave, seconds
+from benchmarks.servers import UNLIMITED, Target
 from pipemagic.hrana import messages
 
-ROWS = 200_000
-QUERY = "SELECT id, price, name, day, amount FROM wide"
-FILL = f"""
-CREATE TABLE wide(id INTEGER PRIMARY KEY, price REAL, name TEXT, day TEXT, amount INTEGER);
-INSERT INTO wide
-WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT {ROWS})
-SELECT i, i * 0.37, 'customer ' || (i % 1000), date('2020-01-01', (i % 2000) || ' days'), nullif(i % 977, 0) FROM n
-"""
+READERS = ("libsql", "turso-serverless", "libsql-client")
 
 
-def measure(target: Target, rounds: int, name: str = "the service") -> list[Line]:
-    """Compare the time of a query to its DataFrame with that of `curl` alone."""
-    curl = shutil.which("curl")
-    with pipemagic.connect(target.url, target.token) as database, tempfile.TemporaryDirectory() as folder:
-        database.batch(list(FILL.split(";")))
-        candidates = {"frame": lambda: seconds(lambda: database.query(QUERY))}
-        if curl is None:
-            print("without curl: there is none", file=sys.stderr)
-        else:
-            body = Path(folder) / "body.json"
-            request = [messages.Execute(messages.Stmt(QUERY)), messages.Close()]
-            body.write_bytes(messages.pipeline(request))
-            command = [curl, "--silent", "--fail", "--output", str(Path(folder) / "answer.json")]
-            command += ["--data-binary", f"@{body}", f"{target.loopback}/v2/pipeline"]
-            for header, value in target.headers.items():
-                command += ["--header", f"{header}: {value}"]
-            candidates["curl"] = lambda: seconds(lambda: subprocess.run(command, check=True))
-        values = interleave(rounds, candidates)
+def measure(plan: Plan) -> list[Line]:
+    """Measure what fits into one answer, and what comes over the cursor."""
+    rows, flight_rows = plan.pick(data.ROWS, 50_000), plan.pick(len(data.flights()), 10_000)
+    lines = []
+    with servers.service() as service, servers.sqld(options=UNLIMITED) as sqld:
+        for target in filter(None, (service, sqld)):
+            with target.connect() as database:
+                data.fill(database, rows, flight_rows)
+        lines += _wide(plan, service, sqld, rows)
+        lines += _flights(service, sqld, flight_rows)
+    with servers.sqld() as limited:
+        if limited is not None:
+            # A result that one answer can hold would not come over the cursor.
+            lines += _over_the_cursor(plan, limited, data.ROWS)
+    return lines
+
+
+def _wide(plan: Plan, service: Target, sqld: Target | None, rows: int) -> list[Line]:
+    what = f"{rows * data.COLUMNS:,} cells"
+    with _readers(plan, sqld, data.WIDE) as readers:
+        values = interleave(plan.rounds, {**_ours(service, sqld, data.WIDE), **readers})
     return [
-        Line(
-            f"{ROWS * 5:,} cells from {name} to a DataFrame", "s", values["frame"],
-            "curl of the same body", values.get("curl"), aim=2.5 if curl else None,
-        )
-    ]  # fmt: skip
+        *_beside(what, values),
+        *(
+            Line(f"{what} from sqld to a DataFrame", "s", values["sqld"], name, values[name], faster(4))
+            for name in READERS
+            if name in values
+        ),
+    ]
+
+
+def _flights(service: Target, sqld: Target | None, rows: int) -> list[Line]:
+    values = interleave(5, _ours(service, sqld, data.FLIGHTS))
+    return _beside(f"{rows:,} flights", values)
+
+
+def _beside(what: str, values: dict[str, list[float]]) -> list[Line]:
+    """Compare reading from both servers with what stands beside both tables, as far as it was measured."""
+    ours = values["the service"]
+    lines = [
+        Line(f"{what} from the service to a DataFrame", "s", ours, "pandas.read_sql", values["pandas"], at_most(1.2))
+    ]
+    if "sqld" in values:
+        theirs = values["sqld"]
+        lines.append(Line(f"{what} from the service to a DataFrame", "s", ours, "from sqld", theirs, at_most(1.0)))
+        if "curl" in values:
+            lines.append(Line(f"{what} from sqld to a DataFrame", "s", theirs, "curl", values["curl"], at_most(1.8)))
+    return lines
+
+
+def _ours(service: Target, sqld: Target | None, query: str) -> dict[str, Callable[[], float]]:
+    """Read the query from both servers, from the service's own file by pandas, and from sqld by curl."""
+    (path,) = service.folder.glob("**/primary.sqlite")
+    candidates: dict[str, Callable[[], float]] = {
+        "the service": _reading(service, query),
+        "pandas": lambda: _read_locally(path, query),
+    }
+    if sqld is not None:
+        candidates["sqld"] = _reading(sqld, query)
+        if curl := shutil.which("curl"):
+            candidates["curl"] = lambda: _download(curl, sqld, query)
+        else:
+            print("without curl: there is none", file=sys.stderr)
+    return candidates
+
+
+def _reading(target: Target, query: str) -> Callable[[], float]:
+    database = target.connect()
+    return lambda: seconds(lambda: database.query(query))
+
+
+def _read_locally(path: Path, query: str) -> float:
+    with closing(sqlite3.connect(path)) as connection:
+        return seconds(lambda: pd.read_sql(query, connection))
+
+
+def _download(curl: str, target: Target, query: str) -> float:
+    """Let curl send what a client sends, and write the answer into a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        body = Path(folder) / "body.json"
+        body.write_bytes(messages.pipeline([messages.Execute(messages.Stmt(query)), messages.Close()]))
+        command = [curl, "--silent", "--fail", "--output", str(Path(folder) / "answer.json")]
+        command += ["--data-binary", f"@{body}", f"{target.loopback}/v2/pipeline"]
+        for header, value in target.headers.items():
+            command += ["--header", f"{header}: {value}"]
+        return seconds(lambda: subprocess.run(command, check=True))
+
+
+@contextmanager
+def _readers(
+    plan: Plan, target: Target | None, query: str, packages: tuple[str, ...] = READERS
+) -> Iterator[dict[str, Callable[[], float]]]:
+    """Give what reads the query with other clients."""
+    if target is None:
+        yield {}
+        return
+    with plan.peers.working(
+        packages, lambda peer: peer.seconds("open", url=target.loopback, token=target.token)
+    ) as found:
+        yield {name: lambda peer=peer: peer.seconds("frame", sql=query) for name, peer in found.items()}
+
+
+def _over_the_cursor(plan: Plan, target: Target, rows: int) -> list[Line]:
+    """Compare a cell whose result is too large for one answer of sqld with libsql, which always asks by cursor."""
+    with target.connect() as database:
+        database.execute(data.CREATE_WIDE)
+        database.load(data.wide(rows), "wide", "append")
+    with connected(target) as shell, _readers(plan, target, data.WIDE, ("libsql",)) as readers:
+        ours = {"cell": lambda: seconds(lambda: shell.run_cell_magic("sql", "", data.WIDE))}
+        values = interleave(5, {**ours, **readers})
+    what = f"{rows * data.COLUMNS:,} cells from sqld, over the cursor"
+    if "libsql" not in values:
+        return [Line(what, "s", values["cell"])]
+    return [Line(what, "s", values["cell"], "libsql", values["libsql"], faster(1.2))]

@@ -3,65 +3,44 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import platform
-import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import metadata
-from typing import Any
+from typing import Any, TypeVar
+
+from benchmarks.peers import Peers
+
+Figure = TypeVar("Figure")
+
+FLAT = 0.2
+"""Growth below this share of the fixed cost is taken for noise."""
 
 
 @dataclass(frozen=True)
-class Line:
-    """One line of the table: ours beside a reference, and the ratio that is aimed at.
+class Plan:
+    """How much is measured: in full, or ``short`` as for CI; and the peers, if they are wanted."""
 
-    ``values`` are in ``unit``; ``at_most`` says which side of ``aim`` is good. ``aim`` is for the ratio to the
-    reference, or for the value itself where there is none.
-    """
-
-    name: str
-    unit: str
-    values: list[float]
-    reference: str = ""
-    reference_values: list[float] | None = None
-    aim: float | None = None
-    at_most: bool = True
+    short: bool
+    peers: Peers
 
     @property
-    def median(self) -> float:
-        """Ours."""
-        return statistics.median(self.values)
+    def rounds(self) -> int:
+        """How often each candidate is called."""
+        return self.pick(11, 5)
 
-    @property
-    def reference_median(self) -> float | None:
-        """The reference's."""
-        return statistics.median(self.reference_values) if self.reference_values else None
-
-    @property
-    def ratio(self) -> float | None:
-        """Ours by the reference's."""
-        return self.median / self.reference_median if self.reference_median else None
-
-    @property
-    def reached(self) -> bool | None:
-        """Whether the aim is reached; None without one."""
-        judged = self.median if self.ratio is None else self.ratio
-        if self.aim is None:
-            return None
-        return judged <= self.aim if self.at_most else judged >= self.aim
-
-    def as_json(self) -> dict[str, Any]:
-        """Everything, for programs."""
-        derived = {"median": self.median, "reference_median": self.reference_median, "ratio": self.ratio}
-        return {**asdict(self), **derived, "reached": self.reached}
+    def pick(self, full: Figure, short: Figure) -> Figure:
+        """Give one of the two."""
+        return short if self.short else full
 
 
-def interleave(rounds: int, candidates: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:
+def interleave(rounds: int, candidates: Mapping[str, Callable[[], Figure]]) -> dict[str, list[Figure]]:
     """Call every candidate once a round, in turning order; each gives its own figure."""
-    values: dict[str, list[float]] = {name: [] for name in candidates}
+    values: dict[str, list[Figure]] = {name: [] for name in candidates}
     names = list(candidates)
     for number in range(rounds + 1):
         for name in names[number % len(names) :] + names[: number % len(names)]:
@@ -80,6 +59,16 @@ def seconds(call: Callable[[], Any], times: int = 1) -> float:
     return (time.perf_counter() - start) / times
 
 
+def exponent(sizes: Sequence[int], costs: Sequence[float]) -> float:
+    """Give the power of the size by which the cost grows between the two largest sizes: 1 is linear, 0 is flat.
+
+    The cost at the smallest size is taken for the fixed cost and comes off; what is left of it is noise.
+    """
+    fixed, noise = costs[0], costs[0] * FLAT
+    before, after = (max(cost - fixed, noise) for cost in costs[-2:])
+    return math.log(after / before) / math.log((sizes[-1] - sizes[0]) / (sizes[-2] - sizes[0]))
+
+
 def machine() -> str:
     """One line on what it was measured with."""
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("pandas", "httpx", "apsw", "uvicorn"))
@@ -91,34 +80,8 @@ def machine() -> str:
 
 def _processor() -> str:
     if sys.platform == "linux":
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            for line in lines:
+        with open("/proc/cpuinfo", encoding="utf-8") as cpus:
+            for line in cpus:
                 if line.startswith("model name"):
                     return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
-
-
-def table(lines: list[Line]) -> str:
-    """Lay the lines out for people."""
-    rows = [("what", "median", "beside", "median", "ratio", "aim", "")]
-    for line in lines:
-        aim = (
-            ""
-            if line.aim is None
-            else f"{'<=' if line.at_most else '>='} {line.aim:g}{'' if line.ratio else ' ' + line.unit}"
-        )
-        rows.append((
-            line.name, _figure(line.median, line.unit), line.reference, _figure(line.reference_median, line.unit),
-            f"{line.ratio:.2f}" if line.ratio else "", aim, {True: "reached", False: "MISSED", None: ""}[line.reached],
-        ))  # fmt: skip
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    texts = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return "\n".join([texts[0], "  ".join("-" * width for width in widths), *texts[1:]])
-
-
-def _figure(value: float | None, unit: str) -> str:
-    if value is None:
-        return ""
-    if unit == "s":
-        return f"{value * 1000:.2f} ms" if value < 1 else f"{value:.2f} s"
-    return f"{value:,.0f} {unit}"

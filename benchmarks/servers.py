@@ -1,4 +1,4 @@
-"""What is measured: the embedded service as a process, and sqld where there is one."""
+"""What is measured: the service as a process, and sqld where there is one."""
 
 from __future__ import annotations
 
@@ -11,21 +11,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+from sqld_server import Sqld
+
 import pipemagic
 from pipemagic.service.sqld.binary import NoSqld, find, stop
 
-sys.path.append(str(Path(__file__).parents[1] / "tests" / "helpers"))
-from sqld_server import Sqld
+UNLIMITED = ("--max-response-size", "4GB", "--max-total-response-size", "8GB")
+"""What lets sqld answer with results of any size."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A database on a server: where to connect, what to send as Host, the token."""
+    """A database on a server: where to connect, what to send as Host, the token, the server's process and folder."""
 
+    name: str
     port: int
     host: str
     token: str
-    pid: int = 0
+    pid: int
+    folder: Path
 
     @property
     def url(self) -> str:
@@ -34,7 +39,7 @@ class Target:
 
     @property
     def loopback(self) -> str:
-        """The address without names."""
+        """The address without names, which leads to the same database."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
@@ -42,42 +47,65 @@ class Target:
         """What every request carries."""
         return {"Host": self.host, "Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
 
+    @property
+    def memory(self) -> int:
+        """Bytes of memory that the server's processes have."""
+        process = psutil.Process(self.pid)
+        return sum(one.memory_info().rss for one in [process, *process.children(recursive=True)])
+
+    def connect(self) -> pipemagic.Database:
+        """Give a client of the database."""
+        return pipemagic.connect(self.url, self.token)
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str, str]]:
+    """Run `pipemagic serve` over a folder; gives its process, its address and its organization."""
+    command = [sys.executable, "-m", "pipemagic", "serve", "--port", "0", "--data", folder]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        about = json.loads(process.stdout.readline())
+        yield process, about["url"], about["organization"]
+    finally:
+        stop(process)
+        process.stdout.close()
+
+
+def platform(folder: Path, url: str, organization: str) -> pipemagic.Management:
+    """Give a client of the management API of the service over a folder."""
+    token = (folder / "platform-token").read_text().strip()
+    return pipemagic.management(url, token, organization=organization)
+
 
 @contextmanager
 def service(parent: Path | None = None) -> Iterator[Target]:
     """Run `pipemagic serve` over a folder of its own, in ``parent`` if given."""
-    with tempfile.TemporaryDirectory(dir=parent) as folder:
-        command = [sys.executable, "-m", "pipemagic", "serve", "--port", "0", "--data", folder]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        try:
-            about = json.loads(process.stdout.readline())
-            platform_token = (Path(folder) / "platform-token").read_text().strip()
-            with pipemagic.management(about["url"], platform_token, organization=about["organization"]) as api:
-                api.create_group("default", "ams")
-                api.create_database("bench", "default")
-                token = api.create_token("bench")
-            port = int(about["url"].rpartition(":")[2])
-            yield Target(port, f"bench-{about['organization']}.localhost:{port}", token, process.pid)
-        finally:
-            stop(process)
-            process.stdout.close()
+    with tempfile.TemporaryDirectory(dir=parent) as name, running(Path(name)) as (process, url, organization):
+        with platform(Path(name), url, organization) as api:
+            api.create_group("default", "ams")
+            api.create_database("bench", "default")
+            token = api.create_token("bench")
+        port = int(url.rpartition(":")[2])
+        host = f"bench-{organization}.localhost:{port}"
+        yield Target("the service", port, host, token, process.pid, Path(name))
 
 
 @contextmanager
-def sqld(parent: Path | None = None) -> Iterator[Target | None]:
+def sqld(parent: Path | None = None, options: tuple[str, ...] = ()) -> Iterator[Target | None]:
     """Run sqld, its data in ``parent`` if given; None, and a line that says why, where there is none."""
-    with tempfile.TemporaryDirectory(dir=parent) as folder:
-        unpack = Path(folder) / "binary"
+    with tempfile.TemporaryDirectory(dir=parent) as name:
+        unpack = Path(name) / "binary"
         unpack.mkdir()
         try:
-            server = Sqld(find(unpack), Path(folder) / "sqld")
+            server = Sqld(find(unpack), Path(name) / "sqld", *options)
         except NoSqld as reason:
             print(f"without sqld: {reason}", file=sys.stderr)
             yield None
             return
         try:
-            database = server.database("bench")
-            yield Target(server.port, database.host, database.token)
+            # It goes by the first label of the host, so by this name the address 127.0.0.1 leads to it as well.
+            database = server.database("127")
+            yield Target("sqld", server.port, database.host, database.token, server.process.pid, Path(name))
         finally:
             server.close()

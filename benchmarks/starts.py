@@ -1,4 +1,4 @@
-"""How long it takes until something can be seen: `%load_ext`, and from `connect` to the first DataFrame."""
+"""How long it takes until something can be seen, in fresh processes: loading, importing, from connecting to a frame."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import subprocess
 import sys
 import tempfile
 
-from benchmarks.measure import Line
+from benchmarks.lines import Line, below
+from benchmarks.measure import Plan, interleave
 
-# Each runs in a process and a data folder of its own.
-SCRIPT = """
-import json, sys, time
+SHELL = """
+import json, time
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
@@ -22,31 +22,62 @@ shell = InteractiveShell.instance(config=config)
 begin = time.perf_counter()
 shell.run_line_magic("load_ext", "pipemagic")
 loaded = time.perf_counter()
+"""
+
+# Each runs in a process and a data folder of its own, and prints seconds.
+LOAD_EXT = SHELL + "print(json.dumps(loaded - begin))"
+FIRST_FRAME = (
+    SHELL
+    + """
 shell.run_line_magic("pipedb", "connect")
 frame = shell.run_cell_magic("sql", "", "SELECT 1 AS one")
 seen = time.perf_counter()
 assert frame.to_dict("list") == {"one": [1]}
 shell.run_line_magic("pipedb", "stop")
-print("\\n" + json.dumps({"load_ext": loaded - begin, "first_frame": seen - loaded}))
+print("\\n" + json.dumps(seen - loaded))
+"""
+)
+IMPORT = """
+import json, time
+begin = time.perf_counter()
+import pipemagic
+pipemagic.connect  # which imports the client
+print(json.dumps(time.perf_counter() - begin))
 """
 
 
-def measure(rounds: int) -> list[Line]:
-    """Time both in fresh processes; the files are in the system's cache, the service does not run yet."""
-    values: dict[str, list[float]] = {"load_ext": [], "first_frame": []}
-    for number in range(rounds + 1):
-        with tempfile.TemporaryDirectory() as folder:
-            run = subprocess.run(
-                [sys.executable, "-c", SCRIPT],
-                env={**os.environ, "PIPEMAGIC_DATA": folder}, capture_output=True, text=True, check=False,
-            )  # fmt: skip
-        if run.returncode:
-            raise RuntimeError(run.stderr)
-        times = json.loads(run.stdout.splitlines()[-1])
-        if number:
-            for name, seconds in times.items():
-                values[name].append(seconds)
+def measure(plan: Plan) -> list[Line]:
+    """Time all of them; the files are in the system's cache, the service does not run yet."""
+    values = interleave(
+        plan.rounds,
+        {
+            "load_ext": lambda: run(LOAD_EXT),
+            "import": lambda: run(IMPORT),
+            "first frame": lambda: run(FIRST_FRAME),
+            "jupysql": lambda: _load_jupysql(plan),
+        },
+    )
+    theirs = [value for value in values["jupysql"] if value is not None]
     return [
-        Line("%load_ext pipemagic", "s", values["load_ext"], aim=0.1),
-        Line("%pipedb connect, service started, to the first DataFrame", "s", values["first_frame"], aim=1.5),
+        Line("%load_ext pipemagic", "s", values["load_ext"], "%load_ext sql (JupySQL)", theirs, below(0.1)),
+        Line("import of the client", "s", values["import"], aim=below(0.15)),
+        Line("%pipedb connect, service started, to the first DataFrame", "s", values["first frame"], aim=below(1.0)),
     ]
+
+
+def run(script: str) -> float:
+    """Give the seconds that a script prints last, in a new process."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PIPEMAGIC_DATA": folder}, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    return float(json.loads(done.stdout.splitlines()[-1]))
+
+
+def _load_jupysql(plan: Plan) -> float | None:
+    took: list[float] = []
+    with plan.peers.working(["jupysql"], lambda peer: took.append(peer.seconds("load_ext"))):
+        return took[0] if took else None

@@ -38,16 +38,15 @@ def install_npm(cache: Path) -> Path:
     return folder
 
 
-def install_python(cache: Path) -> Path:
+def install_python(cache: Path, requirements: Path = CLIENTS / "requirements.txt") -> Path:
     """Give the interpreter of an environment that has the pinned Python packages."""
 
     def fill(folder: Path) -> None:
         _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], folder)
         interpreter = _interpreter(folder)
-        requirements = str(CLIENTS / "requirements.txt")
-        _run([sys.executable, *_PIP, "--python", str(interpreter), "install", "-r", requirements], folder)
+        _run([sys.executable, *_PIP, "--python", str(interpreter), "install", "-r", str(requirements)], folder)
 
-    return _interpreter(_installed(cache, "python", [CLIENTS / "requirements.txt"], fill))
+    return _interpreter(_installed(cache, "python", [requirements], fill))
 
 
 def _interpreter(folder: Path) -> Path:
