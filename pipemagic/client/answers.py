@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipemagic.client.transport import HttpAnswer
+from pipemagic.client.bodies import HttpAnswer
 from pipemagic.errors import ProtocolError
 from pipemagic.hrana import faults
 from pipemagic.hrana.messages import (

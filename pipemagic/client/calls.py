@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 from urllib.parse import quote
 
-import httpx
 import msgspec
 
 from pipemagic.client import urls
+from pipemagic.client.bodies import HttpAnswer
 from pipemagic.client.resources import Organization, listed
 from pipemagic.client.secrets import Token
-from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT, HttpAnswer, Transport
+from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT, Transport
 from pipemagic.errors import (
     AlreadyExists,
     NotFound,
@@ -23,6 +23,9 @@ from pipemagic.errors import (
     SessionError,
     UnsupportedError,
 )
+
+if TYPE_CHECKING:
+    import httpx
 
 _MISSING = re.compile(
     r"\b(?:organization|group|database|location|member|user|account|token|instance|record)\b.*"

@@ -12,8 +12,6 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
-import httpx
-
 from pipemagic.client import urls
 from pipemagic.client.arguments import Arguments, statement
 from pipemagic.client.consistency import Seen
@@ -32,6 +30,7 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.hrana.values import SqlValue, decode
 
 if TYPE_CHECKING:
+    import httpx
     import pandas as pd
 
     from pipemagic.client.load import Progress

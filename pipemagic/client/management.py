@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import httpx
+from typing import TYPE_CHECKING, Any
 
 from pipemagic.client.calls import Caller
 from pipemagic.client.resources import (
@@ -27,6 +25,9 @@ from pipemagic.client.resources import (
 from pipemagic.client.secrets import Secret
 from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT
 from pipemagic.errors import AuthError, ProtocolError
+
+if TYPE_CHECKING:
+    import httpx
 
 
 def management(

@@ -11,12 +11,13 @@ from types import TracebackType
 from typing import TypeVar
 
 from pipemagic.client import answers, exchanges
+from pipemagic.client.bodies import HttpAnswer
 from pipemagic.client.consistency import Freshness, Seen
 from pipemagic.client.exchanges import Exchange
 from pipemagic.client.nesting import Nesting
 from pipemagic.client.readonly import refuse_writes
 from pipemagic.client.streamed import Streamed
-from pipemagic.client.transport import HttpAnswer, Transport
+from pipemagic.client.transport import Transport
 from pipemagic.client.urls import Endpoint, follow, instance_of
 from pipemagic.errors import (
     AnswerTimeout,

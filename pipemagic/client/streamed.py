@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from pipemagic.client.transport import Pieces
+from pipemagic.client.bodies import Pieces
 from pipemagic.hrana import cursors
 
 Ended: TypeAlias = Callable[[BaseException | None, bool], None]

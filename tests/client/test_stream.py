@@ -10,6 +10,7 @@ import pytest
 from scripted_server import Answer, Call, ScriptedServer, as_json, as_text, entry, error_entry, good
 
 from pipemagic import errors
+from pipemagic.client.http.direct import DirectSender
 from pipemagic.client.stream import Dialect
 from pipemagic.hrana.batches import transactional
 from pipemagic.hrana.messages import Close, ErrorEntry, Execute, RunBatch, Stmt
@@ -468,8 +469,8 @@ def test_a_refused_connection_keeps_the_stream(scripted, stream_to) -> None:
     stream = stream_to(server)
     open_transaction(stream)
     server.close()
-    stream._transport._http.close()  # else the kept-alive connection is what breaks
-    stream._transport._http = type(stream._transport._http)(trust_env=False)
+    stream._transport._sender.close()  # else the kept-alive connection is what breaks
+    stream._transport._sender = DirectSender()
     with pytest.raises(errors.ConnectError, match="connection refused"):
         stream.send([sql("INSERT INTO t VALUES (1)")])
     assert stream.phase is Phase.IDLE

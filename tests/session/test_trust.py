@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from pipemagic.client.transport import Transport
+from pipemagic.client.http.direct import DirectSender
 from pipemagic.errors import ConnectError, SessionError
 from pipemagic.session import Session
 from pipemagic.session.profiles import FILE, Profiles
@@ -32,11 +32,11 @@ def sent(monkeypatch):
     """The hosts that a request was to go to, with the authorization it had; none leaves."""
     requests = []
 
-    def note(self, request, endpoint, *_, **__):
-        requests.append((endpoint.named_host, request.headers.get("authorization", "")))
+    def note(self, request):
+        requests.append((request.endpoint.named_host, request.headers.get("Authorization", "")))
         raise ConnectError("nothing leaves this test")
 
-    monkeypatch.setattr(Transport, "_send", note)
+    monkeypatch.setattr(DirectSender, "send", note)
     return requests
 
 

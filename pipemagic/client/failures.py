@@ -1,0 +1,138 @@
+"""What a request that failed means: the typed errors, each with what to do next."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pipemagic.client.http.messages import Broken, NotConnected, ProxyRefused, Silent, TookTooLong
+from pipemagic.client.urls import Endpoint
+from pipemagic.errors import (
+    AddressError,
+    AnswerTimeout,
+    AuthError,
+    BusyError,
+    ConnectError,
+    InterruptedRequest,
+    NotFound,
+    ServerError,
+    UnknownOutcome,
+)
+
+_FORWARDED = "Failed to execute queries via RPC protocol"
+"""How a libSQL replica says that its primary did not take what the replica does not do by itself."""
+
+
+def refusal(status: int, message: str, code: str = "", what: str = "the request") -> ServerError:
+    """Give the typed error for an HTTP status that is not 2xx."""
+    match status:
+        case 401:
+            return AuthError(
+                f"the token was not accepted: {message}",
+                status=status,
+                hint="give another token; the database token and the platform token are different ones",
+            )
+        case 403 if code == "BLOCKED":  # by a quota or a setting, whatever the token
+            return ServerError(message, status=status, code=code)
+        case 403:
+            return AuthError(
+                f"the token does not allow this: {message}",
+                status=status,
+                hint="a read-only token cannot write; ask for one with full access",
+            )
+        case 404:
+            return NotFound(
+                f"not found: {message}",
+                status=status,
+                hint="is the name right, and was the token made for this database?",
+            )
+        case 429:
+            return BusyError(
+                f"the server is busy: {message}",
+                status=status,
+                hint="nothing of this ran; close connections that are not needed, or try again later",
+            )
+        case 500 if _FORWARDED in message:
+            return ServerError(
+                "this address is that of a replica: it takes no writes, and answers reads once it has caught up",
+                status=status, code="REPLICA",
+                hint="write at the primary's address (`pipemagic db show NAME --http-url`); a read may need a moment",
+            )  # fmt: skip
+    hint = "parts of what was sent may have been applied" if status >= 500 else ""
+    return ServerError(f"the server refused {what} (HTTP {status}): {message}", status=status, hint=hint, code=code)
+
+
+@contextmanager
+def explained(endpoint: Endpoint) -> Iterator[None]:
+    """Raise our errors for what fails while a request is sent or its answer read.
+
+    Each is raised ``from None``: the frames below hold the headers, and with them the token.
+    """
+    try:
+        yield
+    except NotConnected as error:
+        raise _no_connection(error, endpoint) from None
+    except Silent:
+        raise AnswerTimeout(
+            f"{endpoint.address} did not answer in time; what was sent may have run, or may still be running",
+            hint="look before you run it again; timeout=... of connect() sets how long to wait",
+        ) from None
+    except Broken as error:
+        raise _no_answer(error, endpoint) from None
+    except UnicodeError:
+        raise AddressError(f"{endpoint.address} is not an address that HTTP can use") from None
+    except KeyboardInterrupt:  # the connection is dropped, by which the server notices
+        raise InterruptedRequest(
+            "interrupted while a request was under way; what was sent may have run, wholly or in part",
+            hint="look before you run it again",
+        ) from None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _no_connection(error: NotConnected, endpoint: Endpoint) -> ConnectError:
+    """Say in one line why no connection came about."""
+    import ssl  # takes some milliseconds, and few need it
+
+    where = endpoint.address
+    for cause in _causes(error):
+        match cause:
+            case ssl.SSLCertVerificationError():
+                return ConnectError(
+                    f"the certificate of {where} is not trusted: {cause.verify_message}",
+                    hint="is it the right host? SSL_CERT_FILE=... names a certificate authority of your own",
+                )
+            case ssl.SSLError():
+                return ConnectError(
+                    f"no TLS connection to {where}: {cause.reason or 'the handshake failed'}",
+                    hint="a server without TLS wants http:// instead",
+                )
+            case socket.gaierror():
+                hint = "is it spelled right? is there a network?"
+                return ConnectError(f"the host name in {where} is unknown", hint=hint)
+            case ConnectionRefusedError():
+                hint = "is the server running, and the port right?"
+                return ConnectError(f"nothing listens at {where} (connection refused)", hint=hint)
+            case OSError(errno=errno.ENETUNREACH | errno.EHOSTUNREACH):
+                return ConnectError(f"there is no route to {where}", hint="is there a network?")
+    match error:
+        case TookTooLong():
+            return ConnectError(f"{where} did not take the connection in time", hint="is there a network, a firewall?")
+        case ProxyRefused():
+            return ConnectError(f"the proxy on the way to {where} refused: {error}")
+    return ConnectError(f"no connection to {where}: {error}")
+
+
+def _no_answer(error: Broken, endpoint: Endpoint) -> UnknownOutcome:
+    hint = "look before you run it again"
+    if error.not_http:
+        hint = f"the answer was not HTTP; {'https' if endpoint.scheme == 'http' else 'http'}:// instead?"
+    return UnknownOutcome(
+        f"the connection to {endpoint.address} ended before a whole answer came; what was sent may have run", hint=hint
+    )

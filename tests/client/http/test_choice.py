@@ -1,0 +1,160 @@
+"""Which way requests go: by sockets, through the user's client, or through a proxy."""
+
+import ssl
+import subprocess
+import sys
+
+import httpx
+import pytest
+import trustme
+from proxy_server import Proxy
+from raw_server import answering, plain, served
+
+from pipemagic import errors
+from pipemagic.client import urls
+from pipemagic.client.http.choice import has_proxy, sender_to
+from pipemagic.client.http.direct import DirectSender
+from pipemagic.client.transport import Transport
+
+OK = plain(b"hello")
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch):
+    for name in ("http", "https", "all", "no"):
+        monkeypatch.delenv(f"{name}_proxy", raising=False)
+        monkeypatch.delenv(f"{name}_proxy".upper(), raising=False)
+
+
+@pytest.mark.parametrize(
+    ("address", "variables", "expected"),
+    [
+        ("http://db.test", {}, False),
+        ("http://db.test", {"HTTP_PROXY": "http://p"}, True),
+        ("http://db.test", {"http_proxy": "http://p"}, True),
+        ("http://db.test", {"HTTPS_PROXY": "http://p"}, False),
+        ("https://db.test", {"HTTPS_PROXY": "http://p"}, True),
+        ("https://db.test", {"ALL_PROXY": "http://p"}, True),
+        ("https://db.test", {"ALL_PROXY": "http://p", "NO_PROXY": "*"}, False),
+        ("https://db.test", {"ALL_PROXY": "http://p", "NO_PROXY": "x.test, db.test"}, False),
+        ("https://a.db.test", {"ALL_PROXY": "http://p", "NO_PROXY": "db.test"}, False),
+        ("https://other.test", {"ALL_PROXY": "http://p", "NO_PROXY": "db.test"}, True),
+        ("https://db.test:8443", {"ALL_PROXY": "http://p", "NO_PROXY": "db.test:8443"}, False),
+        ("https://db.test:8443", {"ALL_PROXY": "http://p", "NO_PROXY": "db.test:443"}, True),
+        ("http://localhost:1", {"ALL_PROXY": "http://p"}, False),
+        ("http://127.0.0.1:1", {"HTTP_PROXY": "http://p"}, False),
+        ("https://[::1]:1", {"ALL_PROXY": "http://p"}, False),
+        ("http://db-local.localhost:1", {"ALL_PROXY": "http://p"}, False),
+    ],
+)
+def test_whether_there_is_a_proxy(address, variables, expected, monkeypatch):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert has_proxy(urls.parse(address)) is expected
+
+
+def test_a_client_of_the_user_goes_before_a_proxy(monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200, text="mine"))) as client:
+        assert Transport(urls.parse("http://db.test"), http=client).get("/").body == b"mine"
+
+
+def test_without_a_proxy_the_way_is_direct():
+    assert isinstance(sender_to(urls.parse("http://db.test"), None), DirectSender)
+
+
+def test_httpx_is_imported_only_when_it_is_needed():
+    code = "import pipemagic.client.database, sys; print({'httpx', 'urllib.request', 'ssl'} & set(sys.modules))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert run.stdout == "set()\n"
+
+
+# -- through a proxy
+
+
+def test_requests_go_through_the_proxy(monkeypatch):
+    heads = []
+
+    def serve(talk):
+        heads.append(talk.request()[0])
+        talk.send(OK)
+
+    with served(serve) as server, Proxy() as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        with Transport(urls.parse(f"http://db.test:{server.port}"), "a-token") as http:
+            assert http.post("/v2/pipeline", b"{}").body == b"hello"
+    assert proxy.asked == [f"POST http://db.test:{server.port}/v2/pipeline HTTP/1.1"]
+    assert b"Authorization: Bearer a-token" in heads[0]
+
+
+def test_tls_goes_through_a_tunnel(monkeypatch, tmp_path):
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "authority.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("db.test").configure_cert(context)
+    with served(answering(OK), context) as server, Proxy() as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        with Transport(urls.parse(f"https://db.test:{server.port}"), "a-token") as http:
+            pieces = http.post_for_pieces("/v3/cursor", b"{}")
+            assert b"".join(pieces) == b"hello"
+            pieces.close()
+            with http.streamed("POST", "/v1/upload", [b"ab", b"c"], size=3) as answer:
+                assert b"".join(answer) == b"hello"
+    assert proxy.asked == [f"CONNECT db.test:{server.port} HTTP/1.1"]
+
+
+def test_a_proxy_that_refuses(monkeypatch):
+    with Proxy(plain(b"no", "403 Forbidden")) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        with (
+            Transport(urls.parse("https://db.test"), "a-token") as http,
+            pytest.raises(errors.ConnectError, match=r"the proxy on the way to https://db\.test refused: 403"),
+        ):
+            http.get("/")
+
+
+def test_a_proxy_that_is_not_there(monkeypatch):
+    with Proxy() as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+    with Transport(urls.parse("http://db.test")) as http, pytest.raises(errors.ConnectError, match="nothing listens"):
+        http.get("/")
+
+
+# -- through a client of the user's: fails as the direct way does
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "text"),
+    [
+        (httpx.ConnectTimeout("x"), errors.ConnectError, "did not take the connection in time"),
+        (httpx.PoolTimeout("x"), errors.ConnectError, "did not take the connection in time"),
+        (httpx.ProxyError("407"), errors.ConnectError, "refused: 407"),
+        (httpx.ConnectError("x"), errors.ConnectError, "no connection to http://db.test: x"),
+        (httpx.ReadTimeout("x"), errors.AnswerTimeout, "did not answer in time"),
+        (httpx.WriteTimeout("x"), errors.AnswerTimeout, "did not answer in time"),
+        (httpx.RemoteProtocolError("illegal status line"), errors.UnknownOutcome, "https:// instead"),
+        (httpx.ReadError("x"), errors.UnknownOutcome, "ended before a whole answer came"),
+        (httpx.InvalidURL("x"), errors.AddressError, "not an address"),
+        (KeyboardInterrupt(), errors.InterruptedRequest, "interrupted"),
+    ],
+)
+def test_how_httpx_fails(raised, kind, text):
+    def fail(_request):
+        raise raised
+
+    with (
+        httpx.Client(transport=httpx.MockTransport(fail)) as client,
+        pytest.raises(errors.PipemagicError, match=text) as caught,
+    ):
+        Transport(urls.parse("http://db.test"), http=client).get("/")
+    assert type(caught.value) is kind
+
+
+def test_through_a_client_connections_of_refusals_are_not_used_again():
+    with served(answering(OK, plain(b"no", "404 Not Found"))) as server, httpx.Client() as client:
+        http = Transport(urls.parse(server.url), http=client)
+        for _ in range(2):
+            assert http.get("/").body == b"hello"
+            assert http.get("/").status == 404
+        assert server.connections == 2

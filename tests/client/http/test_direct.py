@@ -1,0 +1,557 @@
+"""HTTP over real sockets: what servers do, well or badly, and what becomes of the connection and of the request."""
+
+import gzip
+import signal
+import ssl
+import threading
+from contextlib import contextmanager
+
+import pytest
+import trustme
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from raw_server import answering, chunked, once, plain, served
+from waiting import PATIENCE, until
+
+from pipemagic import errors
+from pipemagic.client import urls
+from pipemagic.client.database import Database
+from pipemagic.client.http.direct import DirectSender
+from pipemagic.client.transport import Transport
+
+OK = plain(b"hello")
+
+
+@contextmanager
+def talking(serve, context=None, *, timeout=PATIENCE, **options):
+    """A server and a transport to it."""
+    with served(serve, context, **options) as server, Transport(urls.parse(server.url), "t", timeout=timeout) as http:
+        yield http, server
+
+
+def echo(talk):
+    while (request := talk.request()) is not None:
+        talk.send(plain(request[1]))
+
+
+def pool_of(http):
+    assert isinstance(http._sender, DirectSender)
+    return http._sender.pool
+
+
+# -- answers
+
+
+def test_an_answer_that_is_cut_at_any_byte_is_an_unknown_outcome():
+    for answer in (OK, chunked(b"he", b"llo")):
+        for cut in range(len(answer)):
+            with talking(once(answer[:cut])) as (http, _), pytest.raises(errors.UnknownOutcome) as caught:
+                http.post("/", b"{}")
+            assert caught.value.hint == "look before you run it again"
+        with talking(once(answer)) as (http, _):
+            assert http.post("/", b"{}").body == b"hello"
+
+
+def test_an_answer_that_comes_byte_by_byte():
+    def serve(talk):
+        while talk.request() is not None:
+            for byte in b"HTTP/1.1 100 Continue\r\n\r\n" + chunked(b"he", b"llo", trailers=b"A: b\r\n"):
+                talk.send(bytes([byte]))
+
+    with talking(serve) as (http, server):
+        assert [http.get("/").body for _ in range(3)] == [b"hello"] * 3
+    assert server.connections == 1
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.binary(min_size=1, max_size=70_000), max_size=8))
+def test_pieces_are_the_body(chunks):
+    with talking(answering(chunked(*chunks))) as (http, _):
+        for _ in range(2):
+            pieces = http.post_for_pieces("/", b"{}")
+            assert b"".join(pieces) == b"".join(chunks)
+            pieces.close()
+
+
+def test_many_small_chunks_are_few_pieces():
+    with talking(answering(chunked(*[b'{"type":"row"}\n'] * 20_000))) as (http, _):
+        pieces = http.post_for_pieces("/", b"{}")
+        assert 1 <= len(list(pieces)) < 500
+        pieces.close()
+
+
+def test_a_piece_is_given_when_it_is_there():
+    go_on = threading.Event()
+
+    def serve(talk):
+        talk.request()
+        whole = chunked(b"first", b"second")
+        talk.send(whole[: whole.index(b"6\r\nsecond")])
+        go_on.wait(PATIENCE)
+        talk.send(whole[whole.index(b"6\r\nsecond") :])
+
+    with talking(serve) as (http, _):
+        pieces = http.post_for_pieces("/", b"{}")
+        assert next(pieces) == b"first"
+        go_on.set()
+        assert list(pieces) == [b"second"]
+        pieces.close()
+
+
+def test_a_body_without_a_length_ends_with_the_connection():
+    with talking(once(b"HTTP/1.0 200 OK\r\n\r\nhello")) as (http, server):
+        assert [http.get("/").body for _ in range(2)] == [b"hello"] * 2
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lambda body: gzip.compress(body, 0)])
+def test_a_compressed_answer(pack):
+    body = b"hello " * 50_000
+    packed = pack(body)
+    with talking(answering(plain(packed, "200 OK", "Content-Encoding: gzip"))) as (http, server):
+        assert http.get("/").body == body
+        pieces = http.post_for_pieces("/", b"")
+        assert b"".join(pieces) == body
+        pieces.close()
+    assert server.connections == 1
+
+
+def test_a_compressed_answer_that_is_cut():
+    answer = plain(gzip.compress(b"hello")[:-1], "200 OK", "Content-Encoding: gzip")
+    with talking(once(answer)) as (http, _), pytest.raises(errors.UnknownOutcome):
+        http.get("/")
+
+
+@pytest.mark.parametrize("garbage", [b"SSH-2.0-OpenSSH\r\n", b"\x15\x03\x01\x00\x02\x02\x46", b"<html></html>"])
+def test_what_is_not_http(garbage):
+    with talking(once(garbage)) as (http, _), pytest.raises(errors.UnknownOutcome) as caught:
+        http.get("/")
+    assert caught.value.hint == "the answer was not HTTP; https:// instead?"
+
+
+def test_a_head_without_end():
+    def serve(talk):
+        talk.request()
+        talk.send(b"HTTP/1.1 200 OK\r\n")
+        while True:  # until the client hangs up
+            talk.send(b"X: y\r\n" * 1000)
+
+    with talking(serve) as (http, _), pytest.raises(errors.UnknownOutcome):
+        http.get("/")
+
+
+# -- requests
+
+
+def test_what_a_request_looks_like():
+    heads = []
+
+    def serve(talk):
+        while (request := talk.request()) is not None:
+            heads.append(request)
+            talk.send(OK)
+
+    with talking(serve) as (http, server):
+        http.post("/v2/pipeline", b'{"a":"\xc3\xa9"}')
+        http.request("POST", "/v1/x y/\N{LATIN SMALL LETTER E WITH ACUTE}%2F", params={"a b": "c&d/é"})
+        http.get("/v3")
+    common = [f"Host: 127.0.0.1:{server.port}", "User-Agent", "Accept: */*", "Accept-Encoding: identity"]
+    expected = [
+        ("POST /v2/pipeline HTTP/1.1", "Content-Type: application/json", "Content-Length: 10"),
+        ("POST /v1/x%20y/%C3%A9%2F?a%20b=c%26d%2F%C3%A9 HTTP/1.1", "Content-Length: 0"),
+        ("GET /v3 HTTP/1.1",),
+    ]
+    for (head, body), (first, *more) in zip(heads, expected, strict=True):
+        line, *lines = head.decode("ascii").split("\r\n")
+        assert line == first
+        lines = [one.partition("/")[0].partition(":")[0] if one.startswith("User") else one for one in lines]
+        assert sorted(lines) == sorted([*common, "Authorization: Bearer t", *more])
+        assert body == (b'{"a":"\xc3\xa9"}' if "pipeline" in first else b"")
+
+
+def test_large_bodies_go_both_ways():
+    body = bytes(range(256)) * 8_000
+    with talking(echo) as (http, server):
+        assert [http.post("/", body).body == body for _ in range(2)] == [True, True]
+    assert server.connections == 1
+
+
+def test_a_body_in_pieces_goes_both_ways():
+    parts = [b"a" * 100_000, b"", b"b", b"c" * 300_000]
+    with talking(echo) as (http, server):
+        for _ in range(2):
+            with http.streamed("POST", "/", iter(parts), size=400_001) as answer:
+                assert b"".join(answer) == b"".join(parts)
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize(("size", "said"), [(4, "1 bytes more"), (7, "2 bytes less")])
+def test_a_body_of_another_length_than_was_said(size, said):
+    with talking(echo) as (http, _):
+        with pytest.raises(errors.UnknownOutcome), http.streamed("POST", "/", [b"abc", b"de"], size=size):
+            pass
+        assert len(pool_of(http)) == 0
+        assert http.post("/", b"x").body == b"x"
+
+
+def test_an_error_of_who_gives_the_pieces_is_his_own():
+    def pieces():
+        yield b"abc"
+        raise FileNotFoundError("gone")
+
+    with talking(echo) as (http, _):
+        with pytest.raises(FileNotFoundError, match="gone"), http.streamed("POST", "/", pieces(), size=10):
+            pass
+        assert len(pool_of(http)) == 0
+
+
+@pytest.mark.parametrize("body", [b"x" * 1000, b"x" * 20_000_000])
+def test_a_refusal_before_the_body_is_there(body):
+    def serve(talk):
+        talk.head()
+        talk.send(plain(b"no", "401 Unauthorized"))
+
+    with talking(serve) as (http, server):
+        for _ in range(2):
+            assert http.post("/", body).status == 401
+        with pytest.raises(errors.AuthError), http.streamed("POST", "/", iter([body]), size=len(body)):
+            pass
+    assert server.connections == 3
+
+
+# -- the connection
+
+
+def test_connections_are_used_again_and_closed_at_the_end():
+    ended = []
+
+    def serve(talk):
+        echo(talk)
+        ended.append(talk.number)
+
+    with served(serve) as server:
+        with Transport(urls.parse(server.url)) as http:
+            for _ in range(5):
+                assert http.post("/", b"x").body == b"x"
+            assert len(pool_of(http)) == 1
+        until(lambda: ended == [0])
+        assert len(pool_of(http)) == 0
+        assert server.connections == 1
+
+
+def test_a_connection_that_the_server_closed_meanwhile_is_not_used():
+    closed = threading.Event()
+
+    def serve(talk):
+        once(OK)(talk)
+        closed.set()
+
+    with talking(serve) as (http, server):
+        for _ in range(5):
+            closed.clear()
+            assert http.post("/", b"{}").body == b"hello"
+            closed.wait(PATIENCE)
+            (idle,) = pool_of(http)._idle
+            until(idle.is_stale)
+    assert server.connections == 5
+
+
+@pytest.mark.parametrize("surplus", [plain(b"other"), b"\0", b"HTTP/1.1 200"])
+def test_what_came_unasked_is_never_taken_for_an_answer(surplus):
+    for together in (True, False):
+        answered, went_on = threading.Event(), threading.Event()
+
+        def serve(talk, together=together, answered=answered, went_on=went_on):
+            if talk.request() is None:
+                return
+            talk.send(OK + surplus if together else OK)
+            if not together:
+                answered.wait(PATIENCE)
+                talk.send(surplus)
+                went_on.set()
+            talk.end_of_client()
+
+        with talking(serve) as (http, server):
+            assert http.post("/", b"{}").body == b"hello"
+            answered.set()
+            if not together:
+                went_on.wait(PATIENCE)
+                (idle,) = pool_of(http)._idle
+                until(idle.is_stale)
+            answered.clear()
+            assert http.post("/", b"{}").body == b"hello"
+            assert server.connections == 2
+            answered.set()
+
+
+@pytest.mark.parametrize(
+    "answer", [plain(b"a", "200 OK", "Connection: close"), plain(b"a", "404 Not Found"), plain(b"a", "503 No")]
+)
+def test_a_connection_that_is_not_used_again(answer):
+    with talking(answering(answer)) as (http, server):
+        for _ in range(3):
+            assert http.get("/").body == b"a"
+            assert len(pool_of(http)) == 0
+        assert server.connections == 3
+
+
+def test_who_leaves_before_the_end_hangs_up():
+    hung_up = threading.Event()
+
+    def serve(talk):
+        talk.request()
+        talk.send(chunked(b"first")[:-5])
+        talk.end_of_client()
+        hung_up.set()
+
+    with talking(serve) as (http, _):
+        pieces = http.post_for_pieces("/", b"{}")
+        assert next(pieces) == b"first"
+        pieces.close()
+        assert hung_up.wait(PATIENCE)
+        assert len(pool_of(http)) == 0
+
+
+def test_who_stops_at_the_last_piece_does_not_hang_up():
+    with talking(answering(OK)) as (http, server):
+        for _ in range(3):
+            pieces = http.post_for_pieces("/", b"{}")
+            assert next(pieces) == b"hello"
+            pieces.close()
+    assert server.connections == 1
+
+
+def test_threads_share_the_connections():
+    with talking(echo) as (http, server):
+        wrong = []
+
+        def work(name):
+            for number in range(40):
+                body = f"{name} {number} ".encode() * 500
+                if http.post("/", body).body != body:
+                    wrong.append((name, number))
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+        assert len(pool_of(http)) == server.connections <= 8
+
+
+def test_a_closed_transport_connects_no_more():
+    with talking(echo) as (http, server):
+        http.close()
+        with pytest.raises(errors.ConnectError, match="closed here"):
+            http.get("/")
+    assert server.connections == 0
+
+
+def test_what_is_under_way_while_the_transport_is_closed_comes_to_its_end():
+    asked, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def serve(talk):
+        talk.request()
+        asked.set()
+        go_on.wait(PATIENCE)
+        talk.send(OK)
+        talk.end_of_client()
+        ended.set()
+
+    with talking(serve) as (http, _):
+        got = []
+        thread = threading.Thread(target=lambda: got.append(http.get("/").body))
+        thread.start()
+        asked.wait(PATIENCE)
+        http.close()
+        go_on.set()
+        thread.join()
+        assert got == [b"hello"]
+        assert ended.wait(PATIENCE)
+
+
+def test_the_first_statement_uses_the_connection_of_the_probe(scripted):
+    server = scripted()
+    with Database(server.url) as database:
+        assert database.dialect == 3
+        database.execute("SELECT 1")
+    assert len(server.calls) == 2
+    assert len({call.port for call in server.calls}) == 1
+
+
+def test_an_ipv6_address():
+    try:
+        with talking(echo, host="::1") as (http, server):
+            assert http.post("/", b"x").body == b"x"
+            assert server.url.startswith("http://[::1]:")
+    except OSError as error:
+        pytest.skip(f"no IPv6 here: {error}")
+
+
+@pytest.mark.parametrize(
+    ("host", "kind"), [("b\N{LATIN SMALL LETTER U WITH DIAERESIS}cher.invalid", "unknown"), ("a" * 64, "HTTP can use")]
+)
+def test_host_names_that_are_not_plain(host, kind):
+    with (
+        Transport(urls.parse(f"http://{host}")) as http,
+        pytest.raises((errors.ConnectError, errors.AddressError), match=kind),
+    ):
+        http.get("/")
+
+
+# -- time-outs and interrupts
+
+
+def silent(talk):
+    talk.request()
+    talk.end_of_client()
+
+
+def test_a_server_that_says_nothing():
+    with talking(silent, timeout=0.05) as (http, _), pytest.raises(errors.AnswerTimeout, match="in time"):
+        http.get("/")
+
+
+def test_a_server_that_stops_in_the_middle():
+    def serve(talk):
+        talk.request()
+        talk.send(chunked(b"first")[:-5])
+        talk.end_of_client()
+
+    with talking(serve, timeout=0.05) as (http, _):
+        with pytest.raises(errors.AnswerTimeout, match="in time"):
+            http.get("/")
+        pieces = http.post_for_pieces("/", b"{}")
+        assert next(pieces) == b"first"
+        with pytest.raises(errors.AnswerTimeout, match="in the middle"):
+            next(pieces)
+        pieces.close()
+        assert len(pool_of(http)) == 0
+
+
+def test_the_time_out_is_for_the_next_part_not_for_the_whole():
+    pause = threading.Event()  # which nobody sets: what passes here is the time that is tested
+
+    def serve(talk):
+        talk.request()
+        for byte in OK:
+            talk.send(bytes([byte]))
+            pause.wait(0.01)
+
+    with talking(serve, timeout=0.25) as (http, _):
+        assert http.get("/").body == b"hello"
+
+
+def test_a_server_that_takes_nothing():
+    done = threading.Event()
+
+    def serve(talk):
+        done.wait(PATIENCE)
+
+    with talking(serve, timeout=0.05) as (http, _):
+        with pytest.raises(errors.AnswerTimeout):
+            http.post("/", b"x" * 50_000_000)
+        done.set()
+
+
+def test_each_request_has_a_time_out_of_its_own():
+    def serve(talk):
+        while (request := talk.request()) is not None:
+            if b"/silent" not in request[0]:
+                talk.send(OK)
+
+    with talking(serve) as (http, server):
+        assert http.post("/", b"{}", timeout=0.05).body == b"hello"
+        assert http.post("/", b"{}").body == b"hello"
+        with pytest.raises(errors.AnswerTimeout):
+            http.post("/silent", b"{}", timeout=0.05)
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 OK\r\n", chunked(b"a" * 1000)[:-5]])
+def test_an_interrupt_drops_the_connection(begun):
+    hung_up = threading.Event()
+
+    def serve(talk):
+        talk.request()
+        talk.send(begun)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        talk.end_of_client()
+        hung_up.set()
+
+    with talking(serve) as (http, _):
+        with pytest.raises(errors.InterruptedRequest):
+            http.post("/", b"{}")
+        assert hung_up.wait(PATIENCE)
+        assert len(pool_of(http)) == 0
+
+
+# -- TLS
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return trustme.CA()
+
+
+@pytest.fixture
+def secure(authority, tmp_path, monkeypatch):
+    """Give what a server with a certificate for some names needs; the client trusts it."""
+    authority.cert_pem.write_to_path(str(tmp_path / "authority.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority.pem"))
+
+    def make(*names):
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert(*names).configure_cert(context)
+        return context
+
+    return make
+
+
+def test_tls(secure):
+    body = bytes(range(256)) * 10_000
+    with talking(echo, secure("127.0.0.1")) as (http, server):
+        assert [http.post("/", body).body == body for _ in range(3)] == [True] * 3
+    assert server.connections == 1
+
+
+def test_a_certificate_for_another_name(secure):
+    with talking(echo, secure("other.test")) as (http, _), pytest.raises(errors.ConnectError, match="is not trusted"):
+        http.get("/")
+
+
+def test_names_below_localhost_are_asked_for_and_checked(secure):
+    context, asked = secure("db.localhost"), []
+    context.sni_callback = lambda _socket, name, _context: asked.append(name)
+    with served(echo, context) as server:
+        with Transport(urls.parse(f"https://db.localhost:{server.port}")) as http:
+            assert http.post("/", b"x").body == b"x"
+        with (
+            Transport(urls.parse(f"https://other.localhost:{server.port}")) as http,
+            pytest.raises(errors.ConnectError, match=r"other\.localhost:\d+ is not trusted"),
+        ):
+            http.get("/")
+    assert asked == ["db.localhost", "other.localhost"]
+
+
+def test_certificates_that_cannot_be_read(monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/authority.pem")
+    with (
+        Transport(urls.parse("https://127.0.0.1:1")) as http,
+        pytest.raises(errors.ConnectError, match=r"/nowhere/authority.pem, cannot be read"),
+    ):
+        http.get("/")
+
+
+def test_a_handshake_that_does_not_come():
+    def serve(talk):
+        talk.end_of_client()
+
+    with served(serve) as server:
+        address = server.url.replace("http://", "https://")
+        with (
+            Transport(urls.parse(address), connect_timeout=0.05) as http,
+            pytest.raises(errors.ConnectError, match="did not take the connection in time"),
+        ):
+            http.get("/")

@@ -1,0 +1,171 @@
+"""Answers in whatever parts they come: the same head and body, or an error, and always an end."""
+
+import gzip
+import zlib
+from itertools import pairwise
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from raw_server import chunked, plain
+
+from pipemagic.client.http.incoming import MOST_WITHOUT_BODY, Incoming, Unpacking
+from pipemagic.client.http.messages import Broken
+
+CUTS = st.lists(st.integers(0, 400), max_size=30)
+
+
+def in_parts(data, cuts):
+    places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    return [data[start:end] for start, end in pairwise(places)]
+
+
+def understood(parts, *, until_closed=False):
+    """Feed parts; gives the answer and its body."""
+    incoming, body = Incoming(), b""
+    for part in parts:
+        incoming.feed(memoryview(part))
+        body += incoming.take()
+    if until_closed:
+        incoming.end()
+    incoming.release()
+    return incoming, body
+
+
+@given(st.binary(max_size=300), CUTS)
+def test_a_body_with_a_length(body, cuts):
+    incoming, got = understood(in_parts(plain(body, "200 OK", "Content-Type: a/b"), cuts))
+    assert (incoming.is_whole, incoming.keeps_alive, incoming.status, got) == (True, True, 200, body)
+    assert incoming.headers == {"content-type": "a/b", "content-length": str(len(body))}
+
+
+@given(st.lists(st.binary(min_size=1, max_size=40), max_size=20), CUTS, st.sampled_from([b"", b"X: 1\r\nDate: 2\r\n"]))
+def test_a_body_in_chunks(chunks, cuts, trailers):
+    incoming, got = understood(in_parts(chunked(*chunks, trailers=trailers), cuts))
+    assert (incoming.is_whole, incoming.keeps_alive, got) == (True, True, b"".join(chunks))
+    assert incoming.headers == {"transfer-encoding": "chunked"}
+
+
+@given(st.binary(max_size=300), CUTS)
+def test_a_body_without_a_length_goes_on_until_the_end(body, cuts):
+    incoming, got = understood(in_parts(b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n" + body, cuts), until_closed=True)
+    assert (incoming.is_whole, incoming.keeps_alive, got) == (True, False, body)
+
+
+@pytest.mark.parametrize("answer", [plain(b"hello"), chunked(b"he", b"llo"), chunked(b"x", trailers=b"A: b\r\n")])
+def test_an_answer_that_is_cut_anywhere_is_broken(answer):
+    for cut in range(len(answer)):
+        incoming = Incoming()
+        incoming.feed(answer[:cut])
+        assert not incoming.is_whole
+        with pytest.raises(Broken, match="in the middle"):
+            incoming.end()
+        incoming.release()
+
+
+@given(st.binary(min_size=1, max_size=200))
+@example(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab")
+@example(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+@example(b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nabc")
+@example(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n")
+@example(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffffffffff\r\n")
+def test_what_is_no_answer_is_broken(garbage):
+    with pytest.raises(Broken):
+        understood([garbage], until_closed=True)
+
+
+@given(st.binary(max_size=200), CUTS)
+def test_garbage_behind_a_head_never_does_more_than_break(garbage, cuts):
+    for head in (b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"):
+        try:
+            understood(in_parts(head + garbage, cuts))
+        except Broken as error:
+            assert not error.not_http  # noqa: PT017 - it need not break at all
+
+
+@pytest.mark.parametrize("garbage", [b"SSH-2.0-OpenSSH_9.6\r\n", b"\x15\x03\x01\x00\x02\x02\x46", b"<html>", b"HTTP/x"])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_does_not_begin_as_http_is_told_apart(garbage, at_once):
+    with pytest.raises(Broken) as caught:
+        understood([garbage] if at_once else [bytes([byte]) for byte in garbage])
+    assert caught.value.not_http
+
+
+def test_a_bad_chunk_is_not_another_protocol():
+    with pytest.raises(Broken) as caught:
+        understood([chunked(b"ok")[:-5], b"no chunk"])
+    assert not caught.value.not_http
+
+
+@pytest.mark.parametrize("surplus", [plain(b"other"), b"HTTP/1.1 500 No\r\n", b"x", b"\0" * 200])
+def test_what_comes_behind_an_answer_is_not_part_of_it(surplus):
+    incoming, body = understood([plain(b"mine") + surplus])
+    assert (body, incoming.status, incoming.is_whole, incoming.keeps_alive) == (b"mine", 200, True, False)
+
+
+@given(CUTS)
+def test_answers_that_only_say_to_wait_are_passed_over(cuts):
+    first = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: <a>\r\nServer: b\r\n\r\n"
+    incoming, body = understood(in_parts(first + plain(b"mine", "201 Made"), cuts))
+    assert (incoming.status, body, incoming.keeps_alive) == (201, b"mine", True)
+    assert incoming.headers == {"content-length": "4"}
+
+
+@pytest.mark.parametrize(
+    ("head", "keeps"),
+    [
+        (b"HTTP/1.1 200 OK\r\nConnection: close\r\n", False),
+        (b"HTTP/1.0 200 OK\r\n", False),
+        (b"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n", True),
+        (b"HTTP/1.1 200 OK\r\n", True),
+    ],
+)
+def test_whether_the_connection_is_kept(head, keeps):
+    assert understood([head + b"Content-Length: 2\r\n\r\nok"])[0].keeps_alive is keeps
+
+
+@pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
+def test_answers_without_a_body(status):
+    incoming, body = understood([f"HTTP/1.1 {status}\r\n\r\n".encode()])
+    assert (incoming.is_whole, incoming.keeps_alive, body) == (True, True, b"")
+
+
+def test_headers_are_joined_and_may_be_empty():
+    head = b"HTTP/1.1 200\r\nA: 1\r\na: 2\r\nEmpty:\r\nB:\xb5\r\nContent-Length: 0\r\n\r\n"
+    incoming, _ = understood([head])
+    assert incoming.headers == {"a": "1, 2", "empty": "", "b": "µ", "content-length": "0"}
+
+
+@pytest.mark.parametrize(
+    ("beginning", "again"),
+    [
+        (b"HTTP/1.1 200 OK\r\n", b"A: b\r\n"),
+        (b"HTTP/1.1 200 OK\r\nA: ", b"b"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"", b"\r\n"),
+        (chunked(b"x")[:-2], b"A: b\r\n"),
+    ],
+)
+def test_heads_and_trailers_have_an_end(beginning, again):
+    with pytest.raises(Broken):
+        understood([beginning, *[again] * (2 * MOST_WITHOUT_BODY // len(again))])
+
+
+@given(st.binary(max_size=2000), CUTS, st.sampled_from([gzip.compress, zlib.compress]))
+def test_compressed_bodies(body, cuts, compress):
+    unpacking, packed = Unpacking(), compress(body)
+    assert b"".join([unpacking.feed(part) for part in in_parts(packed, cuts)]) == body
+    unpacking.end()
+    cut = Unpacking()
+    cut.feed(packed[:-1])
+    with pytest.raises(Broken, match="cut"):
+        cut.end()
+
+
+def test_what_is_not_compressed_though_it_says_so():
+    with pytest.raises(Broken, match="cannot be read"):
+        Unpacking().feed(b"hello")
+
+
+def test_an_empty_body_need_not_be_compressed():
+    Unpacking().end()

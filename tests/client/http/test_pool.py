@@ -1,0 +1,112 @@
+"""Which connections are kept, for how long, and how many."""
+
+import socket
+
+import pytest
+
+from pipemagic.client.http.connection import Connection, Origin
+from pipemagic.client.http.pool import KEEPALIVE, MOST_IDLE, Pool
+
+HERE, THERE = Origin("here", 1, None), Origin("there", 1, "there")
+
+
+class Clock:
+    time = 0.0
+
+    def __call__(self):
+        return self.time
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def pool(clock):
+    pool = Pool(clock)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def connection():
+    """Make a connection and give it with its other end."""
+    sockets = []
+
+    def make(origin=HERE):
+        ours, theirs = socket.socketpair()
+        sockets.extend([ours, theirs])
+        return Connection(ours, origin), theirs
+
+    yield make
+    for one in sockets:
+        one.close()
+
+
+def is_closed(other_end):
+    other_end.setblocking(False)
+    try:
+        return other_end.recv(1) == b""
+    except BlockingIOError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
+def test_the_one_that_was_used_last_comes_first(pool, connection):
+    first, second = connection()[0], connection()[0]
+    pool.give_back(first)
+    pool.give_back(second)
+    assert [pool.take(HERE), pool.take(HERE), pool.take(HERE)] == [second, first, None]
+
+
+def test_a_connection_leads_where_it_leads(pool, connection):
+    here, there = connection(HERE)[0], connection(THERE)[0]
+    pool.give_back(here)
+    pool.give_back(there)
+    assert pool.take(HERE) is here
+    assert pool.take(HERE) is None
+    assert pool.take(THERE) is there
+
+
+@pytest.mark.parametrize("said", [b"x", b""])
+def test_one_that_says_something_is_closed(pool, connection, said):
+    ours, theirs = connection()
+    pool.give_back(ours)
+    if said:
+        theirs.send(said)
+    else:
+        theirs.shutdown(socket.SHUT_WR)
+    assert pool.take(HERE) is None
+    assert len(pool) == 0
+    assert is_closed(theirs)
+
+
+def test_old_ones_are_closed_wherever_they_lead(pool, connection, clock):
+    old, new = connection(THERE), connection(THERE)
+    pool.give_back(old[0])
+    clock.time = KEEPALIVE / 2
+    pool.give_back(new[0])
+    clock.time = KEEPALIVE + 1
+    assert pool.take(HERE) is None
+    assert [is_closed(end) for _, end in (old, new)] == [True, False]
+    assert pool.take(THERE) is new[0]
+
+
+def test_no_more_are_kept_than_so_many(pool, connection):
+    made = [connection() for _ in range(MOST_IDLE + 3)]
+    for ours, _ in made:
+        pool.give_back(ours)
+    assert len(pool) == MOST_IDLE
+    assert [is_closed(end) for _, end in made] == [True] * 3 + [False] * MOST_IDLE
+
+
+def test_a_closed_pool_keeps_nothing(pool, connection):
+    idle, used = connection(), connection()
+    pool.give_back(idle[0])
+    pool.close()
+    assert is_closed(idle[1])
+    pool.give_back(used[0])
+    assert is_closed(used[1])
+    assert len(pool) == 0
