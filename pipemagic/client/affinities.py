@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from pipemagic.client.definitions import has_constraints
 from pipemagic.errors import LoadError
-from pipemagic.frames import Column
-from pipemagic.frames.cells import DIGITS, MIXED, PLAIN, digits
 from pipemagic.frames.reading import affinity
+from pipemagic.frames.writing import Column, values_of
 from pipemagic.hrana.values import SqlValue
 
 _NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*\Z", re.ASCII)
 _EXACT = 2**53
-_AT_ONCE = 50_000
-_NEGATIVE_ZERO = digits(-0.0)  # a column for numbers would drop its sign
-
-
 _TYPE = re.compile(r"[^\W\d]\w*(?: [^\W\d]\w*)*(?: ?\( ?[+-]?\d+ ?(?:, ?[+-]?\d+ ?)?\))?\Z")
 
 
@@ -49,7 +43,7 @@ def check_affinity(column: Column, declared: str, table: str = "") -> None:
     kind = affinity(declared)
     if kind in ("", "BLOB") or not _may_change(column, kind):
         return
-    changed = next((cell for cell in _cells(column) if _changes(cell, column, kind)), None)
+    changed = next((value for value in values_of(column) if would_change(value, kind)), None)
     if changed is not None:
         where, zero = f"{table} declares it" if table else "declared", _is_negative_zero(changed)
         raise LoadError(
@@ -61,35 +55,16 @@ def check_affinity(column: Column, declared: str, table: str = "") -> None:
 
 def _may_change(column: Column, kind: str) -> bool:
     """Tell whether the values have to be looked at: by what they all are it is mostly clear."""
-    if column.form is MIXED or (column.form is DIGITS and not column.declared):  # the latter holds a -0.0
-        return True
-    if column.declared in ("DATE", "DATETIME", "TIMESTAMP", "BLOB"):
-        return False
-    if column.declared == "TEXT":
-        return kind != "TEXT"
-    return kind == "TEXT" or (kind == "REAL" and column.form is PLAIN)
-
-
-def _cells(column: Column) -> Iterator[Any]:
-    start = 0
-    while part := column.cells(start, start + _AT_ONCE):
-        yield from part
-        start += _AT_ONCE
-
-
-def _changes(cell: Any, column: Column, kind: str) -> bool:
-    """Tell of one cell. Doubles and bytes of a mixed column are a list and a dict."""
-    if cell is None or isinstance(cell, dict):
-        return False
-    if isinstance(cell, str) and column.form in (PLAIN, MIXED):
-        return kind != "TEXT" and _NUMBER.match(cell) is not None
-    if _is_negative_zero(cell):
-        return True
-    return kind == "TEXT" or (kind == "REAL" and isinstance(cell, int) and abs(cell) > _EXACT)
-
-
-def _is_negative_zero(cell: Any) -> bool:
-    return bool((cell[0] if isinstance(cell, list) else cell) == _NEGATIVE_ZERO)
+    match column.declared:
+        case "":  # several kinds, or a -0.0
+            return True
+        case "DATE" | "DATETIME" | "TIMESTAMP" | "BLOB":
+            return False
+        case "TEXT":
+            return kind != "TEXT"
+        case "REAL":
+            return kind == "TEXT"
+    return kind in ("TEXT", "REAL")
 
 
 def would_change(value: SqlValue, kind: str) -> bool:
@@ -98,6 +73,10 @@ def would_change(value: SqlValue, kind: str) -> bool:
         return False
     if isinstance(value, str):
         return kind != "TEXT" and _NUMBER.match(value) is not None
-    if value == 0 and math.copysign(1, value) < 0:
+    if _is_negative_zero(value):  # a column for numbers would drop its sign
         return True
     return kind == "TEXT" or (kind == "REAL" and isinstance(value, int) and abs(value) > _EXACT)
+
+
+def _is_negative_zero(value: SqlValue) -> bool:
+    return isinstance(value, float) and value == 0 and math.copysign(1, value) < 0

@@ -1,15 +1,15 @@
-"""Cut the rows of a frame into statements that insert them, each small enough for any server."""
+"""Cut rows into statements that insert them, each small enough for any server."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from pipemagic.errors import LoadError, StatementError
-from pipemagic.frames import Column
+from pipemagic.errors import StatementError
+from pipemagic.frames.cells import Cells, digits
+from pipemagic.frames.records import Records
+from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import quote
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ LIMIT = 4_500_000
 """Bytes that a chunk may have at most: a value of sqld may have 5 000 000."""
 
 ARGUMENTS = 9_000
-"""Arguments of one statement, where rows go as arguments; SQLite takes 32 766."""
+"""Arguments of one statement, where each value is one; SQLite takes 32 766."""
 
 FIRST = 1_000
 """Rows of the first chunk, before anything is known about their size."""
@@ -35,67 +35,49 @@ class Chunk:
     start: int
     stop: int
     sql: str
-    args: list[Any] = field(repr=False)
+    args: list[SqlValue] = field(repr=False)
 
 
 class Chunks:
-    """All rows, in order, as statements; iterate once."""
+    """Makes the statements that insert rows into a table; ``rows`` is how many the next one takes."""
 
-    def __init__(self, database: Database, columns: Sequence[Column], total: int, table: str) -> None:
-        self.total = total
-        self._columns = columns
+    def __init__(self, database: Database, table: str, names: Sequence[str]) -> None:
         # A constraint of the table to be may say IGNORE or REPLACE, which would lose rows.
-        self._into = f"INSERT OR ABORT INTO {quote(table)} ({', '.join(quote(column.name) for column in columns)}) "
-        self._selected = ", ".join(column.form.select(number) for number, column in enumerate(columns))
-        self._has_json = total > 0 and has_json(database)
+        self._into = f"INSERT OR ABORT INTO {quote(table)} ({', '.join(map(quote, names))}) "
+        self._takes_records = takes_records(database)
+        self.rows = FIRST if self._takes_records else max(1, ARGUMENTS // len(names))
 
-    def __iter__(self) -> Iterator[Chunk]:
-        start, rows = 0, FIRST if self._has_json else self._rows_of_arguments()
-        while start < self.total:
-            stop = min(start + rows, self.total)
-            cells = [column.cells(start, stop) for column in self._columns]
-            if not self._has_json:
-                yield self._as_arguments(start, stop, cells)
+    def of(self, columns: Sequence[Cells], total: int, *, first: int = 0) -> Iterator[Chunk]:
+        """Give the statements for all rows of some columns, in order; ``first`` is the number of the first one."""
+        start = 0
+        while start < total:
+            stop = min(start + self.rows, total)
+            if not self._takes_records:
+                yield self._as_arguments(columns, start, stop, first)
             else:
-                text = _json(cells)
-                if len(text) > LIMIT and stop > start + 1:
-                    rows = max(1, (stop - start) * AIM // len(text))
+                records = Records(stop - start)
+                query = records.query([cells.write(records, start, stop) for cells in columns])
+                fitting = max(1, (stop - start) * AIM // records.size)
+                if records.size > LIMIT and stop > start + 1:
+                    self.rows = fitting
                     continue
-                yield self._as_json(start, stop, text, cells)
-                # At most twice as many as before: one odd row must not decide.
-                rows = max(1, min(2 * rows, (stop - start) * AIM // len(text)))
+                yield Chunk(first + start, first + stop, self._into + query, records.args)
+                self.rows = min(2 * self.rows, fitting)  # one odd row must not decide
             start = stop
 
-    def _as_json(self, start: int, stop: int, text: bytes, cells: list[list[Any]]) -> Chunk:
-        if len(text) > LIMIT:  # a single row: its values may each be as long as the whole text may
-            return self._as_arguments(start, stop, cells)
-        sql = f"{self._into}SELECT {self._selected} FROM json_each(?)"
-        return Chunk(start, stop, sql, [text.decode()])
-
-    def _as_arguments(self, start: int, stop: int, cells: list[list[Any]]) -> Chunk:
+    def _as_arguments(self, columns: Sequence[Cells], start: int, stop: int, first: int) -> Chunk:
         rows: list[str] = []
-        args: list[Any] = []
-        for row in zip(*cells, strict=True):
-            bound = [column.form.bind(cell) for column, cell in zip(self._columns, row, strict=True)]
-            rows.append(f"({', '.join(sql for sql, _ in bound)})")
-            args.extend(value for _, value in bound)
-        return Chunk(start, stop, f"{self._into}VALUES {', '.join(rows)}", args)
-
-    def _rows_of_arguments(self) -> int:
-        return max(1, ARGUMENTS // len(self._columns))
+        args: list[SqlValue] = []
+        for row in zip(*(cells.values(start, stop) for cells in columns), strict=True):
+            rows.append(f"({', '.join('CAST(? AS REAL)' if isinstance(value, float) else '?' for value in row)})")
+            args.extend(digits(value) if isinstance(value, float) else value for value in row)
+        return Chunk(first + start, first + stop, f"{self._into}VALUES {', '.join(rows)}", args)
 
 
-def has_json(database: Database) -> bool:
-    """Tell whether the server's SQLite unpacks JSON as we need it (3.41 and newer)."""
+def takes_records(database: Database) -> bool:
+    """Tell whether the server's SQLite reads records exactly: it has powers of two and keeps text in UTF-8."""
     try:
-        database.execute("""SELECT value->>0, unhex('00'), json_type(value, '$[0]') FROM json_each('[["a"]]')""")
+        found = database.execute("SELECT pow(2.0, -1074) > 0, pow(2.0, 1024) = 9e999, CAST(x'c3a9' AS TEXT) = 'é'")
     except StatementError:
         return False
-    return True
-
-
-def _json(cells: list[list[Any]]) -> bytes:
-    try:
-        return msgspec.json.encode(list(zip(*cells, strict=True)))
-    except (TypeError, ValueError) as error:
-        raise LoadError(f"the rows cannot be written as JSON: {error}") from None
+    return found.rows == [(1, 1, 1)]

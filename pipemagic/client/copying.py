@@ -10,18 +10,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from pipemagic.client import definitions, surroundings
 from pipemagic.client import staging as stagings
 from pipemagic.client.affinities import would_change
-from pipemagic.client.chunks import AIM, ARGUMENTS, FIRST, LIMIT, Chunk, has_json
+from pipemagic.client.chunks import Chunk, Chunks
 from pipemagic.client.load import nothing_changed, send, staged, switch
 from pipemagic.client.surroundings import Seen, Table
 from pipemagic.client.targets import Plan, check_name
 from pipemagic.errors import LoadError, StatementError
-from pipemagic.frames import cells
-from pipemagic.frames.cells import Form
+from pipemagic.frames.cells import of_values
 from pipemagic.frames.reading import affinity
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.values import Float, SqlValue, Value, decode
@@ -175,10 +172,10 @@ def _fill(
 ) -> int:
     """Send all rows while they come; gives their number. Both are done here, so that an interrupt reaches them."""
     sent = 0
-    writer = _Writer(target, staging, plan, kinds)
+    chunks = Chunks(target, staging, plan.names)
     try:
         with nothing_changed("while the rows came"), source.cursor(_question(found.name, plan.names)) as cursor:
-            for chunk in writer.chunks(cursor):
+            for chunk in _chunks(chunks, cursor, plan, kinds):
                 arrived, given = send(target, chunk, plan, staging), chunk.stop - chunk.start
                 if arrived != given:
                     raise LoadError(f"{given} rows were sent and {arrived} arrived; nothing was changed")
@@ -207,60 +204,34 @@ def _question(table: str, names: Sequence[str]) -> str:
     return f"SELECT {listed}, CASE WHEN {infinite} THEN {signs} END FROM {quote(table)}"
 
 
-class _Writer:
-    """Turns rows of the wire into statements that insert them."""
+def _chunks(chunks: Chunks, batches: Iterable[list[list[Value]]], plan: Plan, kinds: list[str]) -> Iterator[Chunk]:
+    """Give the statements that insert rows as they come; each is made when the one before was sent."""
+    waiting: list[list[SqlValue]] = []
+    start = 0
+    for batch in batches:
+        waiting += [_decoded(row) for row in batch]
+        while len(waiting) >= chunks.rows:
+            rows, waiting = waiting[: chunks.rows], waiting[chunks.rows :]
+            yield from _made(chunks, start, rows, plan, kinds)
+            start += len(rows)
+    if waiting:
+        yield from _made(chunks, start, waiting, plan, kinds)
 
-    def __init__(self, target: Database, staging: str, plan: Plan, kinds: list[str]) -> None:
-        self._into = f"INSERT OR ABORT INTO {quote(staging)} ({', '.join(map(quote, plan.names))}) "
-        self._plan, self._kinds, self._has_json = plan, kinds, has_json(target)
 
-    def chunks(self, batches: Iterable[list[list[Value]]]) -> Iterator[Chunk]:
-        """Give the statements; each is made when the one before was sent."""
-        waiting: list[list[SqlValue]] = []
-        start, aim = 0, FIRST if self._has_json else max(1, ARGUMENTS // len(self._kinds))
-        for batch in batches:
-            waiting += [_decoded(row) for row in batch]
-            while len(waiting) >= aim:
-                rows, waiting = waiting[:aim], waiting[aim:]
-                for chunk in self._made(start, rows):
-                    yield chunk
-                    start = chunk.stop
-                    if self._has_json:
-                        size = max(1, sum(len(arg) for arg in chunk.args if isinstance(arg, str)))
-                        aim = max(1, min(2 * aim, (chunk.stop - chunk.start) * AIM // size))
-        for at in range(0, len(waiting), aim):
-            for chunk in self._made(start, waiting[at : at + aim]):
-                yield chunk
-                start = chunk.stop
+def _made(chunks: Chunks, start: int, rows: list[list[SqlValue]], plan: Plan, kinds: list[str]) -> Iterator[Chunk]:
+    columns = list(zip(*rows, strict=True))
+    _check(start, columns, plan, kinds)
+    return chunks.of([of_values(column) for column in columns], len(rows), first=start)
 
-    def _made(self, start: int, rows: list[list[SqlValue]]) -> Iterator[Chunk]:
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        self._check(start, columns)
-        written = [_written(column) for column in columns]
-        forms = [form for form, _ in written]
-        lines = list(zip(*(values for _, values in written), strict=True))
-        text = msgspec.json.encode(lines) if self._has_json else b""
-        if self._has_json and len(text) <= LIMIT:
-            selected = ", ".join(form.select(number) for number, form in enumerate(forms))
-            yield Chunk(start, start + len(rows), f"{self._into}SELECT {selected} FROM json_each(?)", [text.decode()])
-        elif self._has_json and len(rows) > 1:
-            half = len(rows) // 2
-            yield from self._made(start, rows[:half])
-            yield from self._made(start + half, rows[half:])
-        else:
-            bound = [[form.bind(cell) for form, cell in zip(forms, line, strict=True)] for line in lines]
-            values = ", ".join(f"({', '.join(sql for sql, _ in row)})" for row in bound)
-            args = [value for row in bound for _, value in row]
-            yield Chunk(start, start + len(rows), f"{self._into}VALUES {values}", args)
 
-    def _check(self, start: int, columns: list[list[SqlValue]]) -> None:
-        for (name, declared), kind, column in zip(self._plan.types, self._kinds, columns, strict=True):
-            changed = next((value for value in column if would_change(value, kind)), None)
-            if changed is not None:
-                raise LoadError(
-                    f"column {name}: {self._plan.table} declares it {declared}, where {str(changed)[:40]!r} would "
-                    f"become another value (row {start + column.index(changed)}); nothing was changed"
-                )
+def _check(start: int, columns: Sequence[Sequence[SqlValue]], plan: Plan, kinds: list[str]) -> None:
+    for (name, declared), kind, column in zip(plan.types, kinds, columns, strict=True):
+        changed = next((value for value in column if would_change(value, kind)), None)
+        if changed is not None:
+            raise LoadError(
+                f"column {name}: {plan.table} declares it {declared}, where {str(changed)[:40]!r} would "
+                f"become another value (row {start + column.index(changed)}); nothing was changed"
+            )
 
 
 def _decoded(row: list[Value]) -> list[SqlValue]:
@@ -273,15 +244,3 @@ def _decoded(row: list[Value]) -> list[SqlValue]:
     elif any(isinstance(value, float) and value != value for value in values):
         raise LoadError("an infinite number came without its sign; nothing was changed")
     return values
-
-
-def _written(column: list[SqlValue]) -> tuple[Form, list[cells.Cell]]:
-    """Give the form that fits some values of a column, and the values in it."""
-    kinds = set(map(type, column)) - {type(None)}
-    if kinds <= {int, str}:
-        return cells.PLAIN, column  # type: ignore[return-value]
-    if kinds == {float}:
-        return cells.DIGITS, [None if value is None else cells.digits(value) for value in column]  # type: ignore[arg-type]
-    if kinds == {bytes}:
-        return cells.BLOB, [None if value is None else value.hex() for value in column]  # type: ignore[union-attr]
-    return cells.MIXED, [None if value is None else cells.mixed(value) for value in column]

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 
 from pipemagic.client.surroundings import KeyColumn, Table, rows
 from pipemagic.errors import LoadError
-from pipemagic.frames import Column
+from pipemagic.frames.writing import Column, values_of
 from pipemagic.sql import quote
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
-
-_AT_ONCE = 50_000
 
 
 def check_keys(keys: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...]:
@@ -23,14 +21,10 @@ def check_keys(keys: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...
     if unknown:
         raise LoadError(f"the frame has no {', '.join(unknown)}, which is to be the key; nothing was changed")
     for key in keys:
-        start = 0
-        while part := there[key.lower()].cells(start, start + _AT_ONCE):
-            if None in part:
-                row = start + part.index(None)
-                raise LoadError(
-                    f"column {key}: the key of row {row} is NULL; nothing was changed", hint="fill or drop it"
-                )
-            start += _AT_ONCE
+        values = values_of(there[key.lower()])
+        row = next((row for row, value in enumerate(values) if value is None), None)
+        if row is not None:
+            raise LoadError(f"column {key}: the key of row {row} is NULL; nothing was changed", hint="fill or drop it")
     return tuple(there[key.lower()].name for key in keys)
 
 

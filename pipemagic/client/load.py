@@ -2,8 +2,8 @@
 
 A transaction may last 5 s, which is too short for large frames. So the rows go to a staging table in small statements,
 each a transaction of its own, and one short transaction at the end makes them the table's. Until then nothing that
-others can see has changed. The rows of a statement are one JSON text, unpacked by ``json_each``: the fastest way there
-is over this protocol, and exact (see `pipemagic.frames.cells`).
+others can see has changed. The rows of a statement are records in one argument: the fastest way there is over this
+protocol, and exact (see `pipemagic.frames.records`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pipemagic.errors import (
     TransactionLost,
     UnknownOutcome,
 )
-from pipemagic.frames import Column, from_frame
+from pipemagic.frames.writing import Column, from_frame
 from pipemagic.hrana.messages import Stmt
 from pipemagic.hrana.stream import TRANSACTION_LIMIT
 from pipemagic.sql import quote
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called after each request with the number of rows sent so far and the number of all rows."""
-
-STAGING = stagings.PREFIX
-"""What the names of staging tables begin with."""
 
 SAMPLED = 50_000
 """Rows from which on it is tried out whether adding them to a table fits into a transaction."""
@@ -59,7 +56,7 @@ class Load:
     def __init__(self, database: Database, columns: Sequence[Column], total: int, plan: Plan) -> None:
         self.plan = plan
         self.total = total
-        self._database, self._columns = database, columns
+        self._database, self._cells = database, [column.cells for column in columns]
 
     def run(self, progress: Progress | None = None) -> int:
         """Write all rows or none; gives their number. Raises as `load` does."""
@@ -67,8 +64,8 @@ class Load:
             stagings.remove_leftovers(self._database)
         with staged(self._database, self.plan) as staging:
             with nothing_changed("while the rows were sent"):
-                chunks = Chunks(self._database, self._columns, self.total, staging)
-                _fill(self._database, chunks, self.plan, staging, progress)
+                chunks = Chunks(self._database, staging, self.plan.names).of(self._cells, self.total)
+                _fill(self._database, chunks, self.total, self.plan, staging, progress)
             switch(self._database, self.plan, staging, self.total)
         return self.total
 
@@ -129,22 +126,23 @@ def _create(database: Database, plan: Plan, staging: str) -> None:
         raise LoadError(f"{error.message.replace(staging, plan.table)}; nothing was changed", hint=error.hint) from None
 
 
-def _fill(database: Database, chunks: Chunks, plan: Plan, staging: str, progress: Progress | None) -> None:
+def _fill(
+    database: Database, chunks: Iterator[Chunk], total: int, plan: Plan, staging: str, progress: Progress | None
+) -> None:
     """Send all rows: while one chunk is on its way, another thread writes the next.
 
     The sending is here, so that an interrupt reaches it.
     """
     sent = 0
-    rest = iter(chunks)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="pipemagic-load") as writer:
-        ahead = writer.submit(next, rest, None)
+        ahead = writer.submit(next, chunks, None)
         while (chunk := ahead.result()) is not None:
-            ahead = writer.submit(next, rest, None)
+            ahead = writer.submit(next, chunks, None)
             sent += send(database, chunk, plan, staging)
             if progress is not None:
-                progress(sent, chunks.total)
-    if sent != chunks.total:
-        raise LoadError(f"{chunks.total} rows were sent and {sent} arrived; nothing was changed")
+                progress(sent, total)
+    if sent != total:
+        raise LoadError(f"{total} rows were sent and {sent} arrived; nothing was changed")
 
 
 def send(database: Database, chunk: Chunk, plan: Plan, staging: str) -> int:

@@ -10,7 +10,7 @@ from pipemagic.client import definitions, surroundings
 from pipemagic.client.affinities import check_affinity, check_types
 from pipemagic.client.keys import check_keys, unique_key
 from pipemagic.errors import LoadError, StatementError
-from pipemagic.frames import Column
+from pipemagic.frames.writing import Column
 from pipemagic.sql import quote
 
 if TYPE_CHECKING:

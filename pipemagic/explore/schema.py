@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from pipemagic.client.load import STAGING
 from pipemagic.client.running import result_of
+from pipemagic.client.staging import PREFIX
 from pipemagic.errors import StatementError, UnknownName
 from pipemagic.explore.names import near, text
 from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Stmt
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["table", "view", "virtual", "shadow"]
 
-_OWN = (r"sqlite\_%", r"libsql\_%", STAGING.replace("_", r"\_") + "%")
+_OWN = (r"sqlite\_%", r"libsql\_%", PREFIX.replace("_", r"\_") + "%")
 # libSQL keeps a vector index in a table of its own, which it lists as any other.
 _VECTORS = "SELECT name || '_shadow' FROM main.sqlite_master WHERE type = 'index' AND sql LIKE '%libsql_vector_idx%'"
 LISTED = " AND ".join(

@@ -1,6 +1,5 @@
-"""Results <-> DataFrames. pandas is imported by the functions, not by the import."""
+"""Results <-> DataFrames. pandas is imported by the functions, not by the import; `writing` imports it."""
 
 from pipemagic.frames.reading import Note, to_frame
-from pipemagic.frames.writing import Column, from_frame
 
-__all__ = ["Column", "Note", "from_frame", "to_frame"]
+__all__ = ["Note", "to_frame"]

@@ -1,4 +1,4 @@
-"""A DataFrame -> what SQLite is to store: a declared type for each column, and its values ready for JSON.
+"""A DataFrame -> what SQLite is to store: a declared type for each column, and its cells.
 
 | column | declared | stored |
 |---|---|---|
@@ -19,31 +19,38 @@ None, NaN, NaT and ``pandas.NA`` become NULL. Lengths of time, periods, complex 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from pipemagic.errors import LoadError, ProtocolError
-from pipemagic.frames import cells
-from pipemagic.frames.cells import Cell, Form
-from pipemagic.hrana.scalars import to_sql
+from pipemagic.frames.cells import Cells, Doubles, Integers, Moments, Texts, doubles, of_values
+from pipemagic.frames.objects import declared_type, is_unicode, plain, zones
+from pipemagic.hrana.values import MAX_INTEGER, SqlValue
 
-if TYPE_CHECKING:
-    import pandas as pd
+_AT_ONCE = 50_000
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column to be written: its declared type ('' for none), the form its cells are sent in, and the cells.
-
-    ``cells(start, stop)`` gives those of some rows, as values of that form, None for NULL.
-    """
+    """A column to be written: its declared type ('' for none), and its cells."""
 
     name: str
     declared: str
-    form: Form
-    cells: Callable[[int, int], list[Cell]]
+    cells: Cells
+
+
+def values_of(column: Column) -> Iterator[SqlValue]:
+    """Give all values of a column, not all at a time."""
+    start = 0
+    while part := column.cells.values(start, start + _AT_ONCE):
+        yield from part
+        start += _AT_ONCE
 
 
 def from_frame(frame: pd.DataFrame) -> list[Column]:
@@ -52,8 +59,6 @@ def from_frame(frame: pd.DataFrame) -> list[Column]:
     The index is written, as the first columns, if it has a name; a plain one is left out. All values are looked at
     here, so that nothing is refused half way.
     """
-    import pandas as pd
-
     if not isinstance(frame, pd.DataFrame):
         raise LoadError(f"a {type(frame).__name__} is not a DataFrame", hint="a Series becomes one with .to_frame()")
     columns = [*_index_columns(frame.index), *((name, frame.iloc[:, at]) for at, name in enumerate(frame.columns))]
@@ -62,8 +67,6 @@ def from_frame(frame: pd.DataFrame) -> list[Column]:
 
 
 def _index_columns(index: pd.Index) -> list[tuple[Hashable, pd.Series]]:
-    import pandas as pd
-
     if all(name is None for name in index.names):
         return []
     if any(name is None for name in index.names):
@@ -115,8 +118,6 @@ def _column(name: str, series: pd.Series) -> Column:
 
 def _plan(name: str, series: pd.Series) -> Column:
     """Choose by the dtype; where that says nothing, by the values."""
-    import pandas as pd
-
     dtype: Any = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return _categories(name, series)
@@ -126,14 +127,14 @@ def _plan(name: str, series: pd.Series) -> Column:
         raise ProtocolError(f"SQL has no type for {dtype}", hint="convert it first, as with .astype(str)")
     match getattr(dtype, "kind", "O"):
         case "b":
-            return Column(name, "BOOLEAN", cells.PLAIN, cells.integers(series.astype("boolean")))
+            return Column(name, "BOOLEAN", _integers(series.astype("boolean")))
         case "i" | "u":
-            return Column(name, "INTEGER", cells.PLAIN, cells.integers(series))
+            return Column(name, "INTEGER", _integers(series))
         case "f":
             return _floats(name, series)
         case "M" if not str(dtype).startswith(("date32", "date64")):  # Arrow's dates, which have no time
             aware = getattr(series.dt, "tz", None) is not None
-            return Column(name, "TIMESTAMP" if aware else "DATETIME", cells.PLAIN, cells.moments(series))
+            return Column(name, "TIMESTAMP" if aware else "DATETIME", _moments(series))
         case "m":
             raise ProtocolError(
                 "SQL has no type for a length of time", hint="convert it to a number first, as with .dt.total_seconds()"
@@ -143,35 +144,73 @@ def _plan(name: str, series: pd.Series) -> Column:
     return _values(name, series)
 
 
+def _integers(series: pd.Series) -> Integers:
+    missing = series.isna().to_numpy(dtype=bool)
+    wide = "uint64" if getattr(series.dtype, "kind", "i") == "u" else "int64"
+    numbers = series.to_numpy(dtype=wide, na_value=0) if missing.any() else series.to_numpy(dtype=wide)
+    if wide == "uint64" and numbers.size and numbers.max() > MAX_INTEGER:
+        raise ProtocolError(
+            f"the integer {numbers.max()} does not fit 64 bits", hint="convert the column to text, or to floats"
+        )
+    return Integers(numbers.astype(np.int64, copy=False), missing)
+
+
 def _floats(name: str, series: pd.Series) -> Column:
-    form, give, signed_zero = cells.floats(series)
-    return Column(name, "" if signed_zero else "REAL", form, give)
+    wide = series.to_numpy(dtype="float64", na_value=math.nan)
+    if getattr(series.dtype, "itemsize", 8) > 8:
+        given = series.to_numpy()
+        if bool(((given != wide) & (given == given)).any()):
+            raise ProtocolError("a long double does not fit a 64-bit float", hint="convert it with .astype('float64')")
+    return _real(name, doubles(wide))
+
+
+def _real(name: str, cells: Doubles) -> Column:
+    return Column(name, "" if cells.signed_zero else "REAL", cells)
+
+
+def _moments(series: pd.Series) -> Moments:
+    """Look at ``datetime64`` values, with a zone in UTC; ProtocolError outside years 1 to 9999."""
+    zone = ""
+    if getattr(series.dt, "tz", None) is not None:
+        series, zone = series.dt.tz_convert("UTC").dt.tz_localize(None), "+00:00"
+    when: Any = series.to_numpy() if isinstance(series.dtype, np.dtype) else pd.to_datetime(series).to_numpy()
+    present = when[~np.isnat(when)]
+    seconds = present.astype("M8[s]")  # a date so far away is none in nanoseconds
+    if (seconds < np.datetime64("0001-01-01", "s")).any() or (seconds >= np.datetime64("10000-01-01", "s")).any():
+        raise ProtocolError("a date lies outside the years 1 to 9999, which is all that ISO text has")
+    unit = next((unit for unit in ("s", "ms", "us") if (present == present.astype(f"M8[{unit}]")).all()), "ns")
+    return Moments(when, unit, zone)
 
 
 def _categories(name: str, series: pd.Series) -> Column:
     """Plan the categories, which are few, and look them up by their codes."""
-    import pandas as pd
-
-    codes = series.cat.codes.to_numpy()
     inner = _plan(name, pd.Series(series.cat.categories.to_numpy(), dtype=series.cat.categories.dtype))
-    known = [*inner.cells(0, len(series.cat.categories)), None]  # the code of a missing value is -1, the last
-    return replace(inner, cells=lambda start, stop: [known[code] for code in codes[start:stop].tolist()])
+    return replace(inner, cells=inner.cells.take(series.cat.codes.to_numpy()))  # the code of a missing value is -1
 
 
 def _values(name: str, series: pd.Series) -> Column:
     """Plan a column of Python objects by what they are."""
-    import pandas as pd
-
-    objects = series.to_numpy(dtype=object)
+    if isinstance(series.dtype, pd.StringDtype) and series.dtype.storage == "pyarrow":
+        return Column(name, "TEXT", _arrow_texts(series))
     missing = pd.isna(series).to_numpy(dtype=bool)
-    present = objects[~missing]
-    declared = cells.declared_type(set(map(type, present.tolist())))
-    if declared == "REAL":
-        numbers = [None if gone else to_sql(one) for one, gone in zip(objects, missing, strict=True)]
-        return _floats(name, pd.Series(numbers, dtype="float64"))
-    if declared == "DATETIME" and (zoned := cells.zones(present)) != {False}:
+    objects = series.to_numpy(dtype=object, copy=True)
+    objects[missing] = None
+    values = objects.tolist()
+    kinds = set(map(type, values)) - {type(None)}
+    declared = declared_type(kinds)
+    if declared == "DATETIME" and (zoned := zones(values)) != {False}:
         declared = "TIMESTAMP" if zoned == {True} else ""
-    if not len(present) and isinstance(series.dtype, pd.StringDtype):
+    if not kinds and isinstance(series.dtype, pd.StringDtype):
         declared = "TEXT"
-    form = {"BLOB": cells.BLOB, "": cells.MIXED}.get(declared, cells.PLAIN)
-    return Column(name, declared, form, cells.objects(objects, missing, form))
+    cells = of_values(values if kinds == {str} and is_unicode(values) else plain(values))
+    return _real(name, cells) if isinstance(cells, Doubles) else Column(name, declared, cells)
+
+
+def _arrow_texts(series: pd.Series) -> Texts:
+    """Give the texts where Arrow keeps them, without a Python object for each."""
+    import pyarrow as pa
+
+    array: Any = pa.chunked_array([pa.array(series.array)]).combine_chunks().cast(pa.large_string())
+    _, ends, heap = array.buffers()
+    ends = np.frombuffer(ends, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
+    return Texts(memoryview(heap or b""), ends[:-1], np.diff(ends), series.isna().to_numpy(dtype=bool))

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipemagic import errors
-from pipemagic.client import copying
+from pipemagic.client import chunks, copying
 from pipemagic.client.cursors import Cursor
 from pipemagic.client.stream import Dialect
 
@@ -92,7 +92,7 @@ def test_no_value_is_ever_changed(pair, rows) -> None:
 
 
 def test_many_rows_in_bounded_pieces(pair, monkeypatch) -> None:
-    monkeypatch.setattr(copying, "AIM", 5_000)
+    monkeypatch.setattr(chunks, "AIM", 5_000)
     source, target = pair
     source.batch(["CREATE TABLE t(n INTEGER PRIMARY KEY, s)", """INSERT INTO t WITH RECURSIVE c(n) AS
         (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 5000) SELECT n, 'row ' || n FROM c"""])  # fmt: skip
@@ -201,7 +201,7 @@ def test_a_source_that_is_cut_off_in_the_middle_leaves_nothing(pair, monkeypatch
         yield [[copying.Float(1.0), copying.Float(1.0)]]
         raise errors.UnknownOutcome("the connection ended in the middle of an answer")
 
-    monkeypatch.setattr(copying, "FIRST", 1)
+    monkeypatch.setattr(chunks, "FIRST", 1)
     monkeypatch.setattr(Cursor, "__iter__", cut)
     with pytest.raises(errors.LoadError, match="nothing was changed"):
         source.copy("t", target, if_exists="replace")
@@ -231,9 +231,9 @@ def test_more_than_an_answer_of_a_server_without_cursors(on_sqld, embedded) -> N
     assert schema(embedded) == []
 
 
-def test_without_json_rows_go_as_arguments(pair, monkeypatch) -> None:
-    monkeypatch.setattr(copying, "has_json", lambda database: False)
-    monkeypatch.setattr(copying, "ARGUMENTS", 3)
+def test_without_powers_rows_go_as_arguments(pair, monkeypatch) -> None:
+    monkeypatch.setattr(chunks, "takes_records", lambda database: False)
+    monkeypatch.setattr(chunks, "ARGUMENTS", 3)
     source, target = pair
     fill(source)
     source.copy("t", target)

@@ -518,8 +518,8 @@ def test_an_append_that_takes_longer_than_a_transaction_may_changes_nothing(flak
 # -- servers with less
 
 
-def test_without_json_rows_go_as_arguments(embedded, monkeypatch) -> None:
-    monkeypatch.setattr(chunks, "has_json", lambda database: False)
+def test_without_powers_rows_go_as_arguments(embedded, monkeypatch) -> None:
+    monkeypatch.setattr(chunks, "takes_records", lambda database: False)
     monkeypatch.setattr(chunks, "ARGUMENTS", 20)
     mixed = [1, 0.1, "a", b"b", None] * 20
     frame = pd.DataFrame({

@@ -4,7 +4,6 @@ import datetime
 import decimal
 import math
 import uuid
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -13,18 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipemagic.errors import LoadError
-from pipemagic.frames import from_frame
 from pipemagic.frames.cells import digits
+from pipemagic.frames.writing import from_frame, values_of
 
 UTC = datetime.UTC
 NOON = datetime.datetime(2024, 1, 31, 12)
 
 
 def only(values, **options):
-    """Plan one column; gives its declared type and all cells."""
+    """Plan one column; gives its declared type and all values."""
     series = values if isinstance(values, pd.Series) else pd.Series(values, **options)
     (column,) = from_frame(series.to_frame("x"))
-    return column.declared, column.cells(0, len(series))
+    return column.declared, list(values_of(column))
 
 
 @pytest.mark.parametrize(
@@ -37,16 +36,16 @@ def only(values, **options):
         (pd.Series([2**63 - 1, None], dtype="UInt64"), "INTEGER", [2**63 - 1, None]),
         (pd.Series([True, False]), "BOOLEAN", [1, 0]),
         (pd.Series([True, None], dtype="boolean"), "BOOLEAN", [1, None]),
-        (pd.Series([1.0, math.nan, 517.0]), "REAL", [1, None, 517]),
-        (pd.Series([0.25, 12.34]), "REAL", [25, 1234]),
-        (pd.Series([1.5, None], dtype="Float64"), "REAL", [15, None]),
-        (pd.Series([0.5], dtype="float32"), "REAL", [5]),
-        (pd.Series([1 / 3, None, math.inf, -math.inf]), "REAL", ["3.333333333333333148e-01", None, "9e999", "-9e999"]),
-        (pd.Series([-0.0]), "", ["-0.000000000000000000e+00"]),
+        (pd.Series([1.0, math.nan, 517.0]), "REAL", [1.0, None, 517.0]),
+        (pd.Series([0.25, 12.34]), "REAL", [0.25, 12.34]),
+        (pd.Series([1.5, None], dtype="Float64"), "REAL", [1.5, None]),
+        (pd.Series([0.5], dtype="float32"), "REAL", [0.5]),
+        (pd.Series([1 / 3, None, math.inf, -math.inf]), "REAL", [1 / 3, None, math.inf, -math.inf]),
+        (pd.Series([-0.0]), "", [-0.0]),
         (pd.Series(["a", None, "é\0😀"]), "TEXT", ["a", None, "é\0😀"]),
         (pd.Series(["a", None], dtype="string"), "TEXT", ["a", None]),
         (pd.Series(["a", None, math.nan], dtype=object), "TEXT", ["a", None, None]),
-        (pd.Series([b"\0\xff", bytearray(b""), None]), "BLOB", ["00ff", "", None]),
+        (pd.Series([b"\0\xff", bytearray(b""), None]), "BLOB", [b"\0\xff", b"", None]),
         (pd.Series([NOON, None]), "DATETIME", ["2024-01-31 12:00:00", None]),
         (pd.Series([pd.Timestamp("2024-01-31 12:00:00.5"), pd.Timestamp("1900-01-01")]), "DATETIME",
          ["2024-01-31 12:00:00.500", "1900-01-01 00:00:00.000"]),
@@ -65,10 +64,10 @@ def only(values, **options):
         (pd.Series([3, 5, 3], dtype="category"), "INTEGER", [3, 5, 3]),
         (pd.Series(pd.Categorical([NOON])), "DATETIME", ["2024-01-31 12:00:00"]),
         (pd.Series([2**53 + 1, None], dtype=object), "INTEGER", [2**53 + 1, None]),
-        (pd.Series([1.5, None], dtype=object), "REAL", [15, None]),
+        (pd.Series([1.5, None], dtype=object), "REAL", [1.5, None]),
         (pd.Series([True, None], dtype=object), "BOOLEAN", [1, None]),
         (pd.Series([1, 2.5, "a", b"b", None, True], dtype=object), "",
-         [1, ["2.500000000000000000e+00"], "a", {"b": "62"}, None, 1]),
+         [1, 2.5, "a", b"b", None, 1]),
         (pd.Series([None, None], dtype=object), "", [None, None]),
         (pd.Series([], dtype=object), "", []),
         (pd.Series([None], dtype="string"), "TEXT", [None]),
@@ -108,11 +107,11 @@ def test_columns_without_an_exact_form(values, message) -> None:
     ("kind", "values", "declared", "cells"),
     [
         ("int64", [2**53 + 1, None], "INTEGER", [2**53 + 1, None]),
-        ("float64", [1.5, None], "REAL", [15, None]),
+        ("float64", [1.5, None], "REAL", [1.5, None]),
         ("string", ["a", None], "TEXT", ["a", None]),
         ("bool_", [True, None], "BOOLEAN", [1, None]),
         ("date32", [datetime.date(2024, 1, 31), None], "DATE", ["2024-01-31", None]),
-        ("binary", [b"x", None], "BLOB", ["78", None]),
+        ("binary", [b"x", None], "BLOB", [b"x", None]),
     ],
 )
 def test_arrow_columns(kind, values, declared, cells) -> None:
@@ -122,7 +121,7 @@ def test_arrow_columns(kind, values, declared, cells) -> None:
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant <= 52, reason="a long double is a double here")
 def test_long_doubles() -> None:
-    assert only(pd.Series(np.array(["0.5"], dtype=np.longdouble))) == ("REAL", [5])
+    assert only(pd.Series(np.array(["0.5"], dtype=np.longdouble))) == ("REAL", [0.5])
     with pytest.raises(LoadError, match="a long double does not fit"):
         only(pd.Series(np.array(["0.1"], dtype=np.longdouble)))
 
@@ -130,19 +129,22 @@ def test_long_doubles() -> None:
 def test_parts_of_a_column() -> None:
     frame = pd.DataFrame({"a": [1.5, None, 2.5], "b": pd.Categorical(["x", None, "y"]), "c": ["p", None, "q"]})
     frame["d"] = pd.to_datetime(["2024-01-01", None, "2024-01-03"])
-    assert [column.cells(1, 3) for column in from_frame(frame)] == [
-        [None, 25], [None, "y"], [None, "q"], [None, "2024-01-03 00:00:00"],
+    assert [column.cells.values(1, 3) for column in from_frame(frame)] == [
+        [None, 2.5], [None, "y"], [None, "q"], [None, "2024-01-03 00:00:00"],
     ]  # fmt: skip
 
 
 def test_an_odd_index_of_the_frame_does_not_matter() -> None:
     frame = pd.DataFrame({"a": [1, 2], "b": [None, "x"]}, index=[7, 7])
-    assert [column.cells(0, 2) for column in from_frame(frame)] == [[1, 2], [None, "x"]]
+    assert [list(values_of(column)) for column in from_frame(frame)] == [[1, 2], [None, "x"]]
 
 
 def test_a_named_index_is_written_first() -> None:
     frame = pd.DataFrame({"a": [1, 2]}, index=pd.Index(["x", "y"], name="key"))
-    assert [(column.name, column.cells(0, 2)) for column in from_frame(frame)] == [("key", ["x", "y"]), ("a", [1, 2])]
+    assert [(column.name, list(values_of(column))) for column in from_frame(frame)] == [
+        ("key", ["x", "y"]),
+        ("a", [1, 2]),
+    ]
     grouped = pd.DataFrame({"g": [1, 1], "h": ["x", "y"], "a": [1, 2]}).groupby(["g", "h"]).sum()
     assert [column.name for column in from_frame(grouped)] == ["g", "h", "a"]
 
@@ -171,24 +173,6 @@ def test_frames_that_are_no_table(frame, message) -> None:
 def test_names_that_differ() -> None:
     frame = pd.DataFrame([[1, 2, 3, 4]], columns=["é", "É", 5, 'a"b'])
     assert [column.name for column in from_frame(frame)] == ["é", "É", "5", 'a"b']
-
-
-@given(st.lists(st.floats(), min_size=1))
-def test_scaled_floats_are_exact(numbers) -> None:
-    series = pd.Series(numbers, dtype="float64")
-    (column,) = from_frame(series.to_frame("x"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        cells = column.cells(0, len(numbers))
-    for number, cell in zip(numbers, cells, strict=True):
-        if math.isnan(number):
-            assert cell is None
-        elif isinstance(cell, int):
-            power = float(column.form.sql.partition("/")[2])
-            assert (cell / power).hex() == number.hex()
-        else:
-            assert cell == digits(number)
-            assert float(cell) == number
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
