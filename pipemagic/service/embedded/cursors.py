@@ -1,6 +1,6 @@
 """A batch whose rows leave as they are read: memory stays bounded, and the reader sets the pace.
 
-What is sent is lines of JSON (see `hrana.cursors`), in pieces of some tens of kilobytes or milliseconds.
+What is sent is lines of JSON (see `hrana.cursors`), in pieces of some hundred kilobytes or some tens of milliseconds.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pipemagic.service.http import Refused
 
 log = logging.getLogger(__name__)
 
-PIECE = 64 * 1024
+PIECE = 256 * 1024
 """Bytes after which a piece is sent; a single row may be larger."""
 PATIENCE = 0.05
 """Seconds after which a smaller piece is sent."""

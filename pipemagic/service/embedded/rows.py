@@ -1,17 +1,19 @@
-"""Rows as SQLite gives them -> JSON, in the form that their reader takes."""
+"""Rows as SQLite gives them -> JSON, as published clients read them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from pipemagic.hrana import values
-from pipemagic.hrana.cursors import Row
 from pipemagic.hrana.values import NULL, Float, Integer, SqlValue, Text, Value
 
 SqlRow: TypeAlias = tuple[SqlValue, ...]
+
+MANY = 16
+"""Rows from which on they are written column by column."""
 
 encode = msgspec.json.Encoder().encode
 _encode_lines = msgspec.json.Encoder().encode_lines
@@ -43,14 +45,31 @@ def to_wire(cells: Sequence[SqlValue]) -> list[Value]:
     return [wire[type(cell)](cell) for cell in cells]
 
 
-def _listed(rows: Sequence[SqlRow]) -> bytes:
-    return encode([to_wire(row) for row in rows])[1:-1]
-
-
-LISTED = Form(b"[", _listed, b"]")
-"""Rows as published clients read them."""
-
-
 def entries_of(rows: Sequence[SqlRow]) -> bytes:
     """Give the entries of a cursor for rows, each in its line."""
-    return _encode_lines([Row(to_wire(row)) for row in rows])
+    return b"\n".join([*_written(rows, b'{"type":"row","row":[%b]}'), b""])
+
+
+LISTED = Form(b"[", lambda rows: b",".join(_written(rows, b"[%b]")), b"]")
+"""The rows of a result as a list."""
+
+
+def _written(rows: Sequence[SqlRow], form: bytes) -> Iterable[bytes]:
+    """Give the JSON of each row, its cells by commas within the form."""
+    if len(rows) < MANY:
+        return [form % encode(to_wire(row))[1:-1] for row in rows]
+    cell_forms, columns = zip(*map(_column, zip(*rows, strict=True)), strict=True)
+    row_form = form % b",".join(cell_forms)
+    return map(row_form.__mod__, zip(*columns, strict=True))
+
+
+def _column(cells: tuple[Any, ...]) -> tuple[bytes, Sequence[bytes]]:
+    """Give the form of a column's cells, and what stands in it for each; one type for all spares an object for each."""
+    kinds = set(map(type, cells))
+    if kinds == {int}:
+        return b'{"type":"integer","value":"%b"}', encode(cells)[1:-1].split(b",")
+    if kinds == {float}:
+        return b'{"type":"float","value":%b}', encode(cells)[1:-1].split(b",")
+    if kinds == {str}:
+        return b'{"type":"text","value":%b}', _encode_lines(cells).splitlines()
+    return b"%b", _encode_lines(to_wire(cells)).splitlines()

@@ -13,6 +13,7 @@ from service_calls import CLOSE, Caller, caller_of, execute
 
 from pipemagic.service.core import Service
 from pipemagic.service.embedded.columns import FEWEST
+from pipemagic.service.embedded.rows import MANY as MANY_ROWS
 from pipemagic.service.haste import Haste
 from pipemagic.service.http import Cancel
 from pipemagic.service.limits import Limits
@@ -99,7 +100,7 @@ def rows_of_cursor(entries):
     return rows
 
 
-@pytest.mark.parametrize("size", [0, 1, FEWEST - 1, FEWEST, FEWEST + 1, 2000])
+@pytest.mark.parametrize("size", [0, 1, MANY_ROWS - 1, MANY_ROWS, FEWEST - 1, FEWEST, FEWEST + 1, 2000])
 def test_a_random_table_is_the_same_in_every_form(db, reader, size):
     choose = random.Random(size)
     kinds = [(kind, holes) for kind in COLUMNS for holes in (0, 0.5, 0.001)]
