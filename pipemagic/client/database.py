@@ -25,6 +25,7 @@ from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT, Transport
 from pipemagic.errors import ProtocolError, ReadOnlyError, TransactionLost
 from pipemagic.frames import to_frame
 from pipemagic.frames.collector import collector_paused
+from pipemagic.frames.stored import StoredRows
 from pipemagic.hrana.messages import Close, Execute, Request, Stmt, StmtResult
 from pipemagic.hrana.stream import Tx
 from pipemagic.hrana.values import SqlValue, decode
@@ -55,7 +56,8 @@ class Result:
     @cached_property
     def rows(self) -> list[tuple[SqlValue, ...]]:
         """The rows as Python values: None, int, float, str, bytes. Integers are exact."""
-        return [tuple(map(decode, row)) for row in self.wire.rows]
+        rows = self.wire.rows
+        return list(rows.tuples()) if isinstance(rows, StoredRows) else [tuple(map(decode, row)) for row in rows]
 
     @property
     def affected_row_count(self) -> int:

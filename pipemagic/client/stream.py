@@ -30,7 +30,7 @@ from pipemagic.errors import (
     TransactionLost,
     UnsupportedError,
 )
-from pipemagic.frames.collector import collector_paused
+from pipemagic.frames.answers import read_answer
 from pipemagic.hrana import cursors, faults
 from pipemagic.hrana.messages import (
     Batch,
@@ -46,7 +46,6 @@ from pipemagic.hrana.messages import (
     RunBatch,
     Step,
     Stmt,
-    decode_response,
     encode,
     pipeline,
 )
@@ -454,8 +453,7 @@ class ClientStream:
         """Read a 200: the entries, the new baton, the address to go on at."""
         started, asked = time.perf_counter(), len(sent.requests)
         try:
-            with collector_paused(len(answer.body)):
-                response = decode_response(answer.body)
+            response = read_answer(answer.body)
             if answer.exchange is not None:
                 decoding, self._exchanged = time.perf_counter() - started, answer.exchange
                 exchanges.read(answer.exchange, sent, response, encoding=self._encoding, decoding=decoding)

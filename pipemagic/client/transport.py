@@ -19,6 +19,7 @@ from pipemagic.client.outlines import redact
 from pipemagic.client.secrets import Token
 from pipemagic.client.urls import Endpoint
 from pipemagic.errors import AddressError, ConnectError, PipemagicError, ServerError
+from pipemagic.hrana import columns
 from pipemagic.hrana.faults import read_fault
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ class Transport:
         headers = self.token.headers()
         if body is not None:
             headers["Content-Type"] = "application/json"
+            headers[columns.HEADER] = columns.VALUE  # of a server that knows it; others pass over it
         if endpoint.loopback:
             headers["Accept-Encoding"] = "identity"  # gzip on loopback costs more than it saves
         return headers

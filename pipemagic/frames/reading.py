@@ -50,7 +50,9 @@ def to_frame(result: StmtResult, *, note: Note | None = None) -> pd.DataFrame:
     from pipemagic.frames.stored import StoredRows
 
     if isinstance(result.rows, StoredRows):
-        return _frame_of(result.cols, result.rows.arrays(note or (lambda _: None)), len(result.rows))
+        frame = _frame_of(result.cols, result.rows.arrays(note or (lambda _: None)), len(result.rows))
+        result.rows.guard(frame)
+        return frame
     width = len(result.cols)
     if set(map(len, result.rows)) - {width}:
         raise ProtocolError("the server sent rows that are not as wide as their columns")
@@ -142,6 +144,8 @@ def read_integers(values: Sequence[Value], *, nulls: bool) -> tuple[Any, Any]:
     mask = np.fromiter((type(value) is Null for value in values), bool, len(values)) if nulls else None
     texts = [value.value if type(value) is Integer else "0" for value in values] if nulls else list(map(_value, values))
     try:
+        if "".join(texts).encode().translate(None, b"+-0123456789"):
+            raise ValueError  # Python reads blanks, underscores and digits of other scripts as well
         numbers = np.fromiter(map(int, texts), np.int64, len(texts))
     except (ValueError, OverflowError):
         raise ProtocolError("the server sent an integer that is none, or beyond 64 bits") from None
@@ -203,9 +207,14 @@ def _strings(texts: list[str | None]) -> Any:
 
 
 def _has_str_type() -> bool:
+    return pandas_version() >= 3
+
+
+def pandas_version() -> int:
+    """Give the first number of the version of pandas."""
     import pandas as pd
 
-    return int(pd.__version__.split(".")[0]) >= 3
+    return int(pd.__version__.split(".")[0])
 
 
 def objects(items: Sequence[Any]) -> Any:

@@ -1,197 +1,193 @@
-"""The rows of a large result, kept by columns as they come: about as large as the DataFrame that they become.
+"""The rows of a large result, kept by columns: about as large as the DataFrame that they become.
 
-They stand in the place of the list of rows in a result: they can be counted and gone through. Which type a column
-gets is known at the end only, so each part of it is kept in the form that fits that part, and no value is changed by
-that: the columns become what those of the whole result would (`pipemagic.frames.reading`).
+They stand in the place of the list of rows in a result: they can be counted, gone through and cut. `GrowingRows` takes
+them as they come, by rows or by columns. Which type a column gets is known at the end only, so each part of it is kept
+in the form that fits that part, and no value is changed by that: the columns become what those of the whole result
+would (`pipemagic.frames.reading`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from pipemagic.errors import ProtocolError
 from pipemagic.frames import reading
 from pipemagic.frames.collector import collector_paused
+from pipemagic.frames.growing import GrowingColumn
+from pipemagic.frames.parts import Part, part_of
+from pipemagic.frames.texts import text_array
 from pipemagic.hrana.messages import Col
-from pipemagic.hrana.values import (
-    NULL,
-    Blob,
-    Float,
-    Integer,
-    Null,
-    SqlValue,
-    Text,
-    Value,
-    decode,
-    decode_blob,
-    encode,
-)
+from pipemagic.hrana.values import Blob, Float, Integer, SqlValue, Text, Value
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 AT_ONCE = 200_000
-"""Cells of a part: some hundred parts for ten million cells."""
+"""Cells that come by rows are put into columns when there are so many."""
 
-_INFINITE = Float(None)
-
-
-class Part(NamedTuple):
-    """Some values of a column.
-
-    ``kinds`` of them there are, NULL aside. ``values`` is a numpy array of numbers, an array of texts, or a list of
-    values; ``missing`` tells which are NULL, None if none is or ``values`` says it. ``infinite``: which have no value.
-    """
-
-    size: int
-    kinds: frozenset[type]
-    values: Any
-    missing: Any = None
-    infinite: Any = None
-
-    def items(self) -> list[SqlValue]:
-        """Give the values as Python has them."""
-        if not self.kinds:
-            return [None] * self.size
-        items: list[SqlValue] = self.values if isinstance(self.values, list) else self.values.tolist()
-        if self.missing is not None:
-            for row in self.missing.nonzero()[0].tolist():
-                items[row] = None
-        return items
-
-    def wire(self) -> list[Value]:
-        """Give the values as they came."""
-        items = [encode(item) if item == item else _INFINITE for item in self.items()]  # a NaN is an infinity
-        return items if self.kinds else [NULL] * self.size
+_ROWS_AT_ONCE = 10_000
 
 
 class StoredRows(Sequence[list[Value]]):
-    """Rows by columns. `add` takes more of them; they are complete when they are first asked for."""
+    """Rows by columns. A slice of them is another StoredRows, and copies nothing."""
+
+    def __init__(self, cols: Sequence[Col], columns: Sequence[Sequence[Part]], count: int) -> None:
+        self.cols = tuple(cols)
+        self.columns = [list(parts) for parts in columns]
+        """The values of each column; more than one part where there are several kinds."""
+        self._count = count
+        self._frames: list[pd.DataFrame] = []
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[list[Value]]:
+        for some in self.some():
+            columns = [[value for part in parts for value in part.wire()] for parts in some.columns]
+            yield from map(list, zip(*columns, strict=True)) if columns else ([] for _ in range(len(some)))
+
+    @overload
+    def __getitem__(self, at: int) -> list[Value]: ...
+    @overload
+    def __getitem__(self, at: slice) -> StoredRows: ...
+    def __getitem__(self, at: int | slice) -> list[Value] | StoredRows:
+        if isinstance(at, slice):
+            start, stop, step = at.indices(self._count)
+            if step != 1:
+                raise ValueError("only rows that follow each other can be cut out")
+            return self._cut(start, max(start, stop))
+        row = range(self._count)[at]
+        return next(iter(self._cut(row, row + 1)))
+
+    def some(self, count: int = _ROWS_AT_ONCE) -> Iterator[StoredRows]:
+        """Give the same rows, some at a time."""
+        return (self[start : start + count] for start in range(0, self._count, count))
+
+    def tuples(self) -> Iterator[tuple[SqlValue, ...]]:
+        """Give the rows as Python values."""
+        for some in self.some():
+            columns = [[value for part in parts for value in part.items()] for parts in some.columns]
+            yield from zip(*columns, strict=True) if columns else (() for _ in range(len(some)))
+
+    def arrays(self, note: reading.Note) -> list[Any]:
+        """Give the array of every column, as `pipemagic.frames.to_frame` would of the whole result.
+
+        They may share their memory with these rows: see `guard`.
+        """
+        return [
+            _array(parts, col.name or f"number {number}", col.decltype or "", self._count, note)
+            for number, (col, parts) in enumerate(zip(self.cols, self.columns, strict=True), start=1)
+        ]
+
+    def guard(self, frame: pd.DataFrame) -> None:
+        """Keep these rows as they are when a frame that was made of their arrays is changed."""
+        # pandas copies a column that is written to, if another frame has it as well.
+        self._frames.append(frame.copy(deep=False))
+
+    def _cut(self, start: int, stop: int) -> StoredRows:
+        return StoredRows(self.cols, [list(_cut(parts, start, stop)) for parts in self.columns], stop - start)
+
+
+class GrowingRows:
+    """Takes rows as they come, and gives `StoredRows` when all of them are there."""
 
     def __init__(self, cols: Sequence[Col]) -> None:
         self.cols = tuple(cols)
-        self._parts: list[list[Part]] = [[] for _ in cols]
+        self._columns = [GrowingColumn() for _ in cols]
         self._waiting: list[list[Value]] = []
         self._count = 0
 
-    def add(self, rows: list[list[Value]]) -> None:
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, rows: Sequence[list[Value]]) -> None:
         """Take in some rows; ProtocolError, maybe later, for rows of another width and values that are none."""
         self._count += len(rows)
         self._waiting += rows
         if len(self._waiting) * max(1, len(self.cols)) >= AT_ONCE:
             self._store()
 
-    def __len__(self) -> int:
-        return self._count
-
-    def __iter__(self) -> Iterator[list[Value]]:
+    def add_parts(self, size: int, parts: Sequence[Part]) -> None:
+        """Take in ``size`` rows by columns: a part of each."""
         self._store()
-        if not self.cols:
-            yield from ([] for _ in range(self._count))
-        for parts in zip(*self._parts, strict=True):
-            yield from map(list, zip(*(part.wire() for part in parts), strict=True))
+        if len(parts) != len(self.cols):
+            raise _not_as_wide()
+        self._count += size
+        for column, part in zip(self._columns, parts, strict=True):
+            column.add(part)
 
-    @overload
-    def __getitem__(self, at: int) -> list[Value]: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[list[Value]]: ...
-    def __getitem__(self, at: int | slice) -> list[Value] | list[list[Value]]:
-        """Give one row or some; slow, for all but the first ones."""
-        return list(self)[at]
-
-    def arrays(self, note: reading.Note) -> list[Any]:
-        """Give the array of every column, as `pipemagic.frames.to_frame` would of the whole result."""
+    def taken(self) -> StoredRows:
+        """Give all of them; nothing may be added afterwards."""
         self._store()
-        return [
-            _array(parts, col.name or f"number {number}", col.decltype or "", self._count, note)
-            for number, (col, parts) in enumerate(zip(self.cols, self._parts, strict=True), start=1)
-        ]
+        return StoredRows(self.cols, [column.taken() for column in self._columns], self._count)
 
     def _store(self) -> None:
         rows, self._waiting = self._waiting, []
         width = len(self.cols)
         if set(map(len, rows)) - {width}:
-            raise ProtocolError("the server sent rows that are not as wide as their columns")
+            raise _not_as_wide()
         if not rows:
             return
         with collector_paused(width * len(rows)):
             cells = list(chain.from_iterable(rows))
-            for number, parts in enumerate(self._parts):
-                parts.append(_part(cells[number::width]))
+            for number, column in enumerate(self._columns):
+                column.add(part_of(cells[number::width]))
 
 
-def _part(values: list[Value]) -> Part:
-    """Keep some values in the form that fits them all."""
-    import numpy as np
-
-    found = frozenset(map(type, values))
-    nulls, kinds = Null in found, found - {Null}
-    missing = np.fromiter((type(value) is Null for value in values), bool, len(values)) if nulls else None
-    if not kinds:
-        return Part(len(values), kinds, None)
-    if kinds == {Integer}:
-        return Part(len(values), kinds, reading.read_integers(values, nulls=nulls)[0], missing)
-    if kinds == {Float}:
-        numbers, infinite = reading.read_floats(values, nulls=nulls)
-        return Part(len(values), kinds, numbers, missing, infinite)
-    if kinds == {Text}:
-        texts = [getattr(value, "value", None) for value in values]
-        return Part(len(values), kinds, reading.text_array(texts, ""), missing)
-    if kinds == {Blob}:
-        return Part(len(values), kinds, [None if type(one) is Null else decode_blob(one.base64) for one in values])  # type: ignore[union-attr]
-    return Part(len(values), kinds, [decode(value) for value in values])
-
-
-def _array(parts: list[Part], name: str, decltype: str, count: int, note: reading.Note) -> Any:
-    """Give the array of a whole column."""
-    import numpy as np
-
-    kinds = set(chain.from_iterable(part.kinds for part in parts))
-    if not kinds:
-        return reading.empty_array(count, decltype)
-    if kinds == {Integer}:
-        numbers = _joined(parts, np.int64(0))
-        return reading.integer_array(numbers, _missing(parts), decltype)
-    if kinds == {Float}:
-        if any(part.infinite for part in parts):
-            reading.note_infinities(name, note)
-        return _joined(parts, np.float64("nan"))
-    if kinds == {Text}:
-        if reading.is_date(decltype):
-            return reading.text_array([text for part in parts for text in part.items()], decltype)  # type: ignore[misc]
-        return _texts(parts)
-    items = list(chain.from_iterable(part.items() for part in parts))
-    return reading.objects(items) if kinds == {Blob} else reading.mixed_array(items, kinds, name, decltype, note)
-
-
-def _joined(parts: list[Part], filler: Any) -> Any:
-    import numpy as np
-
-    return np.concatenate([np.full(part.size, filler) if part.values is None else part.values for part in parts])
-
-
-def _missing(parts: list[Part]) -> Any:
-    """Tell which values are NULL; None if none is."""
-    import numpy as np
-
-    if all(part.kinds and part.missing is None for part in parts):
-        return None
-    gone = [np.full(part.size, not part.kinds) if part.missing is None else part.missing for part in parts]
-    return np.concatenate(gone)
-
-
-def _texts(parts: list[Part]) -> Any:
-    import numpy as np
-    import pandas as pd
-
-    arrays = [reading.text_array([None] * part.size, "") if part.values is None else part.values for part in parts]
-    if isinstance(arrays[0], np.ndarray):
-        return np.concatenate(arrays)
-    return pd.concat([pd.Series(array, copy=False) for array in arrays], ignore_index=True).array
-
-
-def stored(cols: Sequence[Col], batches: Iterable[list[list[Value]]]) -> StoredRows:
+def stored(cols: Sequence[Col], batches: Iterable[Sequence[list[Value]]]) -> StoredRows:
     """Keep all rows of some batches."""
-    rows = StoredRows(cols)
+    rows = GrowingRows(cols)
     for batch in batches:
         rows.add(batch)
-    return rows
+    return rows.taken()
+
+
+def _not_as_wide() -> ProtocolError:
+    return ProtocolError("the server sent rows that are not as wide as their columns")
+
+
+def _cut(parts: Sequence[Part], start: int, stop: int) -> Iterator[Part]:
+    begin = 0
+    for part in parts:
+        first, last = max(start - begin, 0), min(stop - begin, part.size)
+        if first < last:
+            yield part.cut(first, last)
+        begin += part.size
+
+
+def _array(parts: Sequence[Part], name: str, decltype: str, count: int, note: reading.Note) -> Any:
+    """Give the array of a whole column."""
+    kinds = frozenset(chain.from_iterable(part.kinds for part in parts))
+    if not kinds:
+        return reading.empty_array(count, decltype)
+    if len(kinds) > 1:
+        items = list(chain.from_iterable(part.items() for part in parts))
+        return reading.mixed_array(items, set(kinds), name, decltype, note)
+    part = whole(parts)
+    if kinds == {Integer} and part.missing is not None:  # an array with a mask may be written to behind pandas' back
+        return reading.integer_array(part.values.copy(), part.missing.copy(), decltype)
+    if kinds == {Integer}:
+        return reading.integer_array(_shared(part.values), None, decltype)
+    if kinds == {Float}:
+        if part.infinite:
+            reading.note_infinities(name, note)
+        return _shared(part.values)
+    if kinds == {Text}:
+        return text_array(part, decltype)
+    assert kinds == {Blob}
+    return reading.objects(part.values)
+
+
+def _shared(numbers: Any) -> Any:
+    """Give the array itself where `guard` keeps it as it is: since pandas 3."""
+    return numbers if reading.pandas_version() >= 3 else numbers.copy()
+
+
+def whole(parts: Sequence[Part]) -> Part:
+    """Give a column of one kind as one part."""
+    column = GrowingColumn()
+    for part in parts:
+        column.add(part)
+    return parts[0] if len(parts) == 1 else column.taken()[0]

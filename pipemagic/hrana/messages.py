@@ -7,11 +7,12 @@ keys are ignored, since published clients send both.
 from __future__ import annotations
 
 from collections.abc import Sequence as Many
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
 
 from pipemagic.errors import ProtocolError
+from pipemagic.hrana.columns import Columns
 from pipemagic.hrana.values import Value
 
 T = TypeVar("T")
@@ -180,11 +181,18 @@ class Col(msgspec.Struct, frozen=True):
     decltype: str | None = None
 
 
+if TYPE_CHECKING:
+    Rows: TypeAlias = Many[list[Value]]
+else:
+    Rows = list[list[Value]] | Columns
+"""The rows of a result. What comes as `Columns` is read where answers are (`pipemagic.frames.answers`)."""
+
+
 class StmtResult(msgspec.Struct, frozen=True):
     """What one statement returned."""
 
     cols: list[Col] = []
-    rows: list[list[Value]] = []
+    rows: Rows = []
     affected_row_count: int | None = 0
     last_insert_rowid: str | int | None = None
     replication_index: str | int | None = None

@@ -9,7 +9,7 @@ from pipemagic.client.cursors import Cursor, described
 from pipemagic.client.running import Run
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.errors import InterruptedRequest, StatementError, UnknownOutcome
-from pipemagic.frames.stored import StoredRows
+from pipemagic.frames.stored import GrowingRows
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import Stmt, StmtResult
 from pipemagic.hrana.stream import Phase
@@ -64,9 +64,9 @@ def may_have_written(cell: Cell, ran: Run) -> bool:
 
 def _fetched(stream: ClientStream, stmt: Stmt, wanted: Wanted) -> StmtResult:
     with Cursor(stream, stmt) as cursor:
-        rows = StoredRows(cursor.cols)
+        rows = GrowingRows(cursor.cols)
         for batch in cursor:
             rows.add(batch)
             if wanted.progress is not None:
                 wanted.progress(len(rows))
-    return StmtResult(list(cursor.cols), rows)  # type: ignore[arg-type]
+    return StmtResult(list(cursor.cols), rows.taken())

@@ -79,4 +79,4 @@ def test_no_rows():
 def test_some_rows_of_many():
     rows = [[Integer(str(number))] for number in range(10)]
     kept = stored([Col("a")], [rows[:4], rows[4:]])
-    assert (kept[3], kept[2:5], kept[-1]) == (rows[3], rows[2:5], rows[-1])
+    assert (kept[3], list(kept[2:5]), kept[-1]) == (rows[3], rows[2:5], rows[-1])
