@@ -204,7 +204,7 @@ def _question(table: str, names: Sequence[str]) -> str:
     return f"SELECT {listed}, CASE WHEN {infinite} THEN {signs} END FROM {quote(table)}"
 
 
-def _chunks(chunks: Chunks, batches: Iterable[list[list[Value]]], plan: Plan, kinds: list[str]) -> Iterator[Chunk]:
+def _chunks(chunks: Chunks, batches: Iterable[Sequence[list[Value]]], plan: Plan, kinds: list[str]) -> Iterator[Chunk]:
     """Give the statements that insert rows as they come; each is made when the one before was sent."""
     waiting: list[list[SqlValue]] = []
     start = 0

@@ -15,12 +15,11 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
 
-import msgspec
-
+from pipemagic.client.lines import Entry, Lines
 from pipemagic.client.running import result_of, statement_error
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.errors import ProtocolError, ServerError, StatementError, UnknownOutcome
-from pipemagic.frames.collector import collector_paused
+from pipemagic.frames.stored import StoredRows
 from pipemagic.hrana import cursors, faults
 from pipemagic.hrana.messages import (
     Col,
@@ -47,8 +46,6 @@ _UNPARSED = re.compile(r"Internal Error: `(.*)`\Z", re.DOTALL)
 
 _READS = frozenset({"SELECT", "VALUES", "WITH", "EXPLAIN"})
 
-_ENTRIES = msgspec.json.Decoder(list[cursors.Entry])
-
 
 class Cursor:
     """One statement under way, for a ``with`` block; iterate once. Rows are values of the wire, in batches.
@@ -69,8 +66,8 @@ class Cursor:
         self._stream, self._stmt, self._owned = stream, stmt, owned
         self._answer: Streamed | None = None
         self._begun = False
-        self._ahead: list[Row] = []
-        self._entries: Iterator[Sequence[cursors.Entry]] = iter(())
+        self._ahead: list[Sequence[Row]] = []
+        self._entries: Iterator[Sequence[Entry]] = iter(())
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -92,22 +89,20 @@ class Cursor:
         if not self._owned:
             described(self._stream, self._stmt)  # one that cannot be parsed would cost the stream on some servers
         self._answer = self._begin()
-        self._entries = _decoded(self._answer)
+        self._entries = iter(Lines(self._answer))
         while not self._begun and not self.finished and (entries := next(self._entries, None)) is not None:
             self._ahead += self._take(entries)
 
     def _run_at_once(self) -> None:
         result = result_of(self._stream.send([Execute(self._stmt)])[0], self._stmt.sql or "")
-        self.cols, self._ahead = tuple(result.cols), list(result.rows)
+        self.cols, self._ahead = tuple(result.cols), [result.rows] if result.rows else []
         self.affected_row_count, self.finished = result.affected_row_count or 0, True
 
-    def __iter__(self) -> Iterator[list[Row]]:
-        if self._ahead:
-            ahead, self._ahead = self._ahead, []
-            yield ahead
+    def __iter__(self) -> Iterator[Sequence[Row]]:
+        ahead, self._ahead = self._ahead, []
+        yield from ahead
         for entries in self._entries:
-            if rows := self._take(entries):
-                yield rows
+            yield from self._take(entries)
         if not self.finished:
             raise ProtocolError("the rows ended before their statement did")
 
@@ -126,12 +121,17 @@ class Cursor:
                 raise StatementError(wrapped[1], code=faults.SQL_PARSE_ERROR, sql=self._stmt.sql or "") from None
             raise
 
-    def _take(self, entries: Sequence[cursors.Entry]) -> list[Row]:
+    def _take(self, entries: Sequence[Entry]) -> list[Sequence[Row]]:
+        """Take in some entries; gives the rows among them, in batches."""
         rows: list[Row] = []
+        batches: list[Sequence[Row]] = []
         for entry in entries:
             match entry:
                 case cursors.Row(row):
                     rows.append(row)
+                case StoredRows():
+                    batches += [rows, entry]
+                    rows = []
                 case cursors.StepBegin(cols=cols):
                     self.cols, self._begun = tuple(cols), True
                 case cursors.StepEnd(affected_row_count=count):
@@ -140,7 +140,7 @@ class Cursor:
                     self._fail(statement_error(error, self._stmt.sql or ""))
                 case cursors.Failure(error=error):
                     self._fail(_failure(error, self._stmt.sql or ""))
-        return rows
+        return [batch for batch in (*batches, rows) if batch]
 
     def _fail(self, error: StatementError | UnknownOutcome) -> None:
         """Raise the error of the statement, after the rest of the answer: the stream goes on if it was whole."""
@@ -175,30 +175,6 @@ def described(stream: ClientStream, stmt: Stmt) -> DescribeResult:
     if not isinstance(entry, OkEntry) or not isinstance(entry.response, DescribeResponse):
         raise ProtocolError("the answer is not the description of a statement")
     return entry.response.result
-
-
-def _decoded(pieces: Iterator[bytes] | Streamed) -> Iterator[Sequence[cursors.Entry]]:
-    """Read the lines of each piece; a line may go over several of them."""
-    begun: list[bytes] = []
-    for piece in pieces:
-        head, found, rest = piece.rpartition(b"\n")
-        if not found:
-            begun.append(piece)
-            continue
-        lines = b"".join([*begun, head])
-        begun = [rest] if rest else []
-        yield _entries(lines)
-    if last := b"".join(begun):
-        yield _entries(last)
-
-
-def _entries(lines: bytes) -> Sequence[cursors.Entry]:
-    """Read some lines at once, which is quicker than one by one; that is for lines that are not ours."""
-    with collector_paused(len(lines)):
-        try:
-            return _ENTRIES.decode(b"[%b]" % lines.strip(b"\n").replace(b"\n", b","))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return list(cursors.decode_entries(lines.split(b"\n")))
 
 
 def _failure(error: Error, sql: str) -> StatementError | UnknownOutcome:

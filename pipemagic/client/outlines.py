@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -45,7 +46,7 @@ def outline(value: Any, key: str = "") -> Json:
         return {name: outline(inner, name) for name, inner in _fields(value)}
     if isinstance(value, dict):
         return {_text(str(name), "name"): outline(inner, str(name)) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         limit = ROWS if key == "rows" else ITEMS
         shown = [outline(inner) for inner in value[:limit]]
         return [*shown, f"… {len(value) - limit:,} more"] if len(value) > limit else shown

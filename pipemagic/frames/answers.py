@@ -7,7 +7,7 @@ the rows are cut, and read by `pipemagic.frames.grid`; the rest is read as alway
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from pipemagic.errors import ProtocolError
 from pipemagic.frames.collector import collector_paused
 from pipemagic.frames.columns import read_part
 from pipemagic.frames.grid import read_rows
+from pipemagic.frames.parts import Part
 from pipemagic.frames.stored import GrowingRows, StoredRows
 from pipemagic.hrana.columns import Columns
 from pipemagic.hrana.messages import (
@@ -52,7 +53,7 @@ def read_answer(body: bytes) -> PipelineResponse:
             response = decode_response(body)
     for result in _results(response):
         if isinstance(result.rows, Columns):
-            _set_rows(result, _read_columns(result.rows, result.cols))
+            _set_rows(result, read_columns(result.rows, result.cols))
     return response
 
 
@@ -60,10 +61,15 @@ def _set_rows(result: StmtResult, rows: StoredRows) -> None:
     msgspec.structs.force_setattr(result, "rows", rows)  # nobody else has seen the result yet
 
 
-def _read_columns(columns: Columns, cols: Sequence[Col]) -> StoredRows:
+def read_columns(columns: Columns, cols: Sequence[Col]) -> StoredRows:
+    """Read columns of our own service; ProtocolError if they do not hold what they say."""
+    return _gathered(cols, [(part.size, read_part(part)) for part in columns.parts])
+
+
+def _gathered(cols: Sequence[Col], blocks: Iterable[tuple[int, list[Part]]]) -> StoredRows:
     rows = GrowingRows(cols)
-    for part in columns.parts:
-        rows.add_parts(part.size, read_part(part))
+    for size, parts in blocks:
+        rows.add(StoredRows(cols, [[part] for part in parts], size))
     return rows.taken()
 
 
@@ -124,9 +130,4 @@ def _mark(result: StmtResult) -> str:
 def _read_cut(body: bytes, cut: _Cut, cols: Sequence[Col]) -> StoredRows | None:
     outside = len(b"[[")
     blocks = read_rows(body, cut.start + outside, cut.stop - outside, width=len(cols), between=_BETWEEN)
-    if blocks is None:
-        return None
-    rows = GrowingRows(cols)
-    for parts in blocks:
-        rows.add_parts(parts[0].size, parts)
-    return rows.taken()
+    return None if blocks is None else _gathered(cols, ((parts[0].size, parts) for parts in blocks))

@@ -105,18 +105,13 @@ class GrowingRows:
     def add(self, rows: Sequence[list[Value]]) -> None:
         """Take in some rows; ProtocolError, maybe later, for rows of another width and values that are none."""
         self._count += len(rows)
+        if isinstance(rows, StoredRows):
+            self._store()
+            self._add_columns(rows.columns)
+            return
         self._waiting += rows
         if len(self._waiting) * max(1, len(self.cols)) >= AT_ONCE:
             self._store()
-
-    def add_parts(self, size: int, parts: Sequence[Part]) -> None:
-        """Take in ``size`` rows by columns: a part of each."""
-        self._store()
-        if len(parts) != len(self.cols):
-            raise _not_as_wide()
-        self._count += size
-        for column, part in zip(self._columns, parts, strict=True):
-            column.add(part)
 
     def taken(self) -> StoredRows:
         """Give all of them; nothing may be added afterwards."""
@@ -132,8 +127,14 @@ class GrowingRows:
             return
         with collector_paused(width * len(rows)):
             cells = list(chain.from_iterable(rows))
-            for number, column in enumerate(self._columns):
-                column.add(part_of(cells[number::width]))
+            self._add_columns([[part_of(cells[number::width])] for number in range(width)])
+
+    def _add_columns(self, columns: Sequence[Sequence[Part]]) -> None:
+        if len(columns) != len(self._columns):
+            raise _not_as_wide()
+        for column, parts in zip(self._columns, columns, strict=True):
+            for part in parts:
+                column.add(part)
 
 
 def stored(cols: Sequence[Col], batches: Iterable[Sequence[list[Value]]]) -> StoredRows:

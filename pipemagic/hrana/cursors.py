@@ -13,6 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from pipemagic.errors import ProtocolError
+from pipemagic.hrana.columns import Rows
 from pipemagic.hrana.messages import Batch, Col, Error, decode_with, encode
 from pipemagic.hrana.values import Value
 
@@ -64,9 +65,9 @@ class Failure(msgspec.Struct, frozen=True, tag_field="type", tag="error"):
     error: Error
 
 
-Entry: TypeAlias = StepBegin | Row | StepEnd | StepError | Failure
+Entry: TypeAlias = StepBegin | Row | Rows | StepEnd | StepError | Failure
 
-_KNOWN = frozenset({"step_begin", "row", "step_end", "step_error", "error"})
+_KNOWN = frozenset({"step_begin", "row", "rows", "step_end", "step_error", "error"})
 
 
 class _Kind(msgspec.Struct, frozen=True):

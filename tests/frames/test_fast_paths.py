@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
+import re
+import struct
 from collections.abc import Callable
 
 import msgspec
@@ -12,10 +15,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
-from pipemagic.errors import PipemagicError
+from pipemagic.client import lines
+from pipemagic.client.lines import Lines
+from pipemagic.errors import PipemagicError, ProtocolError
 from pipemagic.frames import answers, grid, to_frame
 from pipemagic.frames.answers import read_answer
-from pipemagic.frames.stored import StoredRows
+from pipemagic.frames.stored import GrowingRows, StoredRows
+from pipemagic.hrana import columns, cursors
+from pipemagic.hrana.columns import Columns, Rows
 from pipemagic.hrana.messages import (
     BatchResponse,
     BatchResult,
@@ -29,12 +36,14 @@ from pipemagic.hrana.messages import (
     decode_response,
     encode,
 )
-from pipemagic.hrana.values import NULL, Blob, Float, Integer, Text, Value
+from pipemagic.hrana.values import NULL, Blob, Float, Integer, SqlValue, Text, Value, decode
+from pipemagic.service.embedded.columns import part
 
 HOSTILE = [
     "", '{"t', '}],[{"type":"', '"rows":[[', '"rows":[[{"t', '}]],"a', '"', "\\", '\\"', 'ends with \\', "\0", "\x7f",
     "\n", "😀", "é", "\u2028", "\ud7ff\ue000", '"},{"type":"null"}', "2024-01-31", "Zoë", "rows 0", "a", "b", "NaT",
 ]  # fmt: skip
+DIGITS = re.compile(r"[+-]?[0-9]+")
 INTEGERS = st.integers(-(2**63), 2**63 - 1).map(lambda number: Integer(str(number)))
 FLOATS = st.floats(allow_nan=False, allow_infinity=False).map(Float)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5).map(Text)
@@ -73,6 +82,8 @@ def tables(draw: st.DrawFn) -> StmtResult:
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything counts as large, and pieces hold a few rows."""
     monkeypatch.setattr(answers, "LARGE", 1)
+    monkeypatch.setattr(lines, "LARGE", 1)
+    monkeypatch.setattr(lines, "ENOUGH", 300)
     monkeypatch.setattr(grid, "PIECE", 200)
 
 
@@ -102,7 +113,7 @@ def seen(response: Callable[[], PipelineResponse]) -> list[object]:
 
 def canonical(value: Value) -> Value:
     """Give the one form of those that mean the same: signs and zeros of integers, the padding of blobs."""
-    if isinstance(value, Integer):
+    if isinstance(value, Integer) and DIGITS.fullmatch(value.value):
         return Integer(str(int(value.value)))
     return Blob(value.base64.rstrip("=")) if isinstance(value, Blob) else value
 
@@ -142,6 +153,104 @@ def test_a_batch(results: list[StmtResult]) -> None:
     assert_read_alike(encode(PipelineResponse([OkEntry(BatchResponse(batch)), ErrorEntry(Error("x"))])))
 
 
+@given(st.lists(tables(), min_size=1, max_size=2), st.integers(1, 5))
+def test_columns_of_our_own_service(results: list[StmtResult], size: int) -> None:
+    by_columns = [msgspec.structs.replace(result, rows=columns_of(result, size)) for result in results]
+    assert_same(seen(lambda: read_answer(pipeline(*by_columns))), seen(lambda: decode_response(pipeline(*results))))
+
+
+def columns_of(result: StmtResult, size: int) -> Columns:
+    rows = [tuple(map(stored, row)) for row in result.rows]
+    return Columns([part(rows[at : at + size]) for at in range(0, len(rows), size)])
+
+
+def stored(value: Value) -> SqlValue:
+    """Give what the database holds."""
+    return math.inf if value == Float(None) else decode(value)
+
+
+def test_columns_that_do_not_hold_what_they_say() -> None:
+    good = columns.Texts("aé".encode(), struct.pack("<2q", 1, 3))
+    wrong: list[columns.Column] = [
+        columns.Integers(b"1234567"), columns.Integers(bytes(24)), columns.Floats(bytes(8)),
+        columns.Integers(bytes(16), b"\0"),
+        columns.Texts(b"a", struct.pack("<2q", 1, 2)), columns.Texts(b"ab", struct.pack("<2q", 1, 1)),
+        columns.Texts(b"ab", struct.pack("<2q", 3, 2)), columns.Texts(b"ab", struct.pack("<2q", -1, 2)),
+        columns.Texts(b"a\xff", struct.pack("<2q", 1, 2)), columns.Texts("é".encode(), struct.pack("<2q", 1, 2)),
+        columns.Blobs(b"a", struct.pack("<2q", 1, 2)), columns.Mixed([NULL]),
+    ]  # fmt: skip
+    for column in wrong:
+        body = pipeline(StmtResult([Col("a")], Columns([columns.Part(2, [good]), columns.Part(2, [column])])))
+        with pytest.raises(ProtocolError, match="do not hold what they say"):
+            read_answer(body)
+    for parts in ([], [good, good]):
+        with pytest.raises(ProtocolError, match="not as wide"):
+            read_answer(pipeline(StmtResult([Col("a")], Columns([columns.Part(2, parts)]))))
+
+
+def test_rows_without_columns_keep_their_number() -> None:
+    (entry,) = read_answer(pipeline(StmtResult([], Columns([columns.Part(2, []), columns.Part(1, [])])))).results
+    assert list(entry.response.result.rows) == [[], [], []]
+
+
+@given(tables(), st.integers(1, 5), st.lists(st.integers(1, 400), max_size=10), st.booleans())
+def test_a_cursor(table: StmtResult, size: int, cuts: list[int], by_columns: bool) -> None:
+    rows = [Rows(part) for part in columns_of(table, size).parts] if by_columns else list(map(cursors.Row, table.rows))
+    entries = [cursors.StepBegin(0, table.cols), *rows, cursors.StepEnd(0, None)]
+    body = b"".join(encode(entry) + b"\n" for entry in entries)
+    assert_same(seen_by_cursor(body, cuts), seen(lambda: decode_response(pipeline(table))))
+
+
+def seen_by_cursor(body: bytes, cuts: list[int]) -> list[object]:
+    """Give what a user sees of rows that come in pieces of these lengths."""
+    steps = itertools.accumulate(itertools.cycle(cuts or [len(body)]), initial=0)
+    places = [*itertools.takewhile(len(body).__gt__, steps), len(body)]
+    pieces = [body[start:stop] for start, stop in itertools.pairwise(places)]
+    try:
+        begin, *rows, end = itertools.chain.from_iterable(Lines(pieces, clock=iter(itertools.count(0, 0.03)).__next__))
+        assert isinstance(end, cursors.StepEnd)
+        kept = GrowingRows(begin.cols)  # type: ignore[union-attr]
+        for row in rows:
+            kept.add([row.row] if isinstance(row, cursors.Row) else row)  # type: ignore[arg-type]
+        result = StmtResult(begin.cols, kept.taken())  # type: ignore[union-attr]
+    except PipemagicError as error:
+        return [type(error), str(error)]
+    return seen(lambda: PipelineResponse([OkEntry(ExecuteResponse(result))]))
+
+
+@settings(max_examples=300)
+@given(tables() | st.just("usual"), st.randoms(use_true_random=False), st.lists(st.integers(1, 400), max_size=5))
+def test_mutated_lines(table: StmtResult, chance: random.Random, cuts: list[int]) -> None:
+    table = TABLE if table == "usual" else table
+    entries = [cursors.StepBegin(0, table.cols), *map(cursors.Row, table.rows), cursors.StepEnd(0, None)]
+    body = bytes(mutated(bytearray(b"".join(encode(entry) + b"\n" for entry in entries)), chance))
+    assert_same(entries_of(body, cuts), plain_entries_of(body))
+
+
+def entries_of(body: bytes, cuts: list[int]) -> list[object]:
+    steps = itertools.accumulate(itertools.cycle(cuts or [len(body)]), initial=0)
+    places = [*itertools.takewhile(len(body).__gt__, steps), len(body)]
+    found: list[object] = []
+    try:
+        for entries in Lines([body[start:stop] for start, stop in itertools.pairwise(places)]):
+            for entry in entries:
+                found += map(cursors.Row, entry) if isinstance(entry, StoredRows) else [entry]
+    except PipemagicError as error:
+        found = [type(error)]
+    return list(map(plain, found))
+
+
+def plain_entries_of(body: bytes) -> list[object]:
+    try:
+        return list(map(plain, cursors.decode_entries(body.split(b"\n"))))
+    except PipemagicError as error:
+        return [type(error)]
+
+
+def plain(entry: object) -> object:
+    return [canonical(value) for value in entry.row] if isinstance(entry, cursors.Row) else entry
+
+
 ROWS = [[Integer(str(number)), Text(f"té {number}"), Float(number / 7), Text("2024-01-31")] for number in range(40)]
 TABLE = StmtResult([Col("a", "INTEGER"), Col("b"), Col("c", "REAL"), Col("d", "DATE")], ROWS)
 
@@ -158,6 +267,13 @@ def test_the_rows_of_a_usual_answer_are_kept_by_columns() -> None:
 def test_mutated_bytes(table: StmtResult, chance: random.Random, times: int) -> None:
     body = bytearray(pipeline(table, table))
     for _ in range(times):
+        body = mutated(body, chance)
+    assert_read_alike(bytes(body))
+
+
+def mutated(body: bytearray, chance: random.Random) -> bytearray:
+    """Change a place of JSON."""
+    if body:
         at = chance.randrange(len(body))
         match chance.randrange(4):
             case 0:
@@ -171,7 +287,7 @@ def test_mutated_bytes(table: StmtResult, chance: random.Random, times: int) -> 
             case 3:
                 other = chance.randrange(len(body))
                 body[at:at] = body[other : other + 40]
-    assert_read_alike(bytes(body))
+    return body
 
 
 CELLS = [
@@ -241,11 +357,14 @@ def test_rows_that_are_named_twice() -> None:
     assert_read_alike(body.replace(rows, rows + b',"more":{%b,"x":1}' % rows))
 
 
-@pytest.mark.parametrize("columns", [1, 2000])
-def test_many_columns(columns: int) -> None:
+@pytest.mark.parametrize("count", [1, 2000])
+def test_many_columns(count: int) -> None:
     kinds = [Integer("1"), Text("x"), NULL, Float(1.5), Blob("AA")]
-    row = [kinds[number % 5] for number in range(columns)]
-    assert_read_alike(pipeline(StmtResult([Col(f"c{number}") for number in range(columns)], [row, row, row[::-1]])))
+    row = [kinds[number % 5] for number in range(count)]
+    table = StmtResult([Col(f"c{number}") for number in range(count)], [row, row, row[::-1]])
+    assert_read_alike(pipeline(table))
+    by_columns = pipeline(msgspec.structs.replace(table, rows=columns_of(table, 2)))
+    assert_same(seen(lambda: read_answer(by_columns)), seen(lambda: decode_response(pipeline(table))))
 
 
 @given(tables(), st.integers(-3, 14), st.integers(-3, 14))
