@@ -13,7 +13,7 @@ from pipemagic.frames.collector import collector_paused
 from pipemagic.frames.grid import read_rows
 from pipemagic.frames.stored import StoredRows
 from pipemagic.hrana import cursors
-from pipemagic.hrana.columns import Columns, Rows
+from pipemagic.hrana.columns import Rows
 from pipemagic.hrana.messages import Col
 
 Entry: TypeAlias = cursors.Entry | StoredRows
@@ -69,13 +69,8 @@ class Lines:
         if start == -1 or not lines.endswith(_END, start, stop):
             return None
         before = self._read(lines[:start])
-        blocks = read_rows(
-            lines, start + len(_ROW), stop - len(_END), width=len(self._cols), between=_BETWEEN
-        )  # fmt: skip
-        if blocks is None:
-            return None
-        rows = [StoredRows(self._cols, [[part] for part in parts], parts[0].size) for parts in blocks]
-        return [*before, *rows, *self._read(lines[stop:])]
+        rows = read_rows(lines, start + len(_ROW), stop - len(_END), cols=self._cols, between=_BETWEEN)
+        return None if rows is None else [*before, *rows, *self._read(lines[stop:])]
 
     def _read(self, lines: bytes) -> Sequence[Entry]:
         """Read some lines at once, which is quicker than one by one; that is for lines that are not ours."""
@@ -88,7 +83,7 @@ class Lines:
     def _understood(self, entry: cursors.Entry) -> Entry:
         if isinstance(entry, cursors.StepBegin):
             self._cols = entry.cols
-        return read_columns(Columns([entry.part]), self._cols) if isinstance(entry, Rows) else entry
+        return read_columns(entry.part, self._cols) if isinstance(entry, Rows) else entry
 
 
 def _whole_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:

@@ -17,9 +17,8 @@ from pipemagic.errors import ProtocolError
 from pipemagic.frames.collector import collector_paused
 from pipemagic.frames.columns import read_part
 from pipemagic.frames.grid import read_rows
-from pipemagic.frames.parts import Part
-from pipemagic.frames.stored import GrowingRows, StoredRows
-from pipemagic.hrana.columns import Columns
+from pipemagic.frames.stored import GrowingRows, StoredRows, by_columns
+from pipemagic.hrana import columns
 from pipemagic.hrana.messages import (
     BatchResponse,
     Col,
@@ -52,8 +51,8 @@ def read_answer(body: bytes) -> PipelineResponse:
         with collector_paused(len(body)):
             response = decode_response(body)
     for result in _results(response):
-        if isinstance(result.rows, Columns):
-            _set_rows(result, read_columns(result.rows, result.cols))
+        if isinstance(result.rows, columns.Columns):
+            _set_rows(result, _gathered(result.cols, (read_columns(part, result.cols) for part in result.rows.parts)))
     return response
 
 
@@ -61,15 +60,15 @@ def _set_rows(result: StmtResult, rows: StoredRows) -> None:
     msgspec.structs.force_setattr(result, "rows", rows)  # nobody else has seen the result yet
 
 
-def read_columns(columns: Columns, cols: Sequence[Col]) -> StoredRows:
-    """Read columns of our own service; ProtocolError if they do not hold what they say."""
-    return _gathered(cols, [(part.size, read_part(part)) for part in columns.parts])
+def read_columns(part: columns.Part, cols: Sequence[Col]) -> StoredRows:
+    """Read some rows of our own service; ProtocolError if their columns do not hold what they say."""
+    return by_columns(cols, part.size, read_part(part))
 
 
-def _gathered(cols: Sequence[Col], blocks: Iterable[tuple[int, list[Part]]]) -> StoredRows:
+def _gathered(cols: Sequence[Col], blocks: Iterable[StoredRows]) -> StoredRows:
     rows = GrowingRows(cols)
-    for size, parts in blocks:
-        rows.add(StoredRows(cols, [[part] for part in parts], size))
+    for block in blocks:
+        rows.add(block)
     return rows.taken()
 
 
@@ -129,5 +128,5 @@ def _mark(result: StmtResult) -> str:
 
 def _read_cut(body: bytes, cut: _Cut, cols: Sequence[Col]) -> StoredRows | None:
     outside = len(b"[[")
-    blocks = read_rows(body, cut.start + outside, cut.stop - outside, width=len(cols), between=_BETWEEN)
-    return None if blocks is None else _gathered(cols, ((parts[0].size, parts) for parts in blocks))
+    blocks = read_rows(body, cut.start + outside, cut.stop - outside, cols=cols, between=_BETWEEN)
+    return None if blocks is None else _gathered(cols, blocks)

@@ -28,6 +28,23 @@ def parse_dates(texts: Sequence[str | None]) -> Any | None:
         return None  # a date or a time that the calendar does not have
 
 
+def parse_alike(texts: bytes, width: int) -> Any | None:
+    """Read dates without offsets, ``width`` bytes each, which are all written in the form of the first.
+
+    Gives what `parse_dates` gives; None also where that has to look.
+    """
+    import numpy as np
+
+    first = texts[:width]
+    match = _VALUE.fullmatch(first.decode()) if texts.isascii() else None
+    if match is None or match["zone"] or texts.translate(_DIGITS) != first.translate(_DIGITS) * (len(texts) // width):
+        return None
+    try:
+        return _of_our_era(np.frombuffer(texts, f"S{width}").astype("datetime64[us]"))
+    except ValueError:
+        return None
+
+
 def _zones(present: Sequence[str]) -> list[str] | None:
     """Give the offset of each text, '' for none; None if any text does not look like a date."""
     first = _VALUE.fullmatch(present[0])
@@ -53,8 +70,14 @@ def _like_the_first(texts: Sequence[str]) -> bool:
 def _naive(texts: Sequence[str | None]) -> Any | None:
     import numpy as np
 
-    dates = np.array(["NaT" if text is None else text for text in texts], dtype="datetime64[us]")
-    return None if (dates < np.datetime64("0001-01-01")).any() else dates  # SQLite has a year 0, Python has not
+    return _of_our_era(np.array(["NaT" if text is None else text for text in texts], dtype="datetime64[us]"))
+
+
+def _of_our_era(dates: Any) -> Any | None:
+    """Give the dates; None if there is one of the year 0, which SQLite has and Python has not."""
+    import numpy as np
+
+    return None if (dates < np.datetime64("0001-01-01")).any() else dates
 
 
 def _aware(texts: Sequence[str | None], zones: Sequence[str]) -> Any | None:

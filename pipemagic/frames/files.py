@@ -8,6 +8,7 @@ the encoding is UTF-8. Bytes have no form in it and are refused.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,14 +17,17 @@ from typing import TYPE_CHECKING
 
 from pipemagic.errors import SessionError, UnsupportedError
 from pipemagic.frames.reading import Note, note_infinities
+from pipemagic.frames.stored import StoredRows, items_of, stored
 from pipemagic.frames.typed import as_text
 from pipemagic.hrana.messages import Col, StmtResult
-from pipemagic.hrana.values import Float, Value, decode
+from pipemagic.hrana.values import SqlValue, Value
 
 if TYPE_CHECKING:
     import pyarrow
 
 Rows = Iterable[Sequence[Value]]
+
+_SPECIAL = re.compile('[",\r\n]')
 
 
 def check_path(path: Path) -> None:
@@ -41,16 +45,19 @@ def write_csv(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None 
     NaN in the file. UnsupportedError for bytes, SessionError for a file that cannot be written; nothing is left of it
     then.
     """
-    count, infinite = 0, set[int]()
+    stored_rows = _stored(cols, rows)
+    infinite: set[int] = set()
     with _replaced(path) as draft, draft.open("x", encoding="utf-8", newline="") as file:
         file.write(_line([_quoted(col.name or "") for col in cols]))
-        for count, row in enumerate(rows, start=1):  # noqa: B007 - how many there were
-            file.write(_line([_field(value, cols[at]) for at, value in enumerate(row)]))
-            infinite.update(at for at, value in enumerate(row) if type(value) is Float and value.value is None)
+        for some in stored_rows.some():
+            columns = [items_of(parts) for parts in some.columns]
+            infinite |= {at for at, items in enumerate(columns) if any(item != item for item in items)}
+            fields = [[_field(item, col) for item in items] for col, items in zip(cols, columns, strict=True)]
+            file.writelines(map(_line, zip(*fields, strict=True) if fields else [()] * len(some)))
     if note is not None:
         for at in sorted(infinite):
             note_infinities(cols[at].name or f"number {at + 1}", note, "NaN in the file")
-    return count
+    return len(stored_rows)
 
 
 def write_parquet(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None = None) -> int:
@@ -63,7 +70,7 @@ def write_parquet(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | N
 
     from pipemagic.frames.tables import to_arrow
 
-    table: pyarrow.Table = to_arrow(StmtResult(list(cols), [list(row) for row in rows]), note=note, unique=True)
+    table: pyarrow.Table = to_arrow(StmtResult(list(cols), _stored(cols, rows)), note=note, unique=True)
     with _replaced(path) as draft:
         parquet.write_table(table, str(draft))
     return int(table.num_rows)
@@ -72,14 +79,17 @@ def write_parquet(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | N
 WRITERS: dict[str, Callable[..., int]] = {"csv": write_csv, "parquet": write_parquet}
 
 
+def _stored(cols: Sequence[Col], rows: Rows) -> StoredRows:
+    return rows if isinstance(rows, StoredRows) else stored(cols, [[list(row) for row in rows]])
+
+
 def _line(fields: Sequence[str]) -> str:
-    if list(fields) == [""]:
+    if len(fields) == 1 and not fields[0]:
         return '""\n'  # readers pass over an empty line
     return ",".join(fields) + "\n"
 
 
-def _field(value: Value, col: Col) -> str:
-    plain = decode(value)
+def _field(plain: SqlValue, col: Col) -> str:
     if plain is None:
         return ""
     if isinstance(plain, bytes):
@@ -91,7 +101,7 @@ def _field(value: Value, col: Col) -> str:
 
 
 def _quoted(text: str) -> str:
-    if text and text == text.strip() and not any(char in text for char in '",\r\n'):
+    if text and text == text.strip() and not _SPECIAL.search(text):
         return text
     return '"' + text.replace('"', '""') + '"'
 

@@ -11,7 +11,7 @@ that ends a string is not followed by a letter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +19,8 @@ import msgspec
 from pipemagic.errors import ProtocolError
 from pipemagic.frames.collector import collector_paused
 from pipemagic.frames.parts import Part, Texts, is_utf8, part_of
+from pipemagic.frames.stored import StoredRows, by_columns
+from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import Float, Integer, Text, Value
 
 PIECE = 2**19
@@ -35,15 +37,15 @@ class _Unusual(Exception):
     """The bytes do not have the form that is known here."""
 
 
-def read_rows(body: bytes, start: int, stop: int, *, width: int, between: bytes) -> list[list[Part]] | None:
+def read_rows(body: bytes, start: int, stop: int, *, cols: Sequence[Col], between: bytes) -> list[StoredRows] | None:
     """Read the rows of ``body`` from their first cell at ``start`` to behind their last one.
 
-    They are ``width`` cells wide, and ``between`` stands between two of them. Gives the columns of one piece after
-    another; None if the rows are not written as expected.
+    They are as wide as ``cols``, and ``between`` stands between two of them. Gives them in pieces; None if they are not
+    written as expected.
     """
     pieces = _pieces(body, start, stop, between)
     try:
-        return [_Piece(body, first, last, width, between).parts() for first, last in pieces]
+        return [_Piece(body, first, last, len(cols), between).rows(cols) for first, last in pieces]
     except _Unusual:
         return None
 
@@ -111,9 +113,10 @@ class _Piece:
             if (there[places + at] != int.from_bytes(text[at : at + step], "little")).any():
                 raise _Unusual
 
-    def parts(self) -> list[Part]:
-        """Give the columns."""
-        return [self._column(self._starts[:, at], self._ends[:, at]) for at in range(self._starts.shape[1])]
+    def rows(self, cols: Sequence[Col]) -> StoredRows:
+        """Give the rows by columns."""
+        count, width = self._starts.shape
+        return by_columns(cols, count, [self._column(self._starts[:, at], self._ends[:, at]) for at in range(width)])
 
     def _column(self, starts: Any, ends: Any) -> Part:
         letters = self._bytes[starts + 9]

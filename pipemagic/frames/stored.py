@@ -68,7 +68,7 @@ class StoredRows(Sequence[list[Value]]):
     def tuples(self) -> Iterator[tuple[SqlValue, ...]]:
         """Give the rows as Python values."""
         for some in self.some():
-            columns = [[value for part in parts for value in part.items()] for parts in some.columns]
+            columns = [items_of(parts) for parts in some.columns]
             yield from zip(*columns, strict=True) if columns else (() for _ in range(len(some)))
 
     def arrays(self, note: reading.Note) -> list[Any]:
@@ -130,11 +130,16 @@ class GrowingRows:
             self._add_columns([[part_of(cells[number::width])] for number in range(width)])
 
     def _add_columns(self, columns: Sequence[Sequence[Part]]) -> None:
-        if len(columns) != len(self._columns):
-            raise _not_as_wide()
         for column, parts in zip(self._columns, columns, strict=True):
             for part in parts:
                 column.add(part)
+
+
+def by_columns(cols: Sequence[Col], count: int, parts: Sequence[Part]) -> StoredRows:
+    """Give rows of which each column is one part; ProtocolError if there are not as many as ``cols``."""
+    if len(parts) != len(cols):
+        raise _not_as_wide()
+    return StoredRows(cols, [[part] for part in parts], count)
 
 
 def stored(cols: Sequence[Col], batches: Iterable[Sequence[list[Value]]]) -> StoredRows:
@@ -164,8 +169,7 @@ def _array(parts: Sequence[Part], name: str, decltype: str, count: int, note: re
     if not kinds:
         return reading.empty_array(count, decltype)
     if len(kinds) > 1:
-        items = list(chain.from_iterable(part.items() for part in parts))
-        return reading.mixed_array(items, set(kinds), name, decltype, note)
+        return reading.mixed_array(items_of(parts), set(kinds), name, decltype, note)
     part = whole(parts)
     if kinds == {Integer} and part.missing is not None:  # an array with a mask may be written to behind pandas' back
         return reading.integer_array(part.values.copy(), part.missing.copy(), decltype)
@@ -184,6 +188,11 @@ def _array(parts: Sequence[Part], name: str, decltype: str, count: int, note: re
 def _shared(numbers: Any) -> Any:
     """Give the array itself where `guard` keeps it as it is: since pandas 3."""
     return numbers if reading.pandas_version() >= 3 else numbers.copy()
+
+
+def items_of(parts: Iterable[Part]) -> list[SqlValue]:
+    """Give the values of a column as Python has them."""
+    return list(chain.from_iterable(part.items() for part in parts))
 
 
 def whole(parts: Sequence[Part]) -> Part:

@@ -9,7 +9,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pipemagic.errors import UnsupportedError
+from pipemagic.frames.parts import Texts
 from pipemagic.frames.reading import Note, to_frame
+from pipemagic.frames.texts import arrow_texts
 from pipemagic.frames.typed import Kind, Typed, typed_columns
 from pipemagic.hrana.messages import StmtResult
 
@@ -56,7 +58,7 @@ def to_arrow(result: StmtResult, *, note: Note | None = None, unique: bool = Fal
     }  # fmt: skip
     names = _unique(columns, note) if unique else [column.name for column in columns]
     fields = [pa.field(name, kinds[column.kind]) for name, column in zip(names, columns, strict=True)]
-    chunks = [pa.array(column.values, type=field.type) for column, field in zip(columns, fields, strict=True)]
+    chunks = [_arrow_array(column, field.type) for column, field in zip(columns, fields, strict=True)]
     if not columns:
         return pa.table({})
     return pa.Table.from_arrays(chunks, schema=pa.schema(fields))
@@ -76,10 +78,26 @@ def to_polars(result: StmtResult, *, note: Note | None = None) -> polars.DataFra
     }  # fmt: skip
     names = _unique(columns, note)
     series = {
-        name: _in_zone(pl.Series(name, column.values, dtype=kinds[column.kind], strict=True), column)
+        name: _in_zone(_polars_series(name, column, kinds[column.kind]), column)
         for name, column in zip(names, columns, strict=True)
     }
     return pl.DataFrame(series)
+
+
+def _arrow_array(column: Typed, kind: Any) -> Any:
+    import pyarrow as pa
+
+    if isinstance(column.values, Texts):
+        return arrow_texts(column.values, column.missing).cast(kind)
+    return pa.array(column.values, type=kind, mask=column.missing, from_pandas=False)
+
+
+def _polars_series(name: str, column: Typed, kind: Any) -> Any:
+    import polars as pl
+
+    values = column.values.strings() if isinstance(column.values, Texts) else column.values
+    series = pl.Series(name, values, dtype=kind, strict=True)
+    return series if column.missing is None else series.set(pl.Series(column.missing), None)
 
 
 def _in_zone(series: Any, column: Typed) -> Any:

@@ -22,11 +22,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from pipemagic.errors import ProtocolError
-from pipemagic.frames.dates import parse_dates
+from pipemagic.frames.parts import Part
 from pipemagic.frames.reading import Note, affinity, is_boolean, is_date
+from pipemagic.frames.stored import StoredRows, items_of, stored, whole
+from pipemagic.frames.texts import stored_dates
 from pipemagic.hrana.messages import Col, StmtResult
-from pipemagic.hrana.values import Blob, Float, Integer, Null, Text, Value, decode
+from pipemagic.hrana.values import Blob, Float, Integer, Text
 
 Kind: TypeAlias = Literal["integer", "float", "text", "binary", "boolean", "moment", "instant", "nothing"]
 
@@ -37,11 +38,16 @@ _KINDS: dict[Any, Kind] = {Integer: "integer", Float: "float", Text: "text", Blo
 
 @dataclass(frozen=True)
 class Typed:
-    """A column: its name, what all its values are, and the values, None for NULL; moments as ``datetime64[us]``."""
+    """A column: its name, what all its values are, and the values.
+
+    These are a numpy array (moments as ``datetime64[us]``) or `Texts`, ``missing`` telling which are NULL, None if none
+    is; or a list with None for NULL.
+    """
 
     name: str
     kind: Kind
-    values: Sequence[Any]
+    values: Any
+    missing: Any = None
 
 
 def typed_columns(result: StmtResult, note: Note | None = None) -> list[Typed]:
@@ -50,31 +56,29 @@ def typed_columns(result: StmtResult, note: Note | None = None) -> list[Typed]:
     ``note`` is called with a line of text, at most once a column, where values had to change their type. Raises
     ProtocolError for rows that are not as wide as ``cols`` and for values that are none.
     """
-    width = len(result.cols)
-    if set(map(len, result.rows)) - {width}:
-        raise ProtocolError("the server sent rows that are not as wide as their columns")
+    rows = result.rows if isinstance(result.rows, StoredRows) else stored(result.cols, [result.rows])
     say = note or (lambda _: None)
-    return [_column([row[at] for row in result.rows], col, at, say) for at, col in enumerate(result.cols)]
+    pairs = zip(rows.columns, result.cols, strict=True)
+    return [_column(parts, col, at, say) for at, (parts, col) in enumerate(pairs)]
 
 
-def _column(wire: Sequence[Value], col: Col, at: int, note: Note) -> Typed:
+def _column(parts: Sequence[Part], col: Col, at: int, note: Note) -> Typed:
     name, declared = col.name or "", col.decltype or ""
-    kinds = set(map(type, wire)) - {Null}
-    values = [decode(value) for value in wire]
+    kinds = {kind for part in parts for kind in part.kinds}
     if not kinds:
-        return Typed(name, _declared_kind(declared), values)
+        return Typed(name, _declared_kind(declared), [None] * sum(part.size for part in parts))
     if len(kinds) > 1:
-        return _mixed(name, values, kinds, declared, name or f"number {at + 1}", note)
-    (kind,) = kinds
-    if kind is Integer and is_boolean(declared) and all(value in (None, 0, 1) for value in values):
-        return Typed(name, "boolean", [None if value is None else value == 1 for value in values])
+        return _mixed(name, items_of(parts), kinds, declared, name or f"number {at + 1}", note)
+    (kind,), part = kinds, whole(parts)
+    if kind is Integer and is_boolean(declared) and ((part.values == 0) | (part.values == 1)).all():
+        return Typed(name, "boolean", part.values == 1, part.missing)
     if kind is Text and is_date(declared):
-        dates = parse_dates(values)  # type: ignore[arg-type]
+        dates = stored_dates(part)
         if dates is not None:
             return _dates(name, dates)
-    if kind is Float and any(type(one) is Float and one.value is None for one in wire):
+    if part.infinite:
         note(f"column {name} holds infinities; the server does not tell their sign, they are shown as NaN")
-    return Typed(name, _KINDS[kind], values)
+    return Typed(name, _KINDS[kind], part.values, part.missing)
 
 
 def _dates(name: str, dates: Any) -> Typed:

@@ -6,8 +6,11 @@ import itertools
 import math
 import random
 import re
+import shutil
 import struct
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -18,9 +21,10 @@ from pandas.testing import assert_frame_equal
 from pipemagic.client import lines
 from pipemagic.client.lines import Lines
 from pipemagic.errors import PipemagicError, ProtocolError
-from pipemagic.frames import answers, grid, to_frame
+from pipemagic.frames import answers, files, grid, to_frame
 from pipemagic.frames.answers import read_answer
 from pipemagic.frames.stored import GrowingRows, StoredRows
+from pipemagic.frames.tables import to_arrow, to_polars
 from pipemagic.hrana import columns, cursors
 from pipemagic.hrana.columns import Columns, Rows
 from pipemagic.hrana.messages import (
@@ -39,6 +43,11 @@ from pipemagic.hrana.messages import (
 from pipemagic.hrana.values import NULL, Blob, Float, Integer, SqlValue, Text, Value, decode
 from pipemagic.service.embedded.columns import part
 
+try:
+    import pyarrow
+except ImportError:  # `.ci/run` runs these tests with it and without
+    pyarrow = None
+
 HOSTILE = [
     "", '{"t', '}],[{"type":"', '"rows":[[', '"rows":[[{"t', '}]],"a', '"', "\\", '\\"', 'ends with \\', "\0", "\x7f",
     "\n", "😀", "é", "\u2028", "\ud7ff\ue000", '"},{"type":"null"}', "2024-01-31", "Zoë", "rows 0", "a", "b", "NaT",
@@ -48,10 +57,15 @@ INTEGERS = st.integers(-(2**63), 2**63 - 1).map(lambda number: Integer(str(numbe
 FLOATS = st.floats(allow_nan=False, allow_infinity=False).map(Float)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5).map(Text)
 DATES = st.dates().map(lambda day: Text(day.isoformat()))
+MOMENTS = st.sampled_from(
+    ["2024-01-31 12:30:00", "2024-01-31T12:30:01", "2024-02-30", "0000-01-01", "1999-12-31 12:30:00.25", "2024-01-31",
+     "2024-01-31 12:30:00Z", "2024-01-31 12:30:00+02:00", "9999-12-31 23:59:59"]
+).map(Text)  # fmt: skip
 BLOBS = st.binary(max_size=4).map(lambda data: Blob(msgspec.to_builtins(data).rstrip("=")))
 KINDS: list[st.SearchStrategy[Value]] = [
     INTEGERS, st.sampled_from([Integer("0"), Integer("1")]), FLOATS, FLOATS | st.just(Float(None)), TEXTS,
-    st.sampled_from(HOSTILE).map(Text), st.sampled_from(["a", "é", "bc"]).map(Text), DATES, BLOBS, st.just(NULL),
+    st.sampled_from(HOSTILE).map(Text), st.sampled_from(["a", "é", "bc"]).map(Text), DATES, MOMENTS, BLOBS,
+    st.just(NULL),
 ]  # fmt: skip
 DECLARED = st.sampled_from([None, "INTEGER", "REAL", "TEXT", "BLOB", "NUMERIC", "BOOLEAN", "DATE", "DATETIME", ""])
 NAMES = st.sampled_from(["a", "same", "same", "", None])
@@ -216,6 +230,42 @@ def seen_by_cursor(body: bytes, cuts: list[int]) -> list[object]:
     except PipemagicError as error:
         return [type(error), str(error)]
     return seen(lambda: PipelineResponse([OkEntry(ExecuteResponse(result))]))
+
+
+def test_the_rows_of_a_usual_cursor_come_by_columns() -> None:
+    entries = [cursors.StepBegin(0, TABLE.cols), *map(cursors.Row, TABLE.rows), cursors.StepEnd(0, None)]
+    begin, *rows, end = itertools.chain.from_iterable(Lines([b"".join(encode(entry) + b"\n" for entry in entries)]))
+    assert (begin, end) == (entries[0], entries[-1])
+    assert [row for block in rows for row in block] == ROWS  # type: ignore[union-attr]
+    assert all(isinstance(block, StoredRows) for block in rows)
+
+
+@given(st.lists(tables(), min_size=1, max_size=1))
+def test_other_tables_and_files(results: list[StmtResult]) -> None:
+    folder = Path(tempfile.mkdtemp())
+    plain, fast = decode_response(pipeline(*results)), read_answer(pipeline(*results))
+    try:
+        assert written(fast, folder) == written(plain, folder)
+    finally:
+        shutil.rmtree(folder)
+
+
+def written(response: PipelineResponse, folder: Path) -> list[object]:
+    """Give the CSV file, the Polars frame and the Arrow table of a result, and what was said of each."""
+    (result,) = answers._results(response)
+    found: list[object] = []
+    notes: list[str] = []
+    try:
+        files.write_csv(folder / "rows.csv", result.cols, result.rows, note=notes.append)
+        found.append((folder / "rows.csv").read_bytes())
+    except PipemagicError as error:
+        found.append(str(error))
+    frame = to_polars(result, note=notes.append)
+    found += [frame.schema, list(map(repr, frame.rows())), notes]
+    if pyarrow is not None:
+        table = to_arrow(result)
+        found += [table.schema, repr(table.to_pydict())]
+    return found
 
 
 @settings(max_examples=300)

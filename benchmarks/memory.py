@@ -1,0 +1,76 @@
+"""Memory and time of a large result from the embedded service, which has to come over its cursor.
+
+    python -m benchmarks.memory ROWS
+
+runs as a process of its own, since a peak is known of whole processes only, and prints JSON: ``growth`` is by how much
+the peak of the memory grew (bytes), ``frame`` what the DataFrame takes by its own account, ``seconds`` how long it took
+from the request to the DataFrame, ``cpu`` how much of that this process worked, ``cells`` how many cells it has.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+SMALL, LARGE = 200_000, 2_000_000
+"""Rows of five columns: 10^6 and 10^7 cells."""
+
+ROWS = """WITH RECURSIVE c(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM c WHERE n < {} - 1)
+    INSERT INTO wide SELECT n, CASE n % 3 WHEN 0 THEN 'Zoë ' WHEN 1 THEN 'Łódź ' ELSE 'customer ' END || (n % 1000),
+    n * 1000 / 7.0, CASE WHEN n % 10 THEN n * 7919 % 1000000 END, date('2010-01-01', (n % 5000) || ' days') FROM c"""
+TABLE = "CREATE TABLE wide(id INTEGER PRIMARY KEY, name TEXT, price REAL, amount INTEGER, day TEXT)"
+
+
+def measured(rows: int) -> dict[str, Any]:
+    """Measure a result of so many rows in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.memory", str(rows)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, cwd=Path(__file__).parents[1])
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def measure_here(rows: int) -> dict[str, Any]:
+    """Measure it in this process, which has to be a fresh one."""
+    from benchmarks.servers import service
+    from pipemagic.session import Session
+
+    with service() as target, Session(environ={"PIPEMAGIC_TOKEN": target.token}) as session:
+        session.connect(target.url, name="bench")
+        session.run(TABLE)
+        session.run(ROWS.format(rows))
+        session.run("SELECT * FROM wide LIMIT 5000")  # what is imported and made once
+        reset_peak()
+        before, started, worked = peak(), time.perf_counter(), time.process_time()
+        result = session.run_cell("SELECT * FROM wide")
+        frame = result.frame
+        seconds, cpu, after = time.perf_counter() - started, time.process_time() - worked, peak()
+        assert frame is not None
+        assert frame.shape == (rows, 5)
+        size = int(frame.memory_usage(deep=True).sum())
+    return {"cells": frame.size, "growth": after - before, "frame": size, "seconds": seconds, "cpu": cpu}
+
+
+def reset_peak() -> None:
+    """Let the peak begin anew, where the system can do so."""
+    if os.path.exists("/proc/self/clear_refs"):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak() -> int:
+    """Give the most memory that this process ever had, in bytes."""
+    if sys.platform == "linux":
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
+    import resource
+
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else 1024 * most
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure_here(int(sys.argv[1]))))
