@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pipemagic.client.database import Database
@@ -18,18 +18,17 @@ from pipemagic.errors import (
     PipemagicError,
     ServerError,
     ServiceError,
-    SessionError,
     TransactionLost,
 )
 from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Phase, Tx
-from pipemagic.session import atomic, clocks, guards, hints, interrupts, large, losses, reports
+from pipemagic.session import atomic, clocks, guards, hints, interrupts, large, reports
+from pipemagic.session.bookkeeping import Bookkeeping
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.clocks import Clocks
 from pipemagic.session.interrupts import Finding
 from pipemagic.session.keeping import KeepAlive
 from pipemagic.session.ledger import Ledger, is_rollback, opens
-from pipemagic.session.losses import Loss
 from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import Profile
 from pipemagic.session.results import CellResult, Outcome, failed, outcomes
@@ -59,14 +58,12 @@ class Connection:
     keeping: KeepAlive | None = field(default=None, repr=False)
     schema: SchemaCache = field(init=False, repr=False)
     _stream: ClientStream | None = field(default=None, repr=False)
-    _ledger: Ledger = field(default_factory=Ledger, repr=False)
+    _books: Bookkeeping = field(init=False, repr=False)
     _settings: Settings = field(default_factory=Settings, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a panel may close it meanwhile
-    _loss: Loss | None = field(default=None, repr=False)  # what retry() is about
-    _lost: bool = field(default=False, repr=False)  # a transaction is gone, and the rest of it must not run
-    _ended: bool = field(default=False, repr=False)  # the server rolled back: a ROLLBACK has nothing left to do
 
     def __post_init__(self) -> None:
+        self._books = Bookkeeping(self.name)
         self.schema = cache_of(self)
 
     @property
@@ -94,9 +91,7 @@ class Connection:
     @property
     def transaction(self) -> Tx:
         """Whether the cells have a transaction open, or lost one."""
-        if self._lost:  # also if its stream is closed by now
-            return Tx.LOST
-        return Tx.NONE if self._stream is None else self._stream.transaction.state
+        return self._books.state(self._stream)
 
     def run(self, cell: Cell, wanted: Wanted = AS_IT_IS) -> CellResult:
         """Run a cell on the stream, stopping at the first error.
@@ -123,12 +118,12 @@ class Connection:
             self.keeping.touch()
 
     def _run(self, cell: Cell, wanted: Wanted) -> CellResult:
-        loss, lost, ended = self._loss, self._lost, self._ended
+        before = self._books.after
         try:
             return self._run_settled(cell, wanted)
         except (ConnectError, ServerError, ServiceError) as error:
-            if not (error.ran or self._loss or is_rollback(cell.statements[0])):  # nothing ran: as if it was not typed
-                self._loss, self._lost, self._ended = loss, lost, ended
+            if not (error.ran or self._books.after.loss or is_rollback(cell.statements[0])):
+                self._books.after = before  # nothing ran: as if it was not typed
             raise
 
     def _run_settled(self, cell: Cell, wanted: Wanted) -> CellResult:
@@ -136,13 +131,15 @@ class Connection:
             guards.refuse_writes(cell, self.name)
         if wanted.atomic:
             atomic.check(cell)
-        done, cell = self._settle(cell)
+        done, cell = self._books.settle(cell, self.transaction)
+        if self._stream is not None:
+            self._stream.settle()
         if not cell.statements:
             return CellResult(tuple(done))
         if wanted.atomic and self._still_open():
             raise atomic.open_already(self.name)
         self._check_arguments(cell)
-        cell, before = cell.limited(wanted.limit), self._ledger.ahead(())
+        cell, before = cell.limited(wanted.limit), self._books.ledger.ahead(())
         try:
             ran, notes = self._attempt(cell, wanted)
         except ConnectError as error:
@@ -153,18 +150,18 @@ class Connection:
         done += self._follow(cell, ran, wanted)
         is_open = self.transaction is Tx.OPEN and not wanted.close
         if ran.error is not None:
-            count = self._ledger.count if is_open else None
+            count = self.statements_open if is_open else None
             failure = reports.Failure(cell, ran.error, len(ran.results), before, count, atomic=wanted.atomic)
-            fault = reports.statement_error(self._ended_by(failure), notes)
+            fault = reports.statement_error(self._books.ended_by(failure, self.transaction), notes)
             fault.cell = failed(failure, done, fault.message.split("\n")[0])
             raise fault
-        line = reports.open_line(self._ledger.count, self._clock_line(wanted)) if is_open else ""
+        line = reports.open_line(self.statements_open, self._clock_line(wanted)) if is_open else ""
         return CellResult(tuple(done), tuple(notes), line)
 
     @property
     def statements_open(self) -> int:
         """How many statements the open transaction holds."""
-        return self._ledger.count
+        return self._books.ledger.count
 
     @property
     def clocks(self) -> Clocks:
@@ -192,28 +189,24 @@ class Connection:
                 self.rollback()
             except PipemagicError:
                 self.close()  # the server rolls back what is not committed when the stream ends
-            self._lost = self._ended = False
+            self._books.forgive()
 
     def _end(self, how: str) -> int:
         with self._lock:
-            count = self._ledger.count
+            count = self.statements_open
             self.run(read(how))
             return count
 
     def to_retry(self) -> Cell:
         """Give what retry() would run; SessionError with the reason if there is nothing, or must not be anything."""
         with self._lock:
-            if self._loss is None:
-                raise SessionError(
-                    f"there is nothing to run again on {self.name}",
-                    hint="it is for the cell after which a transaction was lost",
-                )
-            return self._loss.again()
+            return self._books.to_retry()
 
     @property
     def left_over(self) -> tuple[str, ...]:
         """The statements of the cell that met a lost transaction: they did not run, and retry() does not run them."""
-        return () if self._loss is None else self._loss.left
+        loss = self._books.after.loss
+        return () if loss is None else loss.left
 
     def retry(self) -> CellResult:
         """Run the statements of the transaction that was rolled back again, as one atomic batch.
@@ -222,13 +215,15 @@ class Connection:
         again. Raises what to_retry() and run() raise.
         """
         with self._lock:
-            cell, loss, lost, ended = self.to_retry(), self._loss, self._lost, self._ended
-            self._go_on()
+            cell, before = self.to_retry(), self._books.after
+            self._books.go_on(self.transaction)
+            if self._stream is not None:
+                self._stream.settle()
             try:
                 return self._run(cell, Wanted(atomic=True))
             except PipemagicError:
-                if self._loss in (None, loss):  # it is certain that nothing was changed
-                    self._loss, self._lost, self._ended = loss, lost, ended
+                if self._books.after.loss in (None, before.loss):  # it is certain that nothing was changed
+                    self._books.after = before
                 raise
 
     def once(self, ask: Callable[[Database], T]) -> T:
@@ -254,7 +249,7 @@ class Connection:
             try:
                 return stream.send(requests)
             except PipemagicError as error:
-                raise self._with_what_was_undone(error, stream, Cell("", (), ())) from None
+                raise self._books.failed(error, stream, Cell("", (), ())) from None
 
     def renew(self, other: Connection) -> None:
         """Go on with the token of another connection to the same database, which is closed."""
@@ -271,7 +266,7 @@ class Connection:
                 return False
             was_open = stream.transaction.state is Tx.OPEN
             stream.close()
-            self._ledger.clear()
+            self._books.ledger.clear()
             self.schema.forget_temporary()
             return was_open
 
@@ -285,24 +280,6 @@ class Connection:
         self.database.close()
         return was_open
 
-    def _settle(self, cell: Cell) -> tuple[list[Outcome], Cell]:
-        """Let only BEGIN and ROLLBACK through after a transaction was lost; ROLLBACK has nothing left to do."""
-        first = cell.statements[0]
-        lost = self.transaction is Tx.LOST
-        if lost and not is_rollback(first) and first.keyword != "BEGIN":
-            raise reports.refused(cell)
-        self._go_on()
-        self._loss, ended, self._ended = None, self._ended or lost, False
-        return ([Outcome(first)], cell.without_first()) if ended and is_rollback(first) else ([], cell)
-
-    def _go_on(self) -> None:
-        """Let cells run again after a lost transaction."""
-        if self.transaction is Tx.LOST:
-            self._ledger.clear()
-        self._lost = False
-        if self._stream is not None:
-            self._stream.settle()
-
     def _still_open(self) -> bool:
         """Ask the server whether the transaction that was open still is; TransactionLost if it is not."""
         stream = self._stream
@@ -313,7 +290,7 @@ class Connection:
             if stream.dialect is not Dialect.V3 and stream.autocommit():
                 raise TransactionLost("the server rolled the transaction back")
         except PipemagicError as error:
-            raise self._with_what_was_undone(error, stream, Cell("", (), ())) from None
+            raise self._books.failed(error, stream, Cell("", (), ())) from None
         return True
 
     def _check_arguments(self, cell: Cell) -> None:
@@ -326,7 +303,7 @@ class Connection:
         """Send the cell; gives also the lines to show if the stream stands for an earlier one."""
         stream, notes = self._open()
         reopened = stream.reopened
-        own = not self._ledger.open and any(map(opens, cell.statements)) and not wanted.atomic
+        own = not self._books.ledger.open and any(map(opens, cell.statements)) and not wanted.atomic
         known = self.database.state
         try:
             with stream.within(wanted.timeout):
@@ -337,14 +314,16 @@ class Connection:
             if isinstance(error, AuthError) and error.status == 401:
                 self.refused = True  # nothing of the cell ran; stream and transaction are as before
                 error.hint = hints.of_refused_token(self)
-            before = self._ledger.ahead(())
+            before = self._books.ledger.ahead(())
             if stream.phase is Phase.IDLE and not isinstance(error, TransactionLost):
                 self._stop_half_way(error, stream, cell, own=own, atomic=wanted.atomic)
-            tell = self._with_what_an_atomic_cell_did if wanted.atomic else self._with_what_was_undone
-            tell(error, stream, cell)
+            if wanted.atomic:
+                self._books.failed_atomic(error, stream)
+            else:
+                self._books.failed(error, stream, cell)
             if interrupts.is_about(error):
                 with suppress(KeyboardInterrupt):  # pressed again: who does not want to wait is not told more
-                    self._take_in(self._find_out(stream, cell, before, wanted, known), error, cell)
+                    self._books.found_out(self._find_out(stream, cell, before, wanted, known), error, cell)
             raise error from None
         if ran.error is not None and stream.transaction.state is Tx.OPEN:
             self._undo(stream, cell, ran)
@@ -356,7 +335,7 @@ class Connection:
         self, error: PipemagicError, stream: ClientStream, cell: Cell, *, own: bool, atomic: bool
     ) -> None:
         """Take in what ran of a cell before a request of it was refused; undo a transaction of its own."""
-        before, still_open = self._ledger.ahead(()), stream.transaction.state is Tx.OPEN
+        before, still_open = self._books.ledger.ahead(()), stream.transaction.state is Tx.OPEN
         if still_open and (own or atomic):
             self._roll_back(stream)
             still_open = False
@@ -382,18 +361,9 @@ class Connection:
 
         return interrupts.find_out(cell, before, atomic=wanted.atomic, ask=ask)
 
-    def _take_in(self, finding: Finding, error: PipemagicError, cell: Cell) -> None:
-        """Put what was found out into the error, and have retry() go by it."""
-        if finding in (Finding.NOTHING, Finding.ONLY_READS) and self._loss is not None and self._loss.doubt:
-            self._loss = replace(self._loss, doubt="") if self._loss.held else None
-            if self._loss is not None:
-                error.message = reports.undone(error.message, self._loss)
-                error.hint = reports.after_loss(self._loss, refusing=False)
-        interrupts.tell(error, cell, finding)
-
     def _undo(self, stream: ClientStream, cell: Cell, ran: Run) -> None:
         """Roll back a transaction that a failed cell began after it had ended that of an earlier cell."""
-        if self._ledger.began_at(cell.statements[: len(ran.results)]) is not None:
+        if self._books.ledger.began_at(cell.statements[: len(ran.results)]) is not None:
             self._roll_back(stream)
 
     def _open(self) -> tuple[ClientStream, list[str]]:
@@ -422,73 +392,29 @@ class Connection:
         self._use(self.find_again())
         was_open, self._stream = self.transaction is Tx.OPEN, None
         if was_open:
-            lost = self._lose(Loss.of(self._ledger))
-            reason = "the service was stopped while the transaction was open, and rolled it back"
-            raise TransactionLost(reports.undone(reason, lost), hint=reports.after_loss(lost))
+            raise self._books.stopped()
 
     def _use(self, database: Database) -> None:
         database.transport.observer = self.database.transport.observer
         self.database.close()
         self.database = database
 
-    def _with_what_was_undone(self, error: PipemagicError, stream: ClientStream, cell: Cell) -> PipemagicError:
-        """Add the statements that are gone with the transaction to the error that ended it."""
-        state = stream.transaction.state
-        if state is Tx.OPEN:
-            return error
-        loss = losses.of_error(error, cell, self._ledger)
-        if state is Tx.LOST or isinstance(error, TransactionLost):
-            self._lose(loss, refusing=state is Tx.LOST)
-            error.message = reports.undone(error.message, loss)
-            error.hint = reports.after_loss(loss, refusing=state is Tx.LOST)
-        elif stream.phase is Phase.LOST:
-            self._loss = loss if loss.held or loss.doubt else None
-        self._ledger.clear()
-        return error
-
-    def _with_what_an_atomic_cell_did(self, error: PipemagicError, stream: ClientStream, _: Cell) -> PipemagicError:
-        """Say of an atomic cell without an answer whether it is certain that nothing was changed."""
-        if stream.transaction.state is Tx.LOST or isinstance(error, TransactionLost):
-            error.message += "\nnothing was changed"
-            error.hint = reports.IN_ONE_CELL if isinstance(error, TransactionLost) else ""
-        elif stream.phase is Phase.LOST:
-            error.message += "\nthe cell was applied as a whole, or nothing of it"
-            self._loss = Loss((), losses.UNKNOWN)
-        stream.settle()
-        self._ledger.clear()
-        return error
-
-    def _ended_by(self, failure: reports.Failure) -> reports.Failure:
-        """Take in that the database ended a transaction of earlier cells for the sake of a failed statement."""
-        statements = failure.cell.statements[: failure.ran]
-        ledger = failure.before.ahead(statements, failure.cell.stmts)
-        ended = self.transaction is Tx.NONE and ledger.open and failure.before.began_at(statements) is None
-        if not ended:
-            return failure
-        left = losses.left_over(failure.cell.statements[failure.ran :])
-        return replace(failure, lost=self._lose(Loss.of(ledger, left=left)))
-
-    def _lose(self, loss: Loss, *, refusing: bool = True) -> Loss:
-        """Remember a transaction that is gone; ``refusing`` what may be the rest of it."""
-        self._loss, self._lost, self._ended = loss, refusing, True
-        self._ledger.clear()
-        return loss
-
     def _follow(self, cell: Cell, ran: Run, wanted: Wanted) -> list[Outcome]:
         """Take in the statements that ran."""
         done = outcomes(cell, ran.results, wanted.limit)
         self._take_in_ran(cell, len(done), atomic=wanted.atomic)
-        if self._ledger.open and large.may_have_written(cell, ran):
-            self._ledger.incomplete = True
+        if self._books.ledger.open and large.may_have_written(cell, ran):
+            self._books.ledger.incomplete = True
         return done
 
     def _take_in_ran(self, cell: Cell, count: int, *, atomic: bool) -> None:
         """Take in the first ``count`` statements of a cell, which ran without an error."""
+        ledger = self._books.ledger
         for index, statement in enumerate(cell.statements[:count]):
-            self._settings.follow(cell.as_sent(index), inside=self._ledger.open or atomic)
+            self._settings.follow(cell.as_sent(index), inside=ledger.open or atomic)
             if not atomic:
-                self._ledger.follow(statement, cell.stmts[index])
-        self._ledger.correct(autocommit=self.transaction is not Tx.OPEN)
+                ledger.follow(statement, cell.stmts[index])
+        ledger.correct(autocommit=self.transaction is not Tx.OPEN)
         self.schema.follow(cell.statements[:count], self.transaction)
 
     def _clock_line(self, wanted: Wanted) -> str:

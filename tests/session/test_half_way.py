@@ -175,7 +175,7 @@ def test_an_interrupt_before_it_is_noted_lets_nothing_run_alone(numbers, service
 
     with monkeypatch.context() as patch:
         patch.setattr(transport, "handle_request", press)
-        patch.setattr(numbers.connection(), "_with_what_was_undone", press, raising=False)
+        patch.setattr(numbers.connection()._books, "failed", press)
         with pytest.raises(KeyboardInterrupt):
             numbers.run("INSERT INTO n VALUES (3)")
     assert numbers.connection().transaction is Tx.LOST
