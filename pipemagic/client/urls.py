@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from pipemagic.errors import AddressError
@@ -26,33 +27,33 @@ class Endpoint:
     url: str
     host_header: str | None = None
 
-    @property
+    @cached_property
     def scheme(self) -> str:
         """``http`` or ``https``."""
         return urlsplit(self.url).scheme
 
-    @property
+    @cached_property
     def port(self) -> int:
         """The TCP port, the scheme's own one if none was written."""
         return urlsplit(self.url).port or _DEFAULT_PORT[self.scheme]
 
-    @property
+    @cached_property
     def port_suffix(self) -> str:
         """The port as it stands in an address: with its colon, '' if it is the scheme's own one."""
         return "" if self.port == _DEFAULT_PORT[self.scheme] else f":{self.port}"
 
-    @property
+    @cached_property
     def named_host(self) -> str:
         """The host name or address that the user named, in lower case, without a port."""
         return (urlsplit(f"//{self.host_header or urlsplit(self.url).netloc}").hostname or "").rstrip(".")
 
-    @property
+    @cached_property
     def address(self) -> str:
         """The address as the user named it, for messages and reprs."""
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{self.host_header or parts.netloc}{parts.path}"
 
-    @property
+    @cached_property
     def loopback(self) -> bool:
         """Whether this never leaves the machine."""
         return _is_loopback(self.named_host)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
 _SENT_AT_ONCE = 64 * 1024
 """Bytes of a body that is copied behind the head, so that both leave in one packet, or few."""
 
+_CRUMB = 8 * 1024
+"""Bytes of a piece below which the next one is left some time to grow."""
+
+_CRUMBS_AT_ONCE = 16
+"""Pieces that are taken as they come, whatever their size: what is short comes at once."""
+
+_GATHERING = 0.001
+"""Seconds that a piece may grow. Else sqld, which sends each row by itself, and we wake each other for each row."""
+
 _IN_PATHS = "/:@!$&'()*+,;=~%?"
 """What stands for itself in a path and its query, besides letters, digits and ``_.-``."""
 
@@ -29,8 +39,9 @@ _COMMON = {"User-Agent": f"pipemagic/{pipemagic.__version__}", "Accept": "*/*", 
 class DirectSender:
     """Sends over connections that are kept for the next request, whichever thread makes it."""
 
-    def __init__(self) -> None:
+    def __init__(self, sleep: Callable[[float], None] = time.sleep) -> None:
         self.pool = Pool()
+        self._sleep = sleep
 
     def send(self, request: Request) -> DirectReply:
         """Send a request and wait for the head of its answer; see `Sender`."""
@@ -39,7 +50,7 @@ class DirectSender:
         try:
             connection.wait_for(request.timeout)
             sent = _send(connection, head, request)
-            reply = DirectReply(connection, self._done if sent else _hang_up)
+            reply = DirectReply(connection, self._done if sent else _hang_up, self._sleep)
             reply.read_head()
         except BaseException:
             connection.close()
@@ -71,10 +82,15 @@ class DirectSender:
 class DirectReply:
     """An answer that comes over a socket. ``on_end`` takes the connection when the answer is over, or given up."""
 
-    def __init__(self, connection: Connection, on_end: Callable[[Connection, DirectReply], None]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        on_end: Callable[[Connection, DirectReply], None],
+        sleep: Callable[[float], None],
+    ) -> None:
         self.received_size = 0
         self._connection: Connection | None = connection
-        self._on_end = on_end
+        self._on_end, self._sleep = on_end, sleep
         self._incoming = Incoming()
         self._unpacking: Unpacking | None = None
         self._body: bytes | None = None
@@ -110,12 +126,16 @@ class DirectReply:
 
     def pieces(self) -> Iterator[bytes]:
         """Give the body as it comes: one piece for each time that something was there."""
+        crumbs = 0
         try:
             while True:
                 if piece := self._take():
                     yield piece
                 if self._incoming.is_whole:
                     break
+                crumbs += len(piece) < _CRUMB
+                if crumbs > _CRUMBS_AT_ONCE and len(piece) < _CRUMB:
+                    self._sleep(_GATHERING)
                 self._advance()
             if self._unpacking is not None:
                 self._unpacking.end()

@@ -17,6 +17,7 @@ from pipemagic import errors
 from pipemagic.client import urls
 from pipemagic.client.database import Database
 from pipemagic.client.http.direct import DirectSender
+from pipemagic.client.http.messages import Request
 from pipemagic.client.transport import Transport
 
 OK = plain(b"hello")
@@ -96,6 +97,31 @@ def test_a_piece_is_given_when_it_is_there():
         go_on.set()
         assert list(pieces) == [b"second"]
         pieces.close()
+
+
+def test_what_comes_in_crumbs_is_left_some_time_to_grow():
+    pauses, taken = [], threading.Event()
+
+    def serve(talk):
+        talk.request()
+        talk.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for number in range(50):
+            talk.send(b"2710\r\n" + b"x" * 10_000 + b"\r\n" if number in (30, 31) else b"1\r\nx\r\n")
+            taken.wait(PATIENCE)
+            taken.clear()
+        talk.send(b"0\r\n\r\n")
+
+    with served(serve) as server:
+        sender = DirectSender(pauses.append)
+        reply = sender.send(Request("GET", urls.parse(server.url), "/", {}, None, 5.0, 5.0))
+        sizes = []
+        for piece in reply.pieces():
+            sizes.append(len(piece))
+            if sum(sizes) % 10_000 == len([size for size in sizes if size == 1]):
+                taken.set()
+        sender.close()
+    assert sum(sizes) == 48 + 2 * 10_000
+    assert 28 <= len(pauses) <= 34  # not for the first, not for the large ones, which may come in parts
 
 
 def test_a_body_without_a_length_ends_with_the_connection():
