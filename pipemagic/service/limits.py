@@ -25,6 +25,7 @@ class Limits:
     reader_wait: float = 30.0  # how long the rows of a cursor wait for a reader that takes nothing
     tombstone: float = 300.0  # how long an expired stream is still told apart from an unknown one
     idle_connections: int = 8  # clean SQLite connections kept per database
+    idle_connections_in_all: int = 500  # of all databases; each needs three file handles and 200 kB
     idle_connection_age: float = 60.0
     change_log: int = 256 * MB  # of commits kept for replicas that are off; beyond it they start over from a copy
     replica_wait: float = 5.0  # how long a request waits at a replica for the index that it names

@@ -98,6 +98,8 @@ class WriterQueue:
 
     def expire(self, now: float) -> None:
         """End the waiting of those whose deadline has passed; they find ``granted`` false."""
+        if not self._waiting:
+            return
         with self._lock:
             late = [turn for turn in self._waiting if turn.deadline <= now]
             for turn in late:
@@ -107,6 +109,8 @@ class WriterQueue:
 
     def next_deadline(self) -> float | None:
         """When the first of those who wait gives up."""
+        if not self._waiting:
+            return None
         with self._lock:
             return min((turn.deadline for turn in self._waiting), default=None)
 

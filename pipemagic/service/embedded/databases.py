@@ -150,9 +150,18 @@ class Databases:
         return min((time for time in times if time is not None), default=None)
 
     def trim(self, now: float) -> None:
-        """Close idle connections."""
-        for database in self.in_use():
-            database.trim(now)
+        """Close connections that nobody wanted for a while, and beyond some hundred the ones idle longest.
+
+        Else requests to ever more databases would use up all file handles.
+        """
+        databases, most = self.in_use(), self._limits.idle_connections_in_all
+        idle = sorted(since for database in databases for since in database.idle())
+        oldest = now - self._limits.idle_connection_age
+        if len(idle) > most:
+            oldest = max(oldest, idle[-most])
+        if idle and idle[0] < oldest:
+            for database in databases:
+                database.trim(oldest)
 
     def close(self) -> None:
         """Close all databases."""

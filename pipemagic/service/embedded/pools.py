@@ -67,9 +67,12 @@ class Pool:
                     return
         connection.close()
 
-    def trim(self, now: float) -> None:
-        """Close connections that nobody wanted for a while."""
-        oldest = now - self._limits.idle_connection_age
+    def idle(self) -> list[float]:
+        """Say since when each of the connections that are kept is idle."""
+        return [one.idle_since for one in list(self._idle)]
+
+    def trim(self, oldest: float) -> None:
+        """Close connections that are idle since before ``oldest``."""
         with self._lock:
             late = [one for one in self._idle if one.idle_since < oldest]
             self._idle = [one for one in self._idle if one.idle_since >= oldest]

@@ -123,11 +123,18 @@ class OpenDatabase:
         times = [self.writers.next_deadline(), *(one.next_deadline() for one in list(self.replicas.values()))]
         return min((time for time in times if time is not None), default=None)
 
-    def trim(self, now: float) -> None:
-        """Close connections that nobody wanted for a while."""
-        self.pool.trim(now)
+    def idle(self) -> list[float]:
+        """Say since when each of its connections is idle."""
+        since = self.pool.idle()
         for replica in list(self.replicas.values()):
-            replica.trim(now)
+            since += replica.idle()
+        return since
+
+    def trim(self, oldest: float) -> None:
+        """Close connections that are idle since before ``oldest``."""
+        self.pool.trim(oldest)
+        for replica in list(self.replicas.values()):
+            replica.trim(oldest)
 
     def stop_following(self) -> None:
         """Have the work on the replicas end soon."""

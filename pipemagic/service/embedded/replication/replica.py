@@ -97,11 +97,16 @@ class Replica:
         """Open a connection that cannot write."""
         return Connection(self, busy_timeout=READER_PATIENCE)
 
-    def trim(self, now: float) -> None:
-        """Close connections that nobody wanted for a while."""
+    def idle(self) -> list[float]:
+        """Say since when each of its connections is idle."""
+        pool = self._pool
+        return [] if pool is None else pool.idle()
+
+    def trim(self, oldest: float) -> None:
+        """Close connections that are idle since before ``oldest``."""
         pool = self._pool
         if pool is not None:
-            pool.trim(now)
+            pool.trim(oldest)
 
     # Following.
 
