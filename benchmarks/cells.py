@@ -102,14 +102,16 @@ def _measure(plan: Plan, target: Target) -> list[Line]:
         with connected(target) as shell:
             candidates = {
                 "cell": lambda: seconds(lambda: shell.run_cell_magic("sql", "", CELL), times),
-                "post": lambda: seconds(post, times),
-                **{
-                    name: lambda peer=peer: peer.seconds("cells", sql=CELL, times=times) for name, peer in peers.items()
-                },
+                "httpx POST of the same body": lambda: seconds(post, times),
             }
+            for peer in peers.values():
+                for name, frames in {"JupySQL, its own result": False, "JupySQL, a DataFrame": True}.items():
+                    candidates[name] = lambda peer=peer, frames=frames: peer.seconds(
+                        "cells", sql=CELL, times=times, frames=frames
+                    )
             values = interleave(plan.rounds, candidates)
-    what = f"%%sql {CELL}, on {target.name}"
-    lines = [Line(what, "s", values["cell"], "httpx POST of the same body", values["post"], at_most(1.3))]
-    if "jupysql" in values:
-        lines.append(Line(what, "s", values["cell"], "JupySQL, SQLite in memory", values["jupysql"], at_most(1.0)))
-    return lines
+    cell = values.pop("cell")
+    return [
+        Line(f"%%sql {CELL}, on {target.name}", "s", cell, name, theirs, at_most(1.0 if "JupySQL" in name else 1.3))
+        for name, theirs in values.items()
+    ]

@@ -17,7 +17,7 @@ from benchmarks import data, servers
 from benchmarks.cells import connected
 from benchmarks.lines import Line, at_most, faster
 from benchmarks.measure import Plan, interleave, seconds
-from benchmarks.servers import UNLIMITED, Target
+from benchmarks.servers import SQLD_UNLIMITED, UNLIMITED, Target
 from pipemagic.hrana import messages
 
 READERS = ("libsql", "turso-serverless", "libsql-client")
@@ -27,7 +27,7 @@ def measure(plan: Plan) -> list[Line]:
     """Measure what fits into one answer, and what comes over the cursor."""
     rows, flight_rows = plan.pick(data.ROWS, 50_000), plan.pick(len(data.flights()), 10_000)
     lines = []
-    with servers.service() as service, servers.sqld(options=UNLIMITED) as sqld:
+    with servers.service(options=UNLIMITED) as service, servers.sqld(options=SQLD_UNLIMITED) as sqld:
         for target in filter(None, (service, sqld)):
             with target.connect() as database:
                 data.fill(database, rows, flight_rows)
@@ -90,8 +90,12 @@ def _ours(service: Target, sqld: Target | None, query: str) -> dict[str, Callabl
 
 
 def _reading(target: Target, query: str) -> Callable[[], float]:
-    database = target.connect()
-    return lambda: seconds(lambda: database.query(query))
+    def read() -> float:
+        with target.connect() as database:
+            database.query("SELECT 1")  # opens the connection
+            return seconds(lambda: database.query(query))
+
+    return read
 
 
 def _read_locally(path: Path, query: str) -> float:

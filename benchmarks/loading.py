@@ -27,7 +27,7 @@ def measure(plan: Plan) -> list[Line]:
     with (
         tempfile.TemporaryDirectory() as folder,
         servers.service() as service,
-        servers.sqld(options=servers.UNLIMITED) as sqld,
+        servers.sqld(options=servers.SQLD_UNLIMITED) as sqld,
     ):
         targets = [target for target in (service, sqld) if target is not None]
         path = Path(folder) / "rows.json"
@@ -51,11 +51,10 @@ def measure(plan: Plan) -> list[Line]:
 
 
 def _loading(target: Target, frame: pd.DataFrame) -> Callable[[], float]:
-    database = target.connect()
-
     def load() -> float:
-        database.execute(f"DROP TABLE IF EXISTS {TABLE}")
-        return seconds(lambda: database.load(frame, TABLE))
+        with target.connect() as database:
+            database.execute(f"DROP TABLE IF EXISTS {TABLE}")
+            return seconds(lambda: database.load(frame, TABLE))
 
     return load
 

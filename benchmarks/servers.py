@@ -17,8 +17,9 @@ from sqld_server import Sqld
 import pipemagic
 from pipemagic.service.sqld.binary import NoSqld, find, stop
 
-UNLIMITED = ("--max-response-size", "4GB", "--max-total-response-size", "8GB")
-"""What lets sqld answer with results of any size."""
+UNLIMITED = ("--max-response", "4GB")
+SQLD_UNLIMITED = ("--max-response-size", "4GB", "--max-total-response-size", "8GB")
+"""What lets the servers answer with results of any size."""
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,9 @@ class Target:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str, str]]:
+def running(folder: Path, options: tuple[str, ...] = ()) -> Iterator[tuple[subprocess.Popen[bytes], str, str]]:
     """Run `pipemagic serve` over a folder; gives its process, its address and its organization."""
-    command = [sys.executable, "-m", "pipemagic", "serve", "--port", "0", "--data", folder]
+    command = [sys.executable, "-m", "pipemagic", "serve", "--port", "0", "--data", folder, *options]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:
@@ -79,9 +80,9 @@ def platform(folder: Path, url: str, organization: str) -> pipemagic.Management:
 
 
 @contextmanager
-def service(parent: Path | None = None) -> Iterator[Target]:
+def service(parent: Path | None = None, options: tuple[str, ...] = ()) -> Iterator[Target]:
     """Run `pipemagic serve` over a folder of its own, in ``parent`` if given."""
-    with tempfile.TemporaryDirectory(dir=parent) as name, running(Path(name)) as (process, url, organization):
+    with tempfile.TemporaryDirectory(dir=parent) as name, running(Path(name), options) as (process, url, organization):
         with platform(Path(name), url, organization) as api:
             api.create_group("default", "ams")
             api.create_database("bench", "default")

@@ -116,11 +116,11 @@ class JupySql:
         """Open the database, and be quiet from then on."""
         self.shell.run_line_magic("load_ext", "sql")
         self.shell.run_line_magic("config", "SqlMagic.feedback = 0")
-        self.shell.run_line_magic("config", "SqlMagic.autopandas = True")
         return timed(lambda: self.shell.run_line_magic("sql", "sqlite://"))
 
-    def cells(self, sql: str, times: int) -> float:
-        """Run a cell so many times; gives the seconds of one."""
+    def cells(self, sql: str, times: int, frames: bool) -> float:
+        """Run a cell so many times, which gives a result of its own or a DataFrame; gives the seconds of one."""
+        self.shell.run_line_magic("config", f"SqlMagic.autopandas = {frames}")
 
         def run() -> None:
             for _ in range(times):
