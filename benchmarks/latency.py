@@ -61,10 +61,15 @@ def _requests(target: Target) -> float:
 
 
 def _together(shell: InteractiveShell) -> None:
-    with capture_output():  # it displays the results but for the last
-        shell.run_cell_magic("sql", "", ";\n".join(STATEMENTS))
+    _run(shell, ";\n".join(STATEMENTS))
 
 
 def _one_by_one(shell: InteractiveShell) -> None:
     for statement in STATEMENTS:
-        shell.run_cell_magic("sql", "", statement)
+        _run(shell, statement)
+
+
+def _run(shell: InteractiveShell, sql: str) -> None:
+    """Run a cell as a notebook does, which displays every result."""
+    with capture_output():
+        shell.run_cell(f"%%sql\n{sql}").raise_error()
