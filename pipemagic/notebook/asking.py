@@ -123,7 +123,8 @@ def _refuse_connection(first: str, usage: str) -> None:
 
 def values(args: Arguments, local_ns: Mapping[str, Any] | None, user_ns: dict[str, Any]) -> Mapping[str, Any]:
     """Give where the parameters of the cell find their values."""
-    variables = ChainMap(user_ns if local_ns is None else dict(local_ns), user_ns)
+    inside = local_ns is not None and local_ns is not user_ns  # of a function
+    variables = ChainMap(dict(local_ns or {}), user_ns) if inside else user_ns
     name = args.get("--params")
     if name is None:
         return variables

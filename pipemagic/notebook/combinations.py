@@ -14,6 +14,7 @@ from pipemagic.notebook.options import OPTIONS, RESULTS, RUNNING
 if TYPE_CHECKING:
     from pipemagic.session.cells import Cell
 
+_FLAGS = {option.flag for option in OPTIONS}
 _ASKING = ("--explain", "--dry-run")
 _OF_INQUIRIES = (*_ASKING, "--on", "--out")
 """What --explain and --dry-run take beside the options that make the text."""
@@ -44,10 +45,9 @@ def check(args: Arguments) -> None:
 
 def check_line(first: str) -> None:
     """UsageError for an option behind the SQL on the line of the magic: SQL takes it for a comment."""
-    flags = {option.flag for option in OPTIONS}
     for token in sql.tokens(first):
         flag = token.text.split("=")[0].split()[0] if token.kind == "comment" else ""
-        if flag in flags:
+        if flag in _FLAGS:
             raise UsageError(f"{flag} stands behind SQL, where it is a comment; options go before the SQL")
 
 

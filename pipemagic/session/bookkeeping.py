@@ -28,13 +28,16 @@ class Aftermath:
     rolled_back: bool = False
 
 
+NOTHING_LEFT = Aftermath()
+
+
 @dataclass
 class Bookkeeping:
     """What the cells of one connection did in a transaction. Nothing here asks the server."""
 
     name: str
     ledger: Ledger = field(default_factory=Ledger)
-    after: Aftermath = Aftermath()
+    after: Aftermath = NOTHING_LEFT
 
     def state(self, stream: ClientStream | None) -> Tx:
         """Tell whether the cells have a transaction open, or lost one."""
@@ -53,14 +56,15 @@ class Bookkeeping:
             raise reports.refused(cell)
         rolled_back = self.after.rolled_back or lost
         self.go_on(state)
-        self.after = Aftermath()
+        self.after = NOTHING_LEFT
         return ([Outcome(first)], cell.without_first()) if rolled_back and is_rollback(first) else ([], cell)
 
     def go_on(self, state: Tx) -> None:
         """Let cells run again after a lost transaction."""
         if state is Tx.LOST:
             self.ledger.clear()
-        self.after = replace(self.after, refusing=False)
+        if self.after.refusing:
+            self.after = replace(self.after, refusing=False)
 
     def forgive(self) -> None:
         """Go on as if nothing was lost; retry() still knows what was."""

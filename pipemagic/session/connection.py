@@ -304,10 +304,10 @@ class Connection:
         stream, notes = self._open()
         reopened = stream.reopened
         own = not self._books.ledger.open and any(map(opens, cell.statements)) and not wanted.atomic
-        known = self.database.state
+        known, mode = self.database.state, atomic.mode(cell) if wanted.atomic else "DEFERRED"
         try:
             with stream.within(wanted.timeout):
-                ran = run(stream, cell.stmts, atomic=wanted.atomic, undo=own, mode=atomic.mode(cell))
+                ran = run(stream, cell.stmts, atomic=wanted.atomic, undo=own, mode=mode)
                 if not wanted.atomic:
                     ran = large.complete(stream, cell, ran, wanted)
         except PipemagicError as error:

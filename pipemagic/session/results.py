@@ -90,8 +90,10 @@ def outcomes(cell: Cell, results: Sequence[StmtResult], limit: int | None = None
 
 def check_tables(cell: Cell, wanted: int | None) -> None:
     """Refuse a cell of which it is clear that another number of its statements than is wanted returns columns."""
+    if wanted is None:
+        return
     told = [returns_rows(statement) for statement in cell.statements]
-    if wanted is not None and not told.count(True) <= wanted <= len(told) - told.count(False):
+    if not told.count(True) <= wanted <= len(told) - told.count(False):
         raise SessionError(f"{_tables(told.count(True))}, not {wanted}; nothing was run", hint=NAMES_FOR_TABLES)
 
 
