@@ -120,6 +120,16 @@ def test_start_find_stop(folder):
         assert lease.service.url == found.url  # addresses survive a restart
 
 
+def test_what_is_done_meanwhile_is_done_only_while_a_service_starts(folder):
+    done = []
+    with local.ensure(folder, meanwhile=lambda: done.append("start")):
+        assert done == ["start"]
+        with local.ensure(folder, meanwhile=lambda: done.append("again")):
+            assert done == ["start"]
+    with local.temporary(meanwhile=lambda: done.append("temporary")):
+        assert done == ["start", "temporary"]
+
+
 def test_the_token_is_in_no_repr(folder):
     with local.ensure(folder) as lease:
         assert lease.service.platform_token() not in repr(lease) + repr(lease.service) + str(vars(lease))

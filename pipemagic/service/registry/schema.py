@@ -198,7 +198,7 @@ def _check(connection: apsw.Connection) -> None:
 
 
 def _migrate(connection: apsw.Connection) -> None:
-    """Bring the catalog to the newest schema; each step is applied whole or not at all."""
+    """Bring the catalog to the newest schema: all steps or none, in one commit, since each has the disk wait."""
     version = int(connection.pragma("user_version"))
     if version > len(MIGRATIONS):
         raise ServiceError(
@@ -206,7 +206,7 @@ def _migrate(connection: apsw.Connection) -> None:
             hint="upgrade pipemagic, or use another data folder (PIPEMAGIC_DATA or --data)",
             code="CATALOG_TOO_NEW",
         )
-    for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
-        with connection:
+    with connection:
+        for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
             connection.execute(script)
             connection.pragma("user_version", number)
