@@ -15,7 +15,8 @@ from benchmarks.measure import Plan, machine
 from benchmarks.peers import Peers
 
 PARTS = [
-    "frames", "loading", "cells", "requests", "crowd", "latency", "starts", "footprint", "slopes", "replication",
+    "frames", "memory", "loading", "cells", "requests", "crowd", "latency", "starts", "footprint", "slopes",
+    "replication",
 ]  # fmt: skip
 """The modules that measure; each has `measure(plan)`, which gives lines."""
 

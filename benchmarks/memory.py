@@ -17,6 +17,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.lines import Line, at_most
+from benchmarks.measure import Plan
+
 SMALL, LARGE = 200_000, 2_000_000
 """Rows of five columns: 10^6 and 10^7 cells."""
 
@@ -24,6 +27,20 @@ ROWS = """WITH RECURSIVE c(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM c WHERE n
     INSERT INTO wide SELECT n, CASE n % 3 WHEN 0 THEN 'Zoë ' WHEN 1 THEN 'Łódź ' ELSE 'customer ' END || (n % 1000),
     n * 1000 / 7.0, CASE WHEN n % 10 THEN n * 7919 % 1000000 END, date('2010-01-01', (n % 5000) || ' days') FROM c"""
 TABLE = "CREATE TABLE wide(id INTEGER PRIMARY KEY, name TEXT, price REAL, amount INTEGER, day TEXT)"
+
+
+def measure(plan: Plan) -> list[Line]:
+    """Compare the peak with the DataFrame, and the time of ten times as many cells."""
+    rounds = plan.pick(5, 1)
+    small, large = ([measured(rows) for _ in range(rounds)] for rows in (SMALL, LARGE))
+    growth, frame = ([run[key] / 1e6 for run in large] for key in ("growth", "frame"))
+    cost, cost_of_small = ([run["cpu"] / run["cells"] * 1e9 for run in runs] for runs in (large, small))
+    return [
+        Line(
+            "10^7 cells over the cursor, growth of the peak", "MB", growth, "the DataFrame itself", frame, at_most(1.7)
+        ),
+        Line("10^7 cells, processor time of a cell", "ns", cost, "10^6 cells", cost_of_small, at_most(1.5)),
+    ]
 
 
 def measured(rows: int) -> dict[str, Any]:

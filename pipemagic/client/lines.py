@@ -51,10 +51,11 @@ class Lines:
         size, total, given = 0, 0, self._clock()
         for piece in self._pieces:
             waiting.append(piece)
-            size, total = size + len(piece), total + len(piece)
+            size += len(piece)
             if size >= ENOUGH or total < LARGE or self._clock() - given >= PATIENCE:
                 yield b"".join(waiting)
                 waiting, size, given = [], 0, self._clock()
+            total += len(piece)
         yield b"".join(waiting)
 
     def _entries(self, lines: bytes) -> Sequence[Entry]:

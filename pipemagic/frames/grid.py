@@ -18,7 +18,7 @@ import msgspec
 
 from pipemagic.errors import ProtocolError
 from pipemagic.frames.collector import collector_paused
-from pipemagic.frames.parts import Part, Texts, is_utf8, part_of
+from pipemagic.frames.parts import Part, Texts, is_utf8, part_of, texts_of
 from pipemagic.frames.stored import StoredRows, by_columns
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import Float, Integer, Text, Value
@@ -30,6 +30,7 @@ _SHORTEST = len('{"type":"null"}')
 _DIGITS = b"0123456789-,[]"
 _INTEGERS = msgspec.json.Decoder(list[int])
 _FLOATS = msgspec.json.Decoder(list[float])
+_STRINGS = msgspec.json.Decoder(list[str])
 _VALUES = msgspec.json.Decoder(list[Value])
 
 
@@ -162,10 +163,22 @@ class _Piece:
     def _texts(self, starts: Any, ends: Any) -> Part | None:
         self._expect_cells(b'"text","value":"', b'"}', starts, ends)
         data, offsets = self._gathered(starts + 24, ends - 2)
-        if (data < ord(" ")).any() or (data == ord("\\")).any() or (data == ord('"')).any():
-            return None
+        if (data == ord("\\")).any():
+            return self._escaped(starts, ends)
         texts = Texts(data, offsets)
-        return Part(len(starts), frozenset({Text}), texts) if is_utf8(texts) else None
+        plain = not ((data < ord(" ")) | (data == ord('"'))).any() and is_utf8(texts)
+        return Part(len(starts), frozenset({Text}), texts) if plain else None
+
+    def _escaped(self, starts: Any, ends: Any) -> Part | None:
+        """Read texts of which some have escapes; each has to be one JSON string, no more and no less."""
+        joined = self._joined(starts + 23, ends - 1)
+        quotes = joined.replace(b"\\\\", b"").replace(b'\\"', b"").count(b'"')
+        if quotes != 2 * len(starts) or (self._bytes[ends - 3] == ord("\\")).any():
+            return None
+        try:
+            return Part(len(starts), frozenset({Text}), texts_of(_STRINGS.decode(joined)))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
 
     def _values(self, starts: Any, ends: Any) -> Part:
         """Read the cells as they stand: of several types, with escapes, infinities, bytes."""

@@ -11,8 +11,8 @@ from typing import Any
 from pipemagic.frames.parts import Part, Texts
 from pipemagic.hrana.values import Float, Integer, Text
 
-_STEP = 8
-"""An array gets an eighth of its size more than it needs."""
+_STEP = 16
+"""An array gets a sixteenth of its size more than it needs."""
 
 
 class GrowingArray:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, pairwise
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from pipemagic.hrana.values import (
@@ -22,6 +23,7 @@ from pipemagic.hrana.values import (
 
 _AT_ONCE = 2**15
 
+_value: Callable[[Any], Any] = attrgetter("value")
 _INFINITE = Float(None)
 _KINDS: dict[type, type] = {int: Integer, float: Float, str: Text, bytes: Blob}
 
@@ -137,10 +139,12 @@ def texts_of(strings: Sequence[str]) -> Texts:
     """Put texts one after another."""
     import numpy as np
 
-    encoded = [text.encode() for text in strings]
-    offsets = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=offsets[1:])
-    return Texts(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+    joined = "".join(strings)
+    data = joined.encode()
+    sizes = map(len, strings if len(data) == len(joined) else map(str.encode, strings))
+    offsets = np.zeros(len(strings) + 1, np.int64)
+    np.cumsum(np.fromiter(sizes, np.int64, len(strings)), out=offsets[1:])
+    return Texts(np.frombuffer(data, np.uint8), offsets)
 
 
 def part_of(values: Sequence[Value]) -> Part:
@@ -160,7 +164,8 @@ def part_of(values: Sequence[Value]) -> Part:
         numbers, infinite = reading.read_floats(values, nulls=nulls)
         return Part(len(values), kinds, numbers, missing, infinite)
     if kinds == {Text}:
-        return Part(len(values), kinds, texts_of([getattr(value, "value", "") for value in values]), missing)
+        texts = [getattr(value, "value", "") for value in values] if nulls else list(map(_value, values))
+        return Part(len(values), kinds, texts_of(texts), missing)
     if kinds == {Blob}:
         return Part(len(values), kinds, [None if type(one) is Null else decode_blob(one.base64) for one in values])  # type: ignore[union-attr]
     return Part(len(values), kinds, [decode(value) for value in values])

@@ -197,7 +197,10 @@ def items_of(parts: Iterable[Part]) -> list[SqlValue]:
 
 def whole(parts: Sequence[Part]) -> Part:
     """Give a column of one kind as one part."""
+    if len(parts) == 1:
+        return parts[0]
     column = GrowingColumn()
     for part in parts:
         column.add(part)
-    return parts[0] if len(parts) == 1 else column.taken()[0]
+    (joined,) = column.taken()
+    return joined

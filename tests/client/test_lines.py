@@ -1,0 +1,58 @@
+"""Lines of a cursor that come in pieces: what is read together, and when it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipemagic.client import lines
+from pipemagic.client.lines import Lines
+from pipemagic.frames.answers import LARGE
+from pipemagic.hrana.cursors import Row, StepBegin, StepEnd
+from pipemagic.hrana.messages import Col, encode
+from pipemagic.hrana.values import Text
+
+BEGIN = encode(StepBegin(0, [Col("a")])) + b"\n"
+ROW = encode(Row([Text("x" * 1000)])) + b"\n"
+
+
+class Sender:
+    """Sends pieces at given times, and knows how many were asked for."""
+
+    def __init__(self, *pieces: tuple[float, bytes]) -> None:
+        self.pieces, self.now, self.sent = pieces, 0.0, 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for seconds, piece in self.pieces:
+            self.now, self.sent = self.now + seconds, self.sent + 1
+            yield piece
+
+    def clock(self) -> float:
+        return self.now
+
+
+def test_the_first_rows_are_given_as_they_come() -> None:
+    sender = Sender((0, BEGIN), (0, ROW), (0, ROW))
+    entries = iter(Lines(sender, sender.clock))
+    assert isinstance(next(entries)[0], StepBegin)
+    assert sender.sent == 1
+    assert len(next(entries)) == 1
+    assert sender.sent == 2
+
+
+def test_many_small_pieces_are_read_together() -> None:
+    count = 2000
+    sender = Sender((0, BEGIN), *[(0.0, ROW)] * count, (0, encode(StepEnd(0, None)) + b"\n"))
+    batches = [batch for batch in Lines(sender, sender.clock) if batch]
+    first = LARGE // len(ROW)
+    assert len(batches) < first + 3 + count * len(ROW) // lines.ENOUGH
+    rows = [entry for batch in batches for entry in batch][1:-1]
+    assert sum(1 if isinstance(entry, Row) else len(entry) for entry in rows) == count  # type: ignore[arg-type]
+
+
+def test_rows_that_come_slowly_are_not_kept_back() -> None:
+    sender = Sender((0, BEGIN + ROW * 100), *[(lines.PATIENCE, ROW)] * 3)
+    entries = iter(Lines(sender, sender.clock))
+    next(entries)
+    for number in range(2, 5):
+        assert len(next(entries)) == 1
+        assert sender.sent == number
