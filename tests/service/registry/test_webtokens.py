@@ -1,4 +1,4 @@
-"""Signed tokens: what PyJWT reads and writes is the reference."""
+"""Signed tokens: what is one, and what is not."""
 
 from __future__ import annotations
 
