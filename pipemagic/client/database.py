@@ -17,10 +17,11 @@ from pipemagic.client.arguments import Arguments, statement
 from pipemagic.client.consistency import Seen
 from pipemagic.client.cursors import Cursor
 from pipemagic.client.exchanges import Observer
+from pipemagic.client.following import AGAIN
 from pipemagic.client.readonly import HINT
 from pipemagic.client.running import Run, result_of, run
 from pipemagic.client.secrets import Token
-from pipemagic.client.stream import AGAIN, ClientStream, Dialect
+from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT, Transport
 from pipemagic.errors import ProtocolError, ReadOnlyError, TransactionLost
 from pipemagic.frames import to_frame

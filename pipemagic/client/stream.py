@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from enum import IntEnum
 from types import TracebackType
 from typing import TypeVar
@@ -13,14 +13,14 @@ from typing import TypeVar
 from pipemagic.client import answers, exchanges
 from pipemagic.client.bodies import HttpAnswer
 from pipemagic.client.consistency import Freshness, Seen
+from pipemagic.client.deadline import Deadline
 from pipemagic.client.exchanges import Exchange
-from pipemagic.client.nesting import Nesting
+from pipemagic.client.following import AGAIN, Following
 from pipemagic.client.readonly import refuse_writes
 from pipemagic.client.streamed import Streamed
 from pipemagic.client.transport import Transport
 from pipemagic.client.urls import Endpoint, follow, instance_of
 from pipemagic.errors import (
-    AnswerTimeout,
     BusyError,
     ConnectError,
     InterruptedRequest,
@@ -39,7 +39,6 @@ from pipemagic.hrana.messages import (
     ErrorEntry,
     Execute,
     GetAutocommit,
-    GetAutocommitResponse,
     OkEntry,
     PipelineRequest,
     Request,
@@ -59,9 +58,6 @@ E = TypeVar("E", bound=BaseException | None)
 
 HANG_UP_TIMEOUT = 0.5
 """Seconds to wait when the user waits, too: after an interrupt."""
-
-AGAIN = "start again from BEGIN, or run the whole transaction in one cell"
-
 
 _SMALLEST: list[Request] = [Execute(Stmt("SELECT 1"))]
 """What renews the idle time where an empty request is not known to."""
@@ -101,7 +97,6 @@ class ClientStream:
         self.dialect = dialect
         self.read_only = read_only
         self.on_reopen = on_reopen
-        self.transaction = Transaction()
         self.reopened = 0
         self.replayed: list[Entry] = []
         self._anew = False  # the next request opens a stream in the place of an earlier one
@@ -111,12 +106,10 @@ class ClientStream:
         self._path = f"/v{max(dialect, 2)}/pipeline"
         self._endpoint: Endpoint | None = None
         self._stream = Stream()
-        self._nesting = Nesting()
+        self._following = Following(clock)
+        self._deadline = Deadline(clock)
         self._answered_at = 0.0
         self._sent_at = 0.0
-        self._opened_at = 0.0
-        self._limit: float | None = None
-        self._until: float | None = None
         self._encoding = 0.0
         self._exchanged: Exchange | None = None
         self._beginning = threading.RLock()
@@ -137,22 +130,22 @@ class ClientStream:
         """The name of the instance that answers, such as ``ams``; None where the server named no other address."""
         return None if self._endpoint is None else instance_of(self._transport.endpoint, self._endpoint)
 
+    @property
+    def transaction(self) -> Transaction:
+        """What is known of the transaction on the stream."""
+        return self._following.transaction
+
     def idle_for(self) -> float:
         """Seconds since the last answer; 0.0 if no stream is open."""
         return self._clock() - self._answered_at if self.is_open else 0.0
 
     def transaction_age(self) -> float | None:
         """Seconds since the request that opened the transaction; None if none is open."""
-        return self._clock() - self._opened_at if self.transaction.state is Tx.OPEN else None
+        return self._following.age()
 
-    @contextmanager
-    def within(self, seconds: float | None) -> Iterator[None]:
+    def within(self, seconds: float | None) -> AbstractContextManager[None]:
         """Wait for all answers together no longer than this: then AnswerTimeout, and the server is hung up on."""
-        self._limit, self._until = seconds, None if seconds is None else self._clock() + seconds
-        try:
-            yield
-        finally:
-            self._limit = self._until = None
+        return self._deadline.within(seconds)
 
     def sent_for(self) -> float:
         """Seconds since the last request was sent."""
@@ -160,8 +153,7 @@ class ClientStream:
 
     def settle(self) -> None:
         """Accept that a transaction was lost; until then `send` refuses everything."""
-        if self.transaction.state is Tx.LOST:
-            self.transaction.move("settle")
+        self._following.settle()
 
     def send(self, requests: Sequence[Request], *, timeout: float | None = None) -> list[Entry]:
         """Send requests on the stream; gives one entry for each, in order. ``timeout`` is in seconds.
@@ -220,7 +212,7 @@ class ClientStream:
                 told = self._exchange_as_is([begin])[0]  # it may have been about the time, which is told only once
             if isinstance(told, OkEntry):
                 self._exchange_as_is([undo])
-                self._observe(autocommit=True)
+                self._following.observe(autocommit=True)
         return self.transaction.state is not Tx.OPEN
 
     def renew(self) -> bool:
@@ -246,8 +238,7 @@ class ClientStream:
             except PipemagicError:
                 self._stream.baton = None  # the server ends it by itself after 10 s
         self._stream.baton = None
-        self._nesting.clear()
-        self.transaction.observe(autocommit=True)
+        self._following.observe(autocommit=True)
         self.settle()
 
     def __enter__(self) -> ClientStream:
@@ -262,13 +253,7 @@ class ClientStream:
         """Ask a server with only the seed whether a late transaction is over: what comes next would run outside it."""
         age = self.transaction_age()
         if self.dialect is Dialect.SEED and age is not None and age > TRANSACTION_LIMIT and self.autocommit():
-            self.transaction.observe(autocommit=False)
-            self.transaction.move("lose")
-            raise TransactionLost(
-                f"the server rolled the transaction back: it must be committed within {TRANSACTION_LIMIT:.0f} s "
-                "and was open for longer",
-                hint=AGAIN,
-            )
+            raise self._following.found_over()
 
     def _check(self, requests: Sequence[Request]) -> None:
         if self.transaction.state is Tx.LOST:
@@ -313,7 +298,7 @@ class ClientStream:
             sent = self._freshness.prepare([*ahead, *requests, *behind], asks=asks)
             if sent.limit is not None:
                 timeout = min(timeout or sent.limit, self._transport.timeout or sent.limit, sent.limit)
-            timeout = self._left(timeout)
+            timeout = self._deadline.left(timeout, self._transport.timeout)
             started, message = time.perf_counter(), PipelineRequest(list(sent.requests), self._stream.baton)
             body = encode(message)
             self._encoding = time.perf_counter() - started
@@ -325,7 +310,7 @@ class ClientStream:
             if isinstance(error, KeyboardInterrupt):  # between the parts of the request
                 error = InterruptedRequest("interrupted while a request was under way")
             self._freshness.failed(sent, error)
-            self._name_limit(error)
+            self._deadline.name(error)
             if self.phase is Phase.IN_USE:  # whatever it was, the baton is spent
                 raise self._lose(error, requests) from None
             raise
@@ -342,24 +327,6 @@ class ClientStream:
         finally:
             self._tell(reopened=self.reopened > reopened)
         return entries[: len(requests)]
-
-    def _left(self, timeout: float | None) -> float | None:
-        """Give how long to wait now, if `within` says for how long at most."""
-        if self._until is None:
-            return timeout
-        left = max(self._until - self._clock(), 0.001)
-        return min(one for one in (left, timeout, self._transport.timeout) if one is not None)
-
-    def _check_limit(self) -> None:
-        """Raise AnswerTimeout if the time of `within` is over."""
-        if self._until is not None and self._clock() > self._until:
-            raise AnswerTimeout(f"stopped waiting after {self._limit:g} s, while rows came")
-
-    def _name_limit(self, error: BaseException) -> None:
-        """Say that it was `within` that ended the waiting, if it was."""
-        if isinstance(error, AnswerTimeout) and self._until is not None and self._clock() > self._until - 0.05:
-            error.message = f"stopped waiting after {self._limit:g} s"
-            error.hint = "what was sent may have run, wholly or in part: look before you run it again"
 
     def _tell(self, *, reopened: bool) -> None:
         """Tell the observer what the answer was, now that it is known what became of the transaction."""
@@ -393,10 +360,10 @@ class ClientStream:
             self._stream.move("begin")
         self._sent_at = self._clock()
         try:
-            return self._ask_for_rows(body, self._left(sent.limit))
+            return self._ask_for_rows(body, self._deadline.left(sent.limit, self._transport.timeout))
         except BaseException as error:
             self._freshness.failed(sent, error)
-            self._name_limit(error)
+            self._deadline.name(error)
             if self.phase is Phase.IN_USE:
                 raise self._lose(error, [asked]) from None
             raise
@@ -412,7 +379,7 @@ class ClientStream:
         if isinstance(answer, HttpAnswer):
             self._refuse(answer)
             return None
-        streamed = Streamed(answer, self._rows_ended, self._check_limit)
+        streamed = Streamed(answer, self._rows_ended, self._deadline.check)
         head = streamed.read_head()
         self._stream.baton = head.baton
         if head.base_url:
@@ -487,83 +454,22 @@ class ClientStream:
 
     def _expire(self) -> None:
         """Give the stream up, known or found to be expired; TransactionLost if a transaction was open."""
-        idle, age = self.idle_for(), self.transaction_age()
+        idle = self.idle_for()
         self._stream.move("expire")
         self._stream.baton = None
-        self._nesting.clear()
-        if age is None:
-            return
-        self.transaction.move("lose")
-        limits = []
-        if age > TRANSACTION_LIMIT:
-            limits.append(f"it must be committed within {TRANSACTION_LIMIT:.0f} s and was open for longer")
-        if idle > IDLE_LIMIT:
-            limits.append(f"the connection was idle for more than {IDLE_LIMIT:.0f} s and is closed by then")
-        else:
-            limits.append("the server no longer knows the connection (was it restarted?)")
-        raise TransactionLost(f"the server rolled the transaction back: {'; '.join(limits)}", hint=AGAIN)
+        self._following.expired(idle)
 
     def _lose(self, error: E, requests: Sequence[Request]) -> E:
         """Drop the stream. A transaction that was, or may be, open is lost with it; the error then says so."""
         self._stream.move("lose")
         self._stream.baton = None
-        was_open, ahead = self.transaction.state is Tx.OPEN, self._nesting.after(requests)
-        self._nesting.clear()
-        if answers.closes(requests):
-            ahead.clear()
-        if was_open and not ahead.open:
-            self.transaction.move("end")  # it held its own COMMIT, ROLLBACK or close: over, one way or the other
-        elif ahead.open:
-            self.transaction.observe(autocommit=False)
-            self.transaction.move("lose")
-        if ahead.open and isinstance(error, PipemagicError):
+        if self._following.unanswered(requests) and isinstance(error, PipemagicError):
             error.hint = "; ".join(filter(None, ["the open transaction is rolled back", error.hint]))
         return error
 
     def _follow_transaction(self, requests: Sequence[Request], entries: Sequence[Entry]) -> None:
         """Keep up with the transaction after an answer; TransactionLost if it timed out."""
-        late = next((number for number, entry in enumerate(entries) if answers.timed_out(entry)), None)
-        if late is not None:
-            self._time_out(requests, entries[late], entries[late + 1 : len(requests)])
-        before = self.transaction.state
-        for request, entry in zip(requests, entries, strict=False):
-            self._nesting.answered(request, entry)
-        if answers.closes(requests):
-            self._nesting.clear()
-        elif self.phase is Phase.CLOSED and self._nesting.open:
-            self._nesting.clear()
-            self.transaction.observe(autocommit=False)
-            self.transaction.move("lose")
-            raise TransactionLost("the server closed the connection and rolled the transaction back", hint=AGAIN)
-        last = entries[-1] if entries else None
-        if isinstance(last, OkEntry) and isinstance(last.response, GetAutocommitResponse):
-            self._nesting.correct(autocommit=last.response.is_autocommit)
-        self._observe(autocommit=not self._nesting.open)
-        if before is Tx.NONE and self.transaction.state is Tx.OPEN:
-            self._opened_at = self._sent_at
+        closed = self.phase is Phase.CLOSED
+        self._following.answered(requests, entries, sent_at=self._sent_at, closed=closed)
         if self.dialect is not Dialect.V3 and self.transaction.state is Tx.OPEN and answers.failed(entries):
             self.autocommit()  # some errors end the transaction; the text cannot tell
-
-    def _observe(self, *, autocommit: bool) -> None:
-        if autocommit:
-            self._nesting.clear()
-        self.transaction.observe(autocommit=autocommit)
-
-    def _time_out(self, requests: Sequence[Request], late: Entry, later: Sequence[Entry]) -> None:
-        still_open = self._nesting.after(requests).open and not answers.closes(requests)
-        age = self.transaction_age()
-        self._nesting.clear()
-        if still_open:
-            self.transaction.observe(autocommit=False)
-            self.transaction.move("lose")
-        else:
-            self.transaction.observe(autocommit=True)
-        ran = sum(map(answers.written, later))
-        why = f"it must be committed within {TRANSACTION_LIMIT:.0f} s"
-        if age is not None and age > TRANSACTION_LIMIT:
-            why += " and was open for longer"  # not for how long: a saved notebook holds no times
-        if ran:
-            why += f"; {ran} later statement(s) of the same request ran outside it and stay applied"
-        error = TransactionLost(f"the server rolled the transaction back: {why}", hint=AGAIN)
-        error.ran = answers.ran_in_time(late)
-        raise error

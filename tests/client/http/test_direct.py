@@ -183,7 +183,12 @@ def test_what_a_request_looks_like():
         http.get("/v3")
     common = [f"Host: 127.0.0.1:{server.port}", "User-Agent", "Accept: */*", "Accept-Encoding: identity"]
     expected = [
-        ("POST /v2/pipeline HTTP/1.1", "Content-Type: application/json", "Content-Length: 10"),
+        (
+            "POST /v2/pipeline HTTP/1.1",
+            "Content-Type: application/json",
+            "Content-Length: 10",
+            "Pipemagic-Rows: columns",
+        ),
         ("POST /v1/x%20y/%C3%A9%2F?a%20b=c%26d%2F%C3%A9 HTTP/1.1", "Content-Length: 0"),
         ("GET /v3 HTTP/1.1",),
     ]
