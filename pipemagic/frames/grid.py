@@ -79,10 +79,8 @@ class _Piece:
         import numpy as np
 
         text = self._bytes
-        found = text[:-2] == ord("{")
-        found &= text[1:-1] == ord('"')
-        found &= text[2:] == ord("t")
-        starts = np.flatnonzero(found)
+        starts = np.flatnonzero(text[: self._size - 2] == ord("{"))
+        starts = starts[(text[starts + 1] == ord('"')) & (text[starts + 2] == ord("t"))]
         marked = b'{"t' in between  # what opens the next row looks like a cell itself; there is none before the first
         if marked:
             starts, width = np.concatenate([[-1], starts]), width + 1
@@ -206,9 +204,9 @@ class _Piece:
         lengths = ends - starts + gap
         offsets = np.zeros(len(starts) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
-        places = np.repeat((starts - offsets[:-1]).astype(np.int32), lengths)
-        places += np.arange(len(places), dtype=np.int32)
-        return self._bytes[places], offsets
+        places = np.repeat(starts - offsets[:-1], lengths)
+        places += np.arange(len(places))
+        return self._bytes.take(places), offsets
 
     def _joined(self, starts: Any, ends: Any) -> bytes:
         """Give what stands at these places as a JSON array."""
