@@ -15,7 +15,7 @@ from pipemagic.sql import quote
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
 
-AIM = 1_000_000
+AIM = 2_000_000
 """Bytes of a chunk: large enough for speed, and other writers never wait long."""
 
 LIMIT = 4_500_000
@@ -26,6 +26,9 @@ ARGUMENTS = 9_000
 
 FIRST = 1_000
 """Rows of the first chunk, before anything is known about their size."""
+
+GROWTH = 4
+"""How many times the rows of a chunk the next one may have at most: one odd row must not decide."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class Chunks:
                     self.rows = fitting
                     continue
                 yield Chunk(first + start, first + stop, self._into + query, records.args)
-                self.rows = min(2 * self.rows, fitting)  # one odd row must not decide
+                self.rows = min(GROWTH * self.rows, fitting)
             start = stop
 
     def _as_arguments(self, columns: Sequence[Cells], start: int, stop: int, first: int) -> Chunk:
@@ -76,8 +79,10 @@ class Chunks:
 
 def takes_records(database: Database) -> bool:
     """Tell whether the server's SQLite reads records exactly: it has powers of two and keeps text in UTF-8."""
+    # Which form text has it knows only once it has read the schema.
+    exact = "pow(2.0, -1074) > 0 AND pow(2.0, 1024) = 9e999 AND CAST(x'c3a9' AS TEXT) = 'é'"
     try:
-        found = database.execute("SELECT pow(2.0, -1074) > 0, pow(2.0, 1024) = 9e999, CAST(x'c3a9' AS TEXT) = 'é'")
+        found = database.execute(f"SELECT {exact} FROM (SELECT count(*) FROM sqlite_master)")
     except StatementError:
         return False
-    return found.rows == [(1, 1, 1)]
+    return found.rows == [(1,)]

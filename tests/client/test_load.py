@@ -19,7 +19,9 @@ from service_http import ServiceTransport
 from pipemagic import errors
 from pipemagic.client import chunks
 from pipemagic.client.database import Database
+from pipemagic.client.running import run
 from pipemagic.client.stream import Dialect
+from pipemagic.hrana.messages import Stmt
 
 SMALL = pd.DataFrame({"a": [1, 2, 3], "b": ["x", None, "z"]})
 
@@ -530,6 +532,19 @@ def test_without_powers_rows_go_as_arguments(embedded, monkeypatch) -> None:
     embedded.load(frame.assign(x=pd.Series(mixed, dtype=object)), "t")
     assert_frame_equal(embedded.query("SELECT i, f, m, b, d FROM t"), frame)
     assert [row[0] for row in embedded.execute("SELECT x FROM t").rows] == mixed
+
+
+def test_a_database_in_utf_16_gets_rows_as_arguments(on_seed: Database) -> None:
+    with on_seed.open_stream() as stream:
+        run(stream, [Stmt("PRAGMA encoding = 'UTF-16'"), Stmt("CREATE TABLE other(a)")], close=True)
+    frame = pd.DataFrame({"a": ["é\0😀", None, ""], "b": [b"\xe9", b"", None], "f": [1 / 3, math.inf, -0.0]})
+    on_seed.load(frame, "t")
+    assert on_seed.execute("PRAGMA encoding").rows == [("UTF-16le",)]
+    assert on_seed.execute("SELECT a, b, f = 9e999 FROM t").rows == [
+        ("é\0😀", b"\xe9", 0),
+        (None, b"", 1),
+        ("", None, 0),
+    ]
 
 
 def test_the_seed_alone_is_enough_for_loading(on_seed: Database, seed: SeedServer) -> None:
