@@ -39,6 +39,7 @@ class StoredRows(Sequence[list[Value]]):
         """The values of each column; more than one part where there are several kinds."""
         self._count = count
         self._frames: list[pd.DataFrame] = []
+        """What `guard` keeps; slices have the same list, as they have the same memory."""
 
     def __len__(self) -> int:
         return self._count
@@ -87,7 +88,9 @@ class StoredRows(Sequence[list[Value]]):
         self._frames.append(frame.copy(deep=False))
 
     def _cut(self, start: int, stop: int) -> StoredRows:
-        return StoredRows(self.cols, [list(_cut(parts, start, stop)) for parts in self.columns], stop - start)
+        some = StoredRows(self.cols, [list(_cut(parts, start, stop)) for parts in self.columns], stop - start)
+        some._frames = self._frames
+        return some
 
 
 class GrowingRows:

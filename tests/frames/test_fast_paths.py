@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
 import random
@@ -438,3 +439,12 @@ def test_a_frame_that_is_changed_leaves_the_rows_as_they_are() -> None:
     first["a"] += 1
     assert_same([to_frame(result)], [to_frame(TABLE)])
     assert list(result.rows) == ROWS
+
+
+def test_a_frame_of_some_rows_that_is_changed_leaves_the_others_as_they_are() -> None:
+    (entry,) = read_answer(pipeline(TABLE)).results
+    rows = entry.response.result.rows  # type: ignore[union-attr]
+    some = to_frame(StmtResult(TABLE.cols, rows[1:5]))
+    gc.collect()
+    some.loc[0, "a"], some.loc[1, "c"] = 7, 7.5
+    assert list(rows) == ROWS
