@@ -43,7 +43,8 @@ class Lines:
     def __iter__(self) -> Iterator[Sequence[Entry]]:
         for lines in _whole_lines(self._together()):
             with collector_paused(len(lines)):
-                yield self._entries(lines)
+                entries = self._entries(lines)
+            yield entries
 
     def _together(self) -> Iterator[bytes]:
         """Join pieces. The first ones are given as they come: what takes long to run shows its first rows soon."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 from pipemagic.client import lines
@@ -56,3 +57,11 @@ def test_rows_that_come_slowly_are_not_kept_back() -> None:
     for number in range(2, 5):
         assert len(next(entries)) == 1
         assert sender.sent == number
+
+
+def test_the_garbage_collector_is_only_paused_while_lines_are_read() -> None:
+    many = ROW * 300  # so many that it is worth a pause
+    assert gc.isenabled()
+    collecting = [gc.isenabled() for _ in Lines([BEGIN, many, many])]
+    assert collecting == [True] * len(collecting)
+    assert len(collecting) >= 3
