@@ -221,7 +221,7 @@ class Connection:
         shape: list[Shape] = []
 
         def look(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
-            shape.append(Shape(_cols(cursor), cursor.is_readonly, bool(cursor.is_explain)))
+            shape.append(Shape(_prepared_cols(cursor), cursor.is_readonly, bool(cursor.is_explain)))
             return False
 
         try:
@@ -244,7 +244,7 @@ class Connection:
         def look(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
             writes, explains = not cursor.is_readonly or plan.writes_by_itself, bool(cursor.is_explain)
             self._writes = writes
-            prepared.append(Shape(_cols(cursor), not writes, explains))
+            prepared.append(Shape(_prepared_cols(cursor), not writes, explains))
             return may_write or not writes or explains
 
         try:
@@ -326,3 +326,8 @@ _IN_HASTE = {
 
 def _cols(cursor: apsw.Cursor) -> tuple[Col, ...]:
     return tuple([Col(name, decltype) for name, decltype in cursor.get_description()])
+
+
+def _prepared_cols(cursor: apsw.Cursor) -> tuple[Col, ...]:
+    """Give the columns before the statement begins, by another way: what `_cols` was told once apsw keeps."""
+    return tuple([Col(name, decltype) for name, decltype, *_ in cursor.description])

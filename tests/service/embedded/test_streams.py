@@ -248,6 +248,15 @@ def test_columns_of_an_empty_result_follow_a_change_of_the_schema_on_another_str
     assert cols == [{"name": "a", "decltype": None}, {"name": "b", "decltype": "TEXT"}]
 
 
+def test_columns_of_rows_follow_a_change_of_the_schema_on_another_stream(db):
+    db.run("CREATE TABLE t(a)", "INSERT INTO t VALUES (1)")
+    baton = db.post(execute("SELECT * FROM t")).baton
+    db.run("ALTER TABLE t ADD COLUMN b TEXT")
+    result = db.post(execute("SELECT * FROM t"), baton=baton).response()["result"]
+    assert result["cols"] == [{"name": "a", "decltype": None}, {"name": "b", "decltype": "TEXT"}]
+    assert result["rows"] == [[{"type": "integer", "value": "1"}, {"type": "null"}]]
+
+
 def test_the_replication_index_counts_commits_and_never_goes_backwards(db, service, tmp_path, clock):
     def index() -> int:
         value = db.run("SELECT 1").response()["result"]["replication_index"]
