@@ -45,6 +45,7 @@ class Connection:
         self.origin = origin
         self.idle_since = 0.0
         self._socket = sock
+        self._process = os.getpid()
         self._buffer = memoryview(bytearray(RECEIVED_AT_ONCE))
 
     def wait_for(self, seconds: float | None) -> None:
@@ -82,7 +83,12 @@ class Connection:
             raise Broken(str(error), not_http=_of_tls(error)) from None
 
     def is_stale(self) -> bool:
-        """Tell whether the server said something while nothing was asked: that it is gone, as a rule."""
+        """Tell whether the server said something while nothing was asked: that it is gone, as a rule.
+
+        In a forked process also what the parent opened is stale: each would get answers to what the other asked.
+        """
+        if self._process != os.getpid():
+            return True
         if not hasattr(select, "poll"):
             return bool(select.select([self._socket], [], [], 0)[0])
         look = select.poll()

@@ -1,6 +1,7 @@
 """HTTP over real sockets: what servers do, well or badly, and what becomes of the connection and of the request."""
 
 import gzip
+import os
 import signal
 import ssl
 import threading
@@ -369,6 +370,24 @@ def test_threads_share_the_connections():
             thread.join()
         assert not wrong
         assert len(pool_of(http)) == server.connections <= 8
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_has_connections_of_its_own():
+    with talking(echo) as (http, server):
+        assert http.post("/", b"before").body == b"before"
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                status = int(http.post("/", b"child").body != b"child")
+            finally:
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+        assert server.connections == 2
+        assert http.post("/", b"parent").body == b"parent"
+    assert server.connections == 2
 
 
 def test_a_closed_transport_connects_no_more():
