@@ -22,7 +22,8 @@ class Pool:
         self.is_closed = False
         self._clock = clock
         self._idle: list[Connection] = []  # the oldest first
-        self._lock = threading.Lock()
+        # Where the lock is held the collector may find an answer that nobody reads to its end: it comes here, too.
+        self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return len(self._idle)
@@ -39,12 +40,11 @@ class Pool:
     def give_back(self, connection: Connection) -> None:
         """Keep a connection whose answer came to its end."""
         connection.idle_since = self._clock()
+        surplus = []
         with self._lock:
-            if self.is_closed:
-                surplus = [connection]
-            else:
-                kept = [*self._idle, connection]
-                surplus, self._idle = kept[:-MOST_IDLE], kept[-MOST_IDLE:]
+            self._idle.append(connection)
+            while self._idle and (self.is_closed or len(self._idle) > MOST_IDLE):
+                surplus.append(self._idle.pop(0))
         for one in surplus:
             one.close()
 
@@ -57,16 +57,16 @@ class Pool:
 
     def _pop(self, origin: Origin) -> Connection | None:
         with self._lock:
-            for number in range(len(self._idle) - 1, -1, -1):
-                if self._idle[number].origin == origin:
-                    return self._idle.pop(number)
-        return None
+            found = next((one for one in reversed(self._idle) if one.origin == origin), None)
+            if found is not None:
+                self._idle.remove(found)
+        return found
 
     def _close_old(self) -> None:
         limit = self._clock() - KEEPALIVE
+        old = []
         with self._lock:
-            old = [one for one in self._idle if one.idle_since < limit]
-            if old:
-                self._idle = [one for one in self._idle if one.idle_since >= limit]
+            while self._idle and self._idle[0].idle_since < limit:
+                old.append(self._idle.pop(0))
         for one in old:
             one.close()

@@ -1,8 +1,12 @@
 """Which connections are kept, for how long, and how many."""
 
+import gc
 import socket
+import threading
+from dataclasses import dataclass
 
 import pytest
+from waiting import PATIENCE
 
 from pipemagic.client.http.connection import Connection, Origin
 from pipemagic.client.http.pool import KEEPALIVE, MOST_IDLE, Pool
@@ -110,3 +114,32 @@ def test_a_closed_pool_keeps_nothing(pool, connection):
     pool.give_back(used[0])
     assert is_closed(used[1])
     assert len(pool) == 0
+
+
+def test_answers_that_nobody_reads_may_be_collected_at_any_moment(connection):
+    """Whatever makes an object may collect garbage, and with it an answer whose connection comes back to the pool."""
+
+    @dataclass(frozen=True)
+    class Collecting(Origin):
+        def __eq__(self, other):
+            gc.collect()
+            return super().__eq__(other)
+
+    class Abandoned:
+        def __init__(self, connection):
+            self.myself, self.connection = self, connection
+
+        def __del__(self):
+            pool.give_back(self.connection)
+
+    pool = Pool()  # of which nobody else waits for the lock
+    origin = Collecting("here", 1, None)
+    idle, abandoned = connection(origin)[0], connection(THERE)[0]
+    pool.give_back(idle)
+    Abandoned(abandoned)
+    taken = []
+    thread = threading.Thread(target=lambda: taken.append(pool.take(origin)), daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert taken == [idle]
+    assert pool.take(THERE) is abandoned
