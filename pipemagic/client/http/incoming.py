@@ -37,6 +37,9 @@ class Incoming:
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
+            if isinstance(error.__context__, KeyboardInterrupt):  # the parser wraps what is raised in what it calls
+                self.keeps_alive = False
+                raise error.__context__ from None
             if not self.is_whole:
                 raise Broken(f"what came is not HTTP: {error}", not_http=not self._begun) from None
             self.keeps_alive = False  # something that nobody asked for came behind it
@@ -98,14 +101,18 @@ class Unpacking:
     """Undoes gzip (or zlib's own format, which HTTP calls deflate) piece by piece."""
 
     def __init__(self) -> None:
-        self._inner = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        self._inner = _decompressor()
         self._begun = False
 
     def feed(self, data: bytes) -> bytes:
         """Give what a piece holds; may be empty."""
         self._begun = self._begun or bool(data)
         try:
-            return self._inner.decompress(data)
+            unpacked = self._inner.decompress(data)
+            while rest := self._inner.unused_data.lstrip(b"\0"):  # gzip may be several, one behind the other
+                self._inner = _decompressor()
+                unpacked += self._inner.decompress(rest)
+            return unpacked
         except zlib.error as error:
             raise Broken(f"the compressed answer cannot be read: {error}") from None
 
@@ -113,3 +120,7 @@ class Unpacking:
         """Take in that all of it came; Broken if it did not."""
         if self._begun and not self._inner.eof:
             raise Broken("the compressed answer is cut")
+
+
+def _decompressor() -> zlib._Decompress:
+    return zlib.decompressobj(zlib.MAX_WBITS | 32)

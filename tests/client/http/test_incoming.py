@@ -130,6 +130,35 @@ def test_answers_without_a_body(status):
     assert (incoming.is_whole, incoming.keeps_alive, body) == (True, True, b"")
 
 
+@pytest.mark.parametrize("where", ["on_message_begin", "on_status", "on_header", "on_headers_complete"])
+def test_an_interrupt_while_an_answer_is_understood_is_none_of_its_errors(where, monkeypatch):
+    before = getattr(Incoming, where)
+
+    def interrupted(self, *arguments):
+        before(self, *arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Incoming, where, interrupted)
+    incoming = Incoming()
+    with pytest.raises(KeyboardInterrupt):
+        incoming.feed(plain(b"hello"))
+    assert not incoming.is_whole
+    incoming.release()
+
+
+def test_an_interrupt_at_the_end_of_an_answer_is_not_lost(monkeypatch):
+    def interrupted(self):
+        self.is_whole = True
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Incoming, "on_message_complete", interrupted)
+    incoming = Incoming()
+    with pytest.raises(KeyboardInterrupt):
+        incoming.feed(plain(b"hello"))
+    assert not incoming.keeps_alive
+    incoming.release()
+
+
 def test_headers_are_joined_and_may_be_empty():
     head = b"HTTP/1.1 200\r\nA: 1\r\na: 2\r\nEmpty:\r\nB:\xb5\r\nContent-Length: 0\r\n\r\n"
     incoming, _ = understood([head])
@@ -149,6 +178,23 @@ def test_headers_are_joined_and_may_be_empty():
 def test_heads_and_trailers_have_an_end(beginning, again):
     with pytest.raises(Broken):
         understood([beginning, *[again] * (2 * MOST_WITHOUT_BODY // len(again))])
+
+
+@given(st.lists(st.binary(max_size=300), min_size=2, max_size=5), CUTS)
+def test_a_compressed_body_may_have_several_members(bodies, cuts):
+    unpacking, packed = Unpacking(), b"".join(map(gzip.compress, bodies))
+    assert b"".join([unpacking.feed(part) for part in in_parts(packed, cuts)]) == b"".join(bodies)
+    unpacking.end()
+    cut = Unpacking()
+    cut.feed(packed[:-1])
+    with pytest.raises(Broken, match="cut"):
+        cut.end()
+
+
+def test_what_is_no_member_behind_a_compressed_body():
+    with pytest.raises(Broken, match="cannot be read"):
+        Unpacking().feed(gzip.compress(b"hello") + b"other")
+    assert Unpacking().feed(gzip.compress(b"hello") + bytes(8)) == b"hello"  # as gzip itself passes over it
 
 
 @given(st.binary(max_size=2000), CUTS, st.sampled_from([gzip.compress, zlib.compress]))
