@@ -288,9 +288,9 @@ def _sliced(records: Records, heap: str, starts: Array, lengths: Array, missing:
 def _piece(heap: bytes | memoryview, starts: Array, lengths: Array) -> tuple[bytes, Array]:
     """Give a heap with no more than some cells in it, and where they begin there: mostly they are side by side."""
     present = lengths > 0
-    first, total = int(starts[present].min(initial=len(heap))), int(lengths.sum())
-    if int((starts + lengths).max(initial=0)) - first <= total:
-        return bytes(heap[first : first + total]), np.where(present, starts - first, 0)
+    first, end = int(starts[present].min(initial=len(heap))), int((starts + lengths)[present].max(initial=0))
+    if end - first <= int(lengths.sum()):
+        return bytes(heap[first:end]), np.where(present, starts - first, 0)
     return b"".join(_cut(heap, starts, lengths)), np.cumsum(lengths) - lengths
 
 

@@ -135,6 +135,14 @@ def test_categories_of_every_kind(categories) -> None:
     assert through_records([column.cells], 0, 5) == [(known[code],) for code in codes]
 
 
+def test_categories_that_come_often_take_no_part_of_the_next_one() -> None:
+    codes = [0, -1, 0, 2, 2, 2]
+    (column,) = from_frame(pd.DataFrame({"x": pd.Categorical.from_codes(codes, categories=["a", "é", "bc", "😀"])}))
+    for start, stop in [(0, 3), (2, 6), (0, 6), (1, 2)]:
+        expected = [{0: "a", -1: None, 2: "bc"}[code] for code in codes[start:stop]]
+        assert [value for (value,) in through_records([column.cells], start, stop)] == expected
+
+
 def test_moments_of_every_unit() -> None:
     for unit, text in [("s", ""), ("ms", ".120"), ("us", ".120001"), ("ns", ".120001001")]:
         when = pd.Series(pd.to_datetime([f"2024-01-31 12:30:01{text}", None, "1900-01-01"], format="ISO8601"))
