@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -48,33 +49,45 @@ class Chunks:
         # A constraint of the table to be may say IGNORE or REPLACE, which would lose rows.
         self._into = f"INSERT OR ABORT INTO {quote(table)} ({', '.join(map(quote, names))}) "
         self._takes_records = takes_records(database)
-        self.rows = FIRST if self._takes_records else max(1, ARGUMENTS // len(names))
+        self._most = sys.maxsize if self._takes_records else max(1, ARGUMENTS // len(names))
+        self.rows = min(FIRST, self._most)
 
     def of(self, columns: Sequence[Cells], total: int, *, first: int = 0) -> Iterator[Chunk]:
         """Give the statements for all rows of some columns, in order; ``first`` is the number of the first one."""
+        write = _as_records if self._takes_records else _as_arguments
         start = 0
         while start < total:
             stop = min(start + self.rows, total)
-            if not self._takes_records:
-                yield self._as_arguments(columns, start, stop, first)
-            else:
-                records = Records(stop - start)
-                query = records.query([cells.write(records, start, stop) for cells in columns])
-                fitting = max(1, (stop - start) * AIM // records.size)
-                if records.size > LIMIT and stop > start + 1:
-                    self.rows = fitting
-                    continue
-                yield Chunk(first + start, first + stop, self._into + query, records.args)
-                self.rows = min(GROWTH * self.rows, fitting)
+            rows, args, size = write(columns, start, stop)
+            fitting = max(1, (stop - start) * AIM // size)
+            if size > LIMIT and stop > start + 1:
+                self.rows = fitting
+                continue
+            yield Chunk(first + start, first + stop, self._into + rows, args)
+            self.rows = min(GROWTH * self.rows, fitting, self._most)
             start = stop
 
-    def _as_arguments(self, columns: Sequence[Cells], start: int, stop: int, first: int) -> Chunk:
-        rows: list[str] = []
-        args: list[SqlValue] = []
-        for row in zip(*(cells.values(start, stop) for cells in columns), strict=True):
-            rows.append(f"({', '.join('CAST(? AS REAL)' if isinstance(value, float) else '?' for value in row)})")
-            args.extend(digits(value) if isinstance(value, float) else value for value in row)
-        return Chunk(first + start, first + stop, f"{self._into}VALUES {', '.join(rows)}", args)
+
+def _as_records(columns: Sequence[Cells], start: int, stop: int) -> tuple[str, list[SqlValue], int]:
+    """Give the SQL of some rows, its arguments, and the size of these in bytes."""
+    records = Records(stop - start)
+    sql = records.query([cells.write(records, start, stop) for cells in columns])
+    return sql, records.args, records.size
+
+
+def _as_arguments(columns: Sequence[Cells], start: int, stop: int) -> tuple[str, list[SqlValue], int]:
+    rows: list[str] = []
+    args: list[SqlValue] = []
+    for row in zip(*(cells.values(start, stop) for cells in columns), strict=True):
+        rows.append(f"({', '.join('CAST(? AS REAL)' if isinstance(value, float) else '?' for value in row)})")
+        args.extend(digits(value) if isinstance(value, float) else value for value in row)
+    return f"VALUES {', '.join(rows)}", args, sum(map(_size, args))
+
+
+def _size(arg: SqlValue) -> int:
+    if isinstance(arg, str):
+        return len(arg.encode())
+    return len(arg) if isinstance(arg, bytes) else 8
 
 
 def takes_records(database: Database) -> bool:

@@ -547,6 +547,18 @@ def test_a_database_in_utf_16_gets_rows_as_arguments(on_seed: Database) -> None:
     ]
 
 
+def test_rows_as_arguments_are_not_too_many_bytes_either(on_seed: Database, seed: SeedServer, monkeypatch) -> None:
+    monkeypatch.setattr(chunks, "takes_records", lambda database: False)
+    monkeypatch.setattr(chunks, "AIM", 10_000)
+    monkeypatch.setattr(chunks, "LIMIT", 20_000)
+    frame = pd.DataFrame({"a": ["é" * 1_000] * 100 + ["x" * 50_000] + ["y"] * 100, "b": range(201)})
+    on_seed.load(frame, "t")
+    assert_frame_equal(on_seed.query("SELECT * FROM t"), frame)
+    sizes = [len(call.body) for call in seed.posts]
+    assert max(sizes) < 60_000  # the one row
+    assert len(sizes) < 60
+
+
 def test_the_seed_alone_is_enough_for_loading(on_seed: Database, seed: SeedServer) -> None:
     frame = pd.DataFrame({"a": [1, 2], "f": [1 / 3, -0.5], "b": [b"x", None]})
     on_seed.load(frame, "t")
