@@ -48,6 +48,11 @@ class Connection:
         self._process = os.getpid()
         self._buffer = memoryview(bytearray(RECEIVED_AT_ONCE))
 
+    @property
+    def gathers(self) -> bool:
+        """Whether one `receive` gives all that came meanwhile; with TLS it gives one record, however small."""
+        return self.origin.server_name is None
+
     def wait_for(self, seconds: float | None) -> None:
         """Set how long `send` and `receive` wait for the next part."""
         if self._socket.gettimeout() != seconds:

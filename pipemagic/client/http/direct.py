@@ -27,7 +27,7 @@ _CRUMB = 8 * 1024
 _CRUMBS_AT_ONCE = 16
 """Pieces that are taken as they come, whatever their size: what is short comes at once."""
 
-_GATHERING = 0.001
+_GATHERING = 0.005
 """Seconds that a piece may grow. Else sqld, which sends each row by itself, and we wake each other for each row."""
 
 _IN_PATHS = "/:@!$&'()*+,;=~%?"
@@ -126,16 +126,17 @@ class DirectReply:
 
     def pieces(self) -> Iterator[bytes]:
         """Give the body as it comes: one piece for each time that something was there."""
-        crumbs = 0
+        crumbs, gathers = 0, self._connection is not None and self._connection.gathers
         try:
             while True:
                 if piece := self._take():
                     yield piece
                 if self._incoming.is_whole:
                     break
-                crumbs += len(piece) < _CRUMB
-                if crumbs > _CRUMBS_AT_ONCE and len(piece) < _CRUMB:
-                    self._sleep(_GATHERING)
+                if gathers and len(piece) < _CRUMB:
+                    crumbs += 1
+                    if crumbs > _CRUMBS_AT_ONCE:
+                        self._sleep(_GATHERING)
                 self._advance()
             if self._unpacking is not None:
                 self._unpacking.end()

@@ -566,6 +566,24 @@ def test_tls(secure):
     assert server.connections == 1
 
 
+def test_records_of_tls_do_not_grow_and_nobody_waits_for_that(secure):
+    pauses, rows = [], 200
+
+    def serve(talk):
+        talk.request()
+        talk.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in range(rows):
+            talk.send(b"1\r\nx\r\n")
+        talk.send(b"0\r\n\r\n")
+
+    with served(serve, secure("127.0.0.1")) as server:
+        sender = DirectSender(pauses.append)
+        reply = sender.send(Request("GET", urls.parse(server.url), "/", {}, None, 5.0, 5.0))
+        assert sum(map(len, reply.pieces())) == rows
+        sender.close()
+    assert pauses == []
+
+
 def test_a_certificate_for_another_name(secure):
     with talking(echo, secure("other.test")) as (http, _), pytest.raises(errors.ConnectError, match="is not trusted"):
         http.get("/")
