@@ -8,6 +8,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from pipemagic.errors import ProtocolError
+from pipemagic.frames.columns import read_part
+from pipemagic.hrana import columns
+from pipemagic.hrana.values import Value
+
 Json: TypeAlias = Any
 """What JSON holds: dict, list, str, int, float, bool, None."""
 
@@ -45,12 +50,30 @@ def outline(value: Any, key: str = "") -> Json:
     if isinstance(value, msgspec.Struct):
         return {name: outline(inner, name) for name, inner in _fields(value)}
     if isinstance(value, dict):
+        rows = _rows_of_columns(value, key)
+        if rows is not None:
+            return outline(rows, "rows")
         return {_text(str(name), "name"): outline(inner, str(name)) for name, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         limit = ROWS if key == "rows" else ITEMS
         shown = [outline(inner) for inner in value[:limit]]
         return [*shown, f"… {len(value) - limit:,} more"] if len(value) > limit else shown
     return _text(value, key) if isinstance(value, str) else value
+
+
+def _rows_of_columns(value: dict[str, Any], key: str) -> list[list[Value]] | None:
+    """Give the rows that JSON holds by columns, None if it is something else: a secret does not show in base64."""
+    try:
+        if key == "rows":
+            parts = msgspec.convert(value, columns.Columns).parts
+        elif key == "part":
+            parts = [msgspec.convert(value, columns.Part)]
+        else:
+            return None
+        rows = [zip(*(column.wire() for column in read_part(part)), strict=True) for part in parts]
+        return [list(row) for some in rows for row in some]
+    except (msgspec.ValidationError, ProtocolError):
+        return None
 
 
 def _fields(message: msgspec.Struct) -> list[tuple[str, Any]]:

@@ -14,6 +14,8 @@ from pipemagic.client.secrets import Token
 from pipemagic.errors import PipemagicError
 from pipemagic.hrana.messages import Execute, PipelineRequest, Stmt
 from pipemagic.hrana.values import Blob, Text
+from pipemagic.service.embedded import columns
+from pipemagic.service.embedded.rows import encode
 
 TOKEN = "eyJhbGciOiJFZERTQSJ9.eyJpZCI6ImRiIn0.c2lnbmF0dXJl"
 
@@ -202,6 +204,21 @@ def test_an_outline_counts_what_it_leaves_out():
     args = short["stmt"]["args"]
     assert args[0] == {"type": "blob", "base64": f"{('QUJD' * 100)[:40]}… 300 bytes"}
     assert args[ITEMS] == "… 11 more"
+
+
+@pytest.mark.parametrize("count", [256, 300])
+def test_rows_that_came_by_columns_are_shown_as_rows(count):
+    part = columns.part([(number, TOKEN if number == 0 else None) for number in range(count)])
+    rows = [[{"type": "integer", "value": "0"}, {"type": "text", "value": "***"}]]
+    rows += [[{"type": "integer", "value": str(number)}, {"type": "null"}] for number in (1, 2)]
+    shown = [*rows, f"… {count - 3} more"]
+    assert outline(json.loads(encode({"rows": {"parts": [part]}}))) == {"rows": shown}
+    assert outline(json.loads(encode({"type": "rows", "part": part}))) == {"type": "rows", "part": shown}
+
+
+def test_what_only_looks_like_rows_by_columns_is_shown_as_it_is():
+    for odd in ({"parts": 1}, {"parts": [{"size": 2, "columns": [{"type": "integer", "values": "AAAA"}]}]}, {}):
+        assert outline({"rows": odd}) == {"rows": odd}
 
 
 def test_an_observer_sees_no_token_object():
