@@ -10,6 +10,7 @@ import httpx
 from pipemagic.client.http.connection import trusting
 from pipemagic.client.http.messages import Broken, NotConnected, ProxyRefused, Request, Silent, TookTooLong
 from pipemagic.client.http.pool import KEEPALIVE, MOST_IDLE
+from pipemagic.errors import ConnectError
 
 
 class HttpxSender:
@@ -44,7 +45,16 @@ class ProxySender(HttpxSender):
         limits = httpx.Limits(
             max_connections=None, max_keepalive_connections=MOST_IDLE, keepalive_expiry=KEEPALIVE
         )  # fmt: skip
-        super().__init__(httpx.Client(limits=limits, verify=trusting()))
+        try:
+            client = httpx.Client(limits=limits, verify=trusting())
+        except ImportError as error:  # of a package that only some proxies need
+            raise ConnectError(f"the proxy that the environment names cannot be used: {error}") from None
+        except (ValueError, httpx.InvalidURL):  # whose text may hold a part of a password
+            raise ConnectError(
+                "the proxy that the environment names is not one that can be used",
+                hint="look at HTTP_PROXY, HTTPS_PROXY and ALL_PROXY; write http://host:port",
+            ) from None
+        super().__init__(client)
 
     def close(self) -> None:
         """Close the connections."""

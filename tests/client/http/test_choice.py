@@ -1,5 +1,6 @@
 """Which way requests go: by sockets, through the user's client, or through a proxy."""
 
+import importlib.util
 import ssl
 import subprocess
 import sys
@@ -119,6 +120,22 @@ def test_a_proxy_that_is_not_there(monkeypatch):
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
     with Transport(urls.parse("http://db.test")) as http, pytest.raises(errors.ConnectError, match="nothing listens"):
         http.get("/")
+
+
+@pytest.mark.parametrize("proxy", ["strange://127.0.0.1", "http://ada:s3cret@[::1", "http://ada:s3cret@db.test:s3cret"])
+def test_a_proxy_that_cannot_be_used(proxy, monkeypatch):
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises(errors.ConnectError, match=r"the proxy .* is not one that can be used") as caught:
+        Transport(urls.parse("http://db.test"))
+    assert "s3cret" not in str(caught.value)
+
+
+def test_a_proxy_that_needs_another_package(monkeypatch):
+    if importlib.util.find_spec("socksio") is not None:
+        pytest.skip("the package is here")
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+    with pytest.raises(errors.ConnectError, match=r"httpx\[socks\]"):
+        Transport(urls.parse("http://db.test"))
 
 
 # -- through a client of the user's: fails as the direct way does
