@@ -233,7 +233,7 @@ class Transport:
         if answer.status == 429:
             raise self.refusal(answer)
         if 300 <= answer.status < 400:
-            where = urlsplit(headers.get("location", "")).netloc or "another path"
+            where = _host_in(headers.get("location", ""))
             raise AddressError(
                 f"{endpoint.address} redirects to {where}; pipemagic does not take a token there",
                 hint="connect to the final address itself (https:// instead of http://?)",
@@ -277,6 +277,14 @@ class Transport:
         if exchange is not None:
             exchange.received = head
         self._end(exchange, error)
+
+
+def _host_in(location: str) -> str:
+    """Tell whereto a redirect leads; servers write what they like."""
+    try:
+        return urlsplit(location).netloc or "another path"
+    except ValueError:
+        return "an address that cannot be read"
 
 
 def _note_head(exchange: Exchange | None, reply: Reply) -> None:

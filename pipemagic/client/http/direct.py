@@ -13,6 +13,7 @@ from pipemagic.client.http.connection import Connection, connect, origin_of, tru
 from pipemagic.client.http.incoming import Incoming, Unpacking
 from pipemagic.client.http.messages import Broken, NotConnected, Request
 from pipemagic.client.http.pool import Pool
+from pipemagic.client.secrets import SecretBytes
 from pipemagic.client.urls import Endpoint
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def _hang_up(connection: Connection, _reply: DirectReply) -> None:
     connection.close()
 
 
-def _send(connection: Connection, head: bytes, request: Request) -> bool:
+def _send(connection: Connection, head: SecretBytes, request: Request) -> bool:
     """Send a request; False if the server did not take all of it, as when it refuses after the head."""
     body = request.body
     if body is None:
@@ -176,7 +177,7 @@ def _send(connection: Connection, head: bytes, request: Request) -> bool:
     if not isinstance(body, bytes):
         return connection.send(head) and _send_pieces(connection, body, int(request.headers["Content-Length"]))
     if len(body) <= _SENT_AT_ONCE:
-        return connection.send(head + body)
+        return connection.send(SecretBytes(head + body))
     return connection.send(head) and connection.send(body)
 
 
@@ -201,12 +202,12 @@ def _place_of(endpoint: Endpoint) -> tuple[str, str]:
     return host if host.isascii() else host.encode("idna").decode("ascii"), parts.path
 
 
-def _head(request: Request) -> bytes:
-    """Write the head of a request; UnicodeError if the host is not one that HTTP can name."""
+def _head(request: Request) -> SecretBytes:
+    """Write the head of a request, which holds the token; UnicodeError if the host is not one that HTTP can name."""
     host, base = _place_of(request.endpoint)
     headers = {"Host": host, **_COMMON, **request.headers}
     if isinstance(request.body, bytes) or (request.body is None and request.method not in ("GET", "DELETE")):
         headers["Content-Length"] = str(len(request.body or b""))
     lines = [f"{request.method} {quote(base + request.path, safe=_IN_PATHS)} HTTP/1.1"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
-    return "\r\n".join([*lines, "", ""]).encode("ascii")
+    return SecretBytes("\r\n".join([*lines, "", ""]), "ascii")

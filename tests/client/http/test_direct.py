@@ -5,6 +5,7 @@ import os
 import signal
 import ssl
 import threading
+import traceback
 from contextlib import contextmanager
 
 import pytest
@@ -237,6 +238,34 @@ def test_an_error_of_who_gives_the_pieces_is_his_own():
         assert len(pool_of(http)) == 0
 
 
+def test_the_token_is_in_no_variable_of_an_error_that_is_not_ours():
+    def pieces():
+        yield b"abc"
+        raise FileNotFoundError("gone")
+
+    def stopped(_signal, _frame):
+        raise RuntimeError("stopped")
+
+    def serve(talk):
+        if b"/upload" not in talk.head():
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+        talk.end_of_client()
+
+    before = signal.signal(signal.SIGUSR1, stopped)
+    try:
+        with served(serve) as server, Transport(urls.parse(server.url), "a-secret-token") as http:
+            with pytest.raises(FileNotFoundError) as from_pieces, http.streamed("POST", "/upload", pieces(), size=10):
+                pass
+            with pytest.raises(RuntimeError) as from_signal:
+                http.post("/", b"{}")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    for caught in (from_pieces, from_signal):
+        shown = "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
+        assert "SecretBytes(***)" in shown
+        assert "a-secret-token" not in shown
+
+
 @pytest.mark.parametrize("body", [b"x" * 1000, b"x" * 20_000_000])
 def test_a_refusal_before_the_body_is_there(body):
     def serve(talk):
@@ -249,6 +278,18 @@ def test_a_refusal_before_the_body_is_there(body):
         with pytest.raises(errors.AuthError), http.streamed("POST", "/", iter([body]), size=len(body)):
             pass
     assert server.connections == 3
+
+
+@pytest.mark.parametrize(
+    ("location", "where"),
+    [("https://db.test/v2", "db.test"), ("/other", "another path"), ("http://[::1", "an address that cannot be read")],
+)
+def test_a_redirect_is_not_followed(location, where):
+    with (
+        talking(answering(plain(b"", "302 Found", f"Location: {location}"))) as (http, _),
+        pytest.raises(errors.AddressError, match=f"redirects to {where};"),
+    ):
+        http.post("/", b"{}")
 
 
 # -- the connection
