@@ -13,6 +13,7 @@ from pipemagic.hrana.values import Blob, Float, Integer, Text
 
 def read_part(part: wire.Part) -> list[Part]:
     """Give the columns of some rows; ProtocolError if one does not hold what it says."""
+    _check(part.size >= 0)
     return [_column(column, part.size) for column in part.columns]
 
 

@@ -221,6 +221,8 @@ def _spread(part: Part, missing: Any) -> Part:
     import numpy as np
 
     values, size = part.values, len(missing)
+    if not part.kinds:  # NULLs that are written in another way
+        return part._replace(size=size)
     if isinstance(values, list):
         rest = iter(values)
         return part._replace(size=size, values=[None if gone else next(rest) for gone in missing.tolist()])

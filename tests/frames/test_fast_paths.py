@@ -201,6 +201,8 @@ def test_columns_that_do_not_hold_what_they_say() -> None:
     for parts in ([], [good, good]):
         with pytest.raises(ProtocolError, match="not as wide"):
             read_answer(pipeline(StmtResult([Col("a")], Columns([columns.Part(2, parts)]))))
+    with pytest.raises(ProtocolError, match="do not hold what they say"):
+        read_answer(pipeline(StmtResult([Col("a")], Columns([columns.Part(-1, [columns.Nulls()])]))))
 
 
 def test_rows_without_columns_keep_their_number() -> None:
@@ -362,6 +364,7 @@ CELLS = [
     '{"type":"blob","base64":"?"}', '{"type":"blob","base64":""}', '{"type":"blob","value":"AP8"}',
     '{"type":"null","value":1}', '{"type":"null"}', '{"type":"nulls"}', '{"type":"null" }', '{"type":"other"}', "{}",
     '{"type":"null"},{"type":"null"}', '{"type":"null"}],[{"type":"null"}', "null", "[]", "", " ", '{"t',
+    '{"type": "null"}', '{"type":\t"null"}', '{"type":"n\\u0075ll"}',
 ]  # fmt: skip
 
 
