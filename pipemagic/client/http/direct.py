@@ -42,6 +42,9 @@ class DirectSender:
 
     def __init__(self, sleep: Callable[[float], None] = time.sleep) -> None:
         self.pool = Pool()
+        # Held here, they are never garbage together with an answer that nobody reads to its end: the collector might
+        # close the socket of one that is given back at the same moment.
+        self._in_use: set[Connection] = set()
         self._sleep = sleep
 
     def send(self, request: Request) -> DirectReply:
@@ -49,11 +52,13 @@ class DirectSender:
         head = _head(request)  # it may not be an address that HTTP can use: before there is a connection
         connection = self._connection(request)
         try:
+            self._in_use.add(connection)
             connection.wait_for(request.timeout)
             sent = _send(connection, head, request)
-            reply = DirectReply(connection, self._done if sent else _hang_up, self._sleep)
+            reply = DirectReply(connection, self._done if sent else self._hang_up, self._sleep)
             reply.read_head()
         except BaseException:
+            self._in_use.discard(connection)
             connection.close()
             raise
         return reply
@@ -74,14 +79,21 @@ class DirectSender:
         return trusting()
 
     def _done(self, connection: Connection, reply: DirectReply) -> None:
-        if reply.can_be_followed:
+        if not reply.can_be_followed:
+            self._hang_up(connection, reply)
+        elif connection in self._in_use:  # else it was done before, and an interrupt came between
+            self._in_use.discard(connection)
             self.pool.give_back(connection)
-        else:
-            connection.close()
+
+    def _hang_up(self, connection: Connection, _reply: DirectReply) -> None:
+        self._in_use.discard(connection)
+        connection.close()
 
 
 class DirectReply:
     """An answer that comes over a socket. ``on_end`` takes the connection when the answer is over, or given up."""
+
+    _connection: Connection | None = None
 
     def __init__(
         self,
@@ -90,11 +102,11 @@ class DirectReply:
         sleep: Callable[[float], None],
     ) -> None:
         self.received_size = 0
-        self._connection: Connection | None = connection
         self._on_end, self._sleep = on_end, sleep
         self._incoming = Incoming()
         self._unpacking: Unpacking | None = None
         self._body: bytes | None = None
+        self._connection = connection
 
     @property
     def status(self) -> int:
@@ -146,10 +158,13 @@ class DirectReply:
 
     def close(self) -> None:
         """Hang up, unless all of it came."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
+        if self._connection is not None:
             self._incoming.release()
-            self._on_end(connection, self)
+            self._on_end(self._connection, self)
+            self._connection = None
+
+    def __del__(self) -> None:
+        self.close()
 
     def _take(self) -> bytes:
         piece = self._incoming.take()
@@ -163,10 +178,6 @@ class DirectReply:
             self._incoming.feed(data)
         else:
             self._incoming.end()
-
-
-def _hang_up(connection: Connection, _reply: DirectReply) -> None:
-    connection.close()
 
 
 def _send(connection: Connection, head: SecretBytes, request: Request) -> bool:

@@ -1,5 +1,6 @@
 """HTTP over real sockets: what servers do, well or badly, and what becomes of the connection and of the request."""
 
+import gc
 import gzip
 import os
 import signal
@@ -383,6 +384,31 @@ def test_who_leaves_before_the_end_hangs_up():
         pieces.close()
         assert hung_up.wait(PATIENCE)
         assert len(pool_of(http)) == 0
+
+
+@pytest.mark.parametrize("answer", [OK, chunked(b"first")[:-5]])
+@pytest.mark.parametrize("begun", [True, False])
+def test_answers_that_are_forgotten_leave_no_connection_that_is_closed(answer, begun):
+    """The collector ends what is in a circle in any order: the socket before the answer, too."""
+
+    def forget(http):
+        pieces = http.post_for_pieces("/", b"{}")
+        if begun:
+            next(pieces)
+        pieces.myself = pieces
+
+    with talking(answering(answer)) as (http, _):
+        for _ in range(5):
+            gc.collect()
+            gc.disable()
+            try:
+                for _ in range(10):
+                    forget(http)
+            finally:
+                gc.enable()
+            gc.collect()
+            assert not [one for one in pool_of(http)._idle if one.is_stale()]
+            assert not http._sender._in_use
 
 
 def test_who_stops_at_the_last_piece_does_not_hang_up():
