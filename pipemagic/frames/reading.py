@@ -203,7 +203,8 @@ def text_array(texts: list[str | None], decltype: str) -> Any:
 def _strings(texts: list[str | None]) -> Any:
     import pandas as pd
 
-    return pd.array(texts, dtype="str") if _has_str_type() else objects(texts)
+    # By its full name: "str" is numpy's type, which has no missing values, where pandas is told not to infer its own.
+    return pd.array(texts, dtype=pd.StringDtype(na_value=math.nan)) if _has_str_type() else objects(texts)
 
 
 def _has_str_type() -> bool:

@@ -198,3 +198,13 @@ def test_large_columns_are_owned_arrays() -> None:
 
 def test_decode_is_the_inverse_of_encode_here_too() -> None:
     assert decode(Text("a\0b")) == "a\0b"
+
+
+@pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")
+def test_null_is_no_text_where_pandas_does_not_infer_its_type_for_text() -> None:
+    result = StmtResult([Col("a", "TEXT")], [[Text("a")], [NULL], [Text("None")]])
+    usual = to_frame(result)["a"]
+    with pd.option_context("future.infer_string", False):
+        texts = to_frame(result)["a"]
+        assert texts.dtype == usual.dtype
+        assert texts.isna().tolist() == [False, True, False]
