@@ -337,7 +337,8 @@ class ClientStream:
 
     def _round_trip(self, body: bytes, sent: PipelineRequest, timeout: float | None) -> list[Entry] | None:
         try:
-            answer = self._transport.post(self._path, body, self._endpoint, timeout=timeout)
+            limit = self._deadline.left(None, None)
+            answer = self._transport.post(self._path, body, self._endpoint, timeout=timeout, limit=limit)
         except (ConnectError, BusyError) as error:
             self._stream.move("finish")  # nothing was sent, or nothing ran: the baton is still good
             if isinstance(error, ConnectError) and self._endpoint and self.transaction.state is not Tx.OPEN:
@@ -370,7 +371,8 @@ class ClientStream:
 
     def _ask_for_rows(self, body: bytes, timeout: float | None) -> Streamed | None:
         try:
-            answer = self._transport.post_for_pieces("/v3/cursor", body, self._endpoint, timeout=timeout)
+            limit = self._deadline.left(None, None)
+            answer = self._transport.post_for_pieces("/v3/cursor", body, self._endpoint, timeout=timeout, limit=limit)
         except (ConnectError, BusyError) as error:
             self._stream.move("finish")
             if isinstance(error, ConnectError) and self._endpoint and self.transaction.state is not Tx.OPEN:

@@ -80,15 +80,22 @@ class Transport:
         return f"Transport({self.endpoint.address!r})"
 
     def post(
-        self, path: str, body: bytes, endpoint: Endpoint | None = None, *, timeout: float | None = None
+        self,
+        path: str,
+        body: bytes,
+        endpoint: Endpoint | None = None,
+        *,
+        timeout: float | None = None,
+        limit: float | None = None,
     ) -> HttpAnswer:
         """POST JSON and give the answer, whatever its status.
 
+        ``timeout`` is how many seconds to wait for the next part of it, ``limit`` for the whole.
         Raises BusyError for 429 after some attempts, AddressError for a redirect, ConnectError if no connection
         came about (nothing was sent), UnknownOutcome if the request left and no whole answer came, and
         InterruptedRequest (its subclass) if the user interrupted.
         """
-        return self.request("POST", path, body, endpoint=endpoint, timeout=timeout)
+        return self.request("POST", path, body, endpoint=endpoint, timeout=timeout, limit=limit)
 
     def get(self, path: str) -> HttpAnswer:
         """GET a path; raises as `post` does."""
@@ -103,21 +110,28 @@ class Transport:
         endpoint: Endpoint | None = None,
         params: Mapping[str, str] | None = None,
         timeout: float | None = None,
+        limit: float | None = None,
     ) -> HttpAnswer:
         """Send any request; raises as `post` does."""
         query = f"?{urlencode(params, quote_via=quote)}" if params else ""
-        request = self._request(method, path + query, body, endpoint, timeout)
+        request = self._request(method, path + query, body, endpoint, timeout, limit)
         with self._observed(request, len(body or b"")) as exchange:
             return self._answer(self._send_patiently(request, exchange), request.endpoint, exchange)
 
     def post_for_pieces(
-        self, path: str, body: bytes, endpoint: Endpoint | None = None, *, timeout: float | None = None
+        self,
+        path: str,
+        body: bytes,
+        endpoint: Endpoint | None = None,
+        *,
+        timeout: float | None = None,
+        limit: float | None = None,
     ) -> Pieces | HttpAnswer:
         """POST JSON and give the answer in pieces as they come; if its status is not 2xx, as a whole.
 
         Raises as `post` does.
         """
-        request = self._request("POST", path, body, endpoint, timeout)
+        request = self._request("POST", path, body, endpoint, timeout, limit)
         exchange = self._begin(request, len(body))
         try:
             reply = self._send_patiently(request, exchange, whole=False)
@@ -180,13 +194,19 @@ class Transport:
     # -- sending
 
     def _request(
-        self, method: str, path: str, body: bytes | None, endpoint: Endpoint | None, timeout: float | None
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        endpoint: Endpoint | None,
+        timeout: float | None,
+        limit: float | None,
     ) -> Request:
         endpoint = endpoint or self.endpoint
         return Request(
             method, endpoint, path,
             self._headers(endpoint, body),  # in no variable: tracebacks may show those
-            body, self._connect_timeout, self.timeout if timeout is None else timeout,
+            body, self._connect_timeout, self.timeout if timeout is None else timeout, limit,
         )  # fmt: skip
 
     def _headers(self, endpoint: Endpoint, body: bytes | None) -> dict[str, str]:

@@ -133,11 +133,11 @@ def test_a_cell_of_which_a_part_ran_is_not_sent_again_at_the_new_address(seed_se
         session.run("CREATE TABLE n (i)")
         send, sent = database.transport.post, []
 
-        def post(path, body, endpoint=None, *, timeout=None):
+        def post(path, body, endpoint=None, *, timeout=None, limit=None):
             sent.append(body)
             if b"(3)" in body:
                 raise ConnectError("nothing listens")
-            return send(path, body, endpoint, timeout=timeout)
+            return send(path, body, endpoint, timeout=timeout, limit=limit)
 
         database.transport.post = post
         with pytest.raises(ConnectError, match="Statement 1 was applied; statement 2 did not run"):

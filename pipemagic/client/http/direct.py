@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache
+from math import inf
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 import pipemagic
 from pipemagic.client.http.connection import Connection, connect, origin_of, trusting
 from pipemagic.client.http.incoming import Incoming, Unpacking
-from pipemagic.client.http.messages import Broken, NotConnected, Request
+from pipemagic.client.http.messages import Broken, NotConnected, Request, Silent
 from pipemagic.client.http.pool import Pool
 from pipemagic.client.secrets import SecretBytes
 from pipemagic.client.urls import Endpoint
@@ -53,9 +54,10 @@ class DirectSender:
         connection = self._connection(request)
         try:
             self._in_use.add(connection)
+            until = request.until()
             connection.wait_for(request.timeout)
             sent = _send(connection, head, request)
-            reply = DirectReply(connection, self._done if sent else self._hang_up, self._sleep)
+            reply = DirectReply(connection, request.timeout, until, self._done if sent else self._hang_up, self._sleep)
             reply.read_head()
         except BaseException:
             self._in_use.discard(connection)
@@ -91,17 +93,23 @@ class DirectSender:
 
 
 class DirectReply:
-    """An answer that comes over a socket. ``on_end`` takes the connection when the answer is over, or given up."""
+    """An answer that comes over a socket. ``on_end`` takes the connection when the answer is over, or given up.
+
+    ``timeout`` is how many seconds to wait for the next part, ``until`` when all of it must be there.
+    """
 
     _connection: Connection | None = None
 
     def __init__(
         self,
         connection: Connection,
+        timeout: float | None,
+        until: float,
         on_end: Callable[[Connection, DirectReply], None],
         sleep: Callable[[float], None],
     ) -> None:
         self.received_size = 0
+        self._timeout, self._until = timeout, until
         self._on_end, self._sleep = on_end, sleep
         self._incoming = Incoming()
         self._unpacking: Unpacking | None = None
@@ -174,10 +182,18 @@ class DirectReply:
     def _advance(self) -> None:
         if self._connection is None:
             raise Broken("the answer was given up")
+        if self._until != inf:
+            self._connection.wait_for(self._patience(self._until - time.monotonic()))
         if data := self._connection.receive():
             self._incoming.feed(data)
         else:
             self._incoming.end()
+
+    def _patience(self, left: float) -> float:
+        """Tell how long to wait for the next part; Silent if there is no time left."""
+        if left <= 0:
+            raise Silent("the answer did not come to its end in time")
+        return left if self._timeout is None else min(left, self._timeout)
 
 
 def _send(connection: Connection, head: SecretBytes, request: Request) -> bool:

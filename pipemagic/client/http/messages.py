@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Protocol
 
 from pipemagic.client.urls import Endpoint
@@ -37,6 +39,7 @@ class Broken(Exception):
 class Request:
     """One request. ``path`` may have a query and is below that of the endpoint; time-outs are seconds or None.
 
+    ``timeout`` is for the next part of the answer, ``limit`` for the whole.
     A body in pieces needs a ``Content-Length`` among the headers. `headers` hold the token, so no repr shows them.
     """
 
@@ -47,6 +50,11 @@ class Request:
     body: bytes | Iterable[bytes] | None = field(repr=False)
     connect_timeout: float | None
     timeout: float | None
+    limit: float | None = None
+
+    def until(self) -> float:
+        """Tell when, by `time.monotonic`, a request that begins now must have its whole answer."""
+        return inf if self.limit is None else time.monotonic() + self.limit
 
 
 class Reply(Protocol):

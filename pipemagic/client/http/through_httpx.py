@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -32,7 +33,8 @@ class HttpxSender:
                 content=request.body, headers={**headers, **request.headers}, extensions=extensions,
                 timeout=httpx.Timeout(request.timeout, connect=request.connect_timeout),
             )  # fmt: skip
-            return HttpxReply(self._client.send(built, follow_redirects=False, stream=True))
+            until = request.until()
+            return HttpxReply(self._client.send(built, follow_redirects=False, stream=True), until)
 
     def close(self) -> None:
         """Do nothing: the client is not ours."""
@@ -62,12 +64,13 @@ class ProxySender(HttpxSender):
 
 
 class HttpxReply:
-    """An answer that comes through httpx."""
+    """An answer that comes through httpx; ``until`` is when all of it must be there."""
 
-    def __init__(self, response: httpx.Response) -> None:
+    def __init__(self, response: httpx.Response, until: float) -> None:
         self.status = response.status_code
         self.headers = response.headers
-        self._response = response
+        self._response, self._until = response, until
+        self._body: bytes | None = None
 
     @property
     def received_size(self) -> int:
@@ -76,15 +79,20 @@ class HttpxReply:
 
     def read(self) -> bytes:
         """Give the whole body."""
-        with _as_ours():
-            body = self._response.read()
-        self.close()
-        return body
+        if self._body is None:
+            try:
+                self._body = b"".join(self.pieces())
+            finally:
+                self.close()
+        return self._body
 
     def pieces(self) -> Iterator[bytes]:
         """Give the body as it comes."""
         with _as_ours():
-            yield from self._response.iter_bytes()
+            for piece in self._response.iter_bytes():
+                if time.monotonic() > self._until:
+                    raise Silent("the answer did not come to its end in time")
+                yield piece
 
     def close(self) -> None:
         """Hang up, unless all of it came, and after a refusal in any case."""

@@ -6,9 +6,11 @@ import os
 import signal
 import ssl
 import threading
+import time
 import traceback
 from contextlib import contextmanager
 
+import httpx
 import pytest
 import trustme
 from hypothesis import given, settings
@@ -21,7 +23,9 @@ from pipemagic.client import urls
 from pipemagic.client.database import Database
 from pipemagic.client.http.direct import DirectSender
 from pipemagic.client.http.messages import Request
+from pipemagic.client.stream import ClientStream
 from pipemagic.client.transport import Transport
+from pipemagic.hrana.messages import Close
 
 OK = plain(b"hello")
 
@@ -398,7 +402,7 @@ def test_answers_that_are_forgotten_leave_no_connection_that_is_closed(answer, b
         pieces.myself = pieces
 
     with talking(answering(answer)) as (http, _):
-        for _ in range(5):
+        for _ in range(2):
             gc.collect()
             gc.disable()
             try:
@@ -539,7 +543,7 @@ def test_a_server_that_stops_in_the_middle():
     with talking(serve, timeout=0.05) as (http, _):
         with pytest.raises(errors.AnswerTimeout, match="in time"):
             http.get("/")
-        pieces = http.post_for_pieces("/", b"{}")
+        pieces = http.post_for_pieces("/", b"{}", timeout=1)  # within which the first one comes on a slow machine, too
         assert next(pieces) == b"first"
         with pytest.raises(errors.AnswerTimeout, match="in the middle"):
             next(pieces)
@@ -554,10 +558,37 @@ def test_the_time_out_is_for_the_next_part_not_for_the_whole():
         talk.request()
         for byte in OK:
             talk.send(bytes([byte]))
-            pause.wait(0.01)
+            pause.wait(0.03)
 
-    with talking(serve, timeout=0.25) as (http, _):
+    with talking(serve, timeout=1) as (http, _):
+        started = time.monotonic()
         assert http.get("/").body == b"hello"
+        assert time.monotonic() - started > 1
+
+
+def endless(talk):
+    """Answer, with a little more of it again and again until the client hangs up."""
+    talk.request()
+    talk.send(chunked(b"first")[:-5])
+    while True:
+        talk.send(b"1\r\nx\r\n")
+        threading.Event().wait(0.01)
+
+
+@pytest.mark.parametrize("directly", [True, False])
+def test_a_limit_is_for_the_whole_answer(directly):
+    with (
+        served(endless) as server,
+        httpx.Client() as client,
+        Transport(urls.parse(server.url), http=None if directly else client) as http,
+    ):
+        with pytest.raises(errors.AnswerTimeout):
+            http.post("/", b"{}", limit=0.2)
+        with pytest.raises(errors.AnswerTimeout):
+            list(http.post_for_pieces("/", b"{}", limit=0.2))
+        stream = ClientStream(http)
+        with stream.within(0.2), pytest.raises(errors.AnswerTimeout, match=r"stopped waiting after 0\.2 s"):
+            stream.send([Close()])
 
 
 def test_a_server_that_takes_nothing():
@@ -579,7 +610,7 @@ def test_each_request_has_a_time_out_of_its_own():
                 talk.send(OK)
 
     with talking(serve) as (http, server):
-        assert http.post("/", b"{}", timeout=0.05).body == b"hello"
+        assert http.post("/", b"{}", timeout=PATIENCE / 2).body == b"hello"
         assert http.post("/", b"{}").body == b"hello"
         with pytest.raises(errors.AnswerTimeout):
             http.post("/silent", b"{}", timeout=0.05)
