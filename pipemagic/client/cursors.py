@@ -1,7 +1,7 @@
 """The rows of one statement as they come: a result of any size, in bounded memory.
 
     with database.cursor("SELECT * FROM flights") as cursor:
-        for rows in cursor:  # some hundred of them at a time
+        for rows in cursor:  # as many as have come, up to some ten thousand
             ...
 
 What a result takes in a pipeline is limited, that of a cursor is not. Who leaves the block before the last row hangs
