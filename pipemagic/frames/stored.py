@@ -189,8 +189,8 @@ def _array(parts: Sequence[Part], name: str, decltype: str, count: int, note: re
 
 
 def _shared(numbers: Any) -> Any:
-    """Give the array itself where `guard` keeps it as it is: since pandas 3."""
-    return numbers if reading.pandas_version() >= 3 else numbers.copy()
+    """Give the array itself where `guard` keeps it as it is: since pandas 3, and if it is not the bytes that came."""
+    return numbers if reading.pandas_version() >= 3 and numbers.flags.writeable else numbers.copy()
 
 
 def items_of(parts: Iterable[Part]) -> list[SqlValue]:

@@ -451,3 +451,15 @@ def test_a_frame_of_some_rows_that_is_changed_leaves_the_others_as_they_are() ->
     gc.collect()
     some.loc[0, "a"], some.loc[1, "c"] = 7, 7.5
     assert list(rows) == ROWS
+
+
+def test_a_frame_of_the_rows_of_a_cursor_can_be_changed_when_these_are_gone() -> None:
+    (piece,) = columns_of(TABLE, len(ROWS)).parts
+    lines = encode(cursors.StepBegin(0, TABLE.cols)) + b"\n" + encode(Rows(piece)) + b"\n"
+    ((_, rows),) = Lines([lines])
+    assert isinstance(rows, StoredRows)
+    frame = to_frame(StmtResult(TABLE.cols, rows))
+    del rows
+    gc.collect()
+    frame.loc[0, "a"], frame.loc[1, "c"] = 7, 7.5
+    assert (frame["a"][0], frame["c"][1]) == (7, 7.5)
