@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import Any
 
 from pipemagic import __version__
+from pipemagic.hrana import columns
 from pipemagic.service.http import Request, Response, empty, json
 from pipemagic.service.management import ROUTES
 from pipemagic.service.management.routing import Route
@@ -83,6 +84,11 @@ QUERIES: dict[str, Mapping[str, Schema]] = {
     f"GET {_ORG}/databases/{{db}}/usage": {"from": TEXT, "to": TEXT},
     "POST /v1/organizations": {"dry_run": {"type": "string", "enum": ["true", "false"]}},
 }
+
+_BY_COLUMNS = {
+    "name": columns.HEADER, "in": "header", "required": False, "schema": {"type": "string", "enum": [columns.VALUE]},
+    "description": "the client reads many rows by columns, too",
+}  # fmt: skip
 
 READING = (200, 400, 401, 403, 404, 413, 429, 503)
 CHANGING = (*READING, 409, 422, 507)
@@ -221,6 +227,8 @@ def _database_paths() -> dict[str, dict[str, Any]]:
         "post": _posted("Run one batch, its rows streamed as JSON lines", "Cursor", "PipelineAnswer")
     }
     cursor["post"]["responses"]["200"]["content"] = {"text/plain": {"schema": TEXT}}
+    for path in ("/v2/pipeline", "/v3/pipeline", "/v3/cursor"):
+        paths[path]["post"]["parameters"] = [_BY_COLUMNS]
     return paths
 
 

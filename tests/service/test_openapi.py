@@ -41,6 +41,16 @@ def test_what_is_written_by_hand_is_about_routes_that_exist():
     assert set(openapi.QUERIES) <= routes
 
 
+def test_it_says_what_a_client_that_reads_columns_sends():
+    described = openapi.description()["paths"]
+    asked = [path for path in POSTED if described[path]["post"].get("parameters")]
+    assert asked == ["/v2/pipeline", "/v3/pipeline", "/v3/cursor"]
+    for path in asked:
+        (header,) = described[path]["post"]["parameters"]
+        assert (header["in"], header["name"], header["required"]) == ("header", "Pipemagic-Rows", False)
+        assert header["schema"]["enum"] == ["columns"]
+
+
 def test_every_operation_says_what_it_does():
     for methods in openapi.description()["paths"].values():
         for operation in methods.values():
