@@ -54,7 +54,7 @@ class ProxySender(HttpxSender):
         except (ValueError, httpx.InvalidURL):  # whose text may hold a part of a password
             raise ConnectError(
                 "the proxy that the environment names is not one that can be used",
-                hint="look at HTTP_PROXY, HTTPS_PROXY and ALL_PROXY; write http://host:port",
+                hint="look at HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY; write http://host:port",
             ) from None
         super().__init__(client)
 
