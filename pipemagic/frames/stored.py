@@ -84,8 +84,9 @@ class StoredRows(Sequence[list[Value]]):
 
     def guard(self, frame: pd.DataFrame) -> None:
         """Keep these rows as they are when a frame that was made of their arrays is changed."""
-        # pandas copies a column that is written to, if another frame has it as well.
-        self._frames.append(frame.copy(deep=False))
+        # pandas copies a column that is written to, if another frame has it as well. Only plain numbers are shared, and
+        # to keep the other columns of each frame would be to keep them all for as long as the rows.
+        self._frames.append(frame.select_dtypes(["int64", "float64"]))
 
     def _cut(self, start: int, stop: int) -> StoredRows:
         some = StoredRows(self.cols, [list(_cut(parts, start, stop)) for parts in self.columns], stop - start)

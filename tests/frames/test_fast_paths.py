@@ -10,6 +10,7 @@ import re
 import shutil
 import struct
 import tempfile
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -463,3 +464,18 @@ def test_a_frame_of_the_rows_of_a_cursor_can_be_changed_when_these_are_gone() ->
     gc.collect()
     frame.loc[0, "a"], frame.loc[1, "c"] = 7, 7.5
     assert (frame["a"][0], frame["c"][1]) == (7, 7.5)
+
+
+def test_the_rows_do_not_keep_what_was_made_for_a_frame() -> None:
+    (entry,) = read_answer(pipeline(TABLE)).results
+    result = entry.response.result  # type: ignore[union-attr]
+    frame = to_frame(result)
+    dates = frame["d"].to_numpy()
+    while dates.base is not None:
+        dates = dates.base
+    kept = weakref.ref(dates)
+    assert kept() is dates
+    del dates, frame
+    gc.collect()
+    assert kept() is None
+    assert list(result.rows) == ROWS
