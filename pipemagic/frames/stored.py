@@ -110,6 +110,8 @@ class GrowingRows:
         """Take in some rows; ProtocolError, maybe later, for rows of another width and values that are none."""
         self._count += len(rows)
         if isinstance(rows, StoredRows):
+            if len(rows.columns) != len(self.cols):
+                raise _not_as_wide()
             self._store()
             self._add_columns(rows.columns)
             return

@@ -479,3 +479,10 @@ def test_the_rows_do_not_keep_what_was_made_for_a_frame() -> None:
     gc.collect()
     assert kept() is None
     assert list(result.rows) == ROWS
+
+
+def test_rows_by_columns_of_another_width_are_refused() -> None:
+    (entry,) = read_answer(pipeline(TABLE)).results
+    rows = GrowingRows(TABLE.cols[:3])
+    with pytest.raises(ProtocolError, match="not as wide"):
+        rows.add(entry.response.result.rows)  # type: ignore[union-attr]
