@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 RECEIVED_AT_ONCE = 256 * 1024
 """Bytes of the buffer that answers are read into: what stays in the cache of the processor."""
 
+RECEIVED_AT_FIRST = 16 * 1024
+"""Bytes of the buffer until an answer fills it: most connections have small answers only, and are kept."""
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -46,7 +49,7 @@ class Connection:
         self.idle_since = 0.0
         self._socket = sock
         self._process = os.getpid()
-        self._buffer = memoryview(bytearray(RECEIVED_AT_ONCE))
+        self._buffer = memoryview(bytearray(RECEIVED_AT_FIRST))
 
     @property
     def gathers(self) -> bool:
@@ -76,10 +79,12 @@ class Connection:
 
     def receive(self) -> memoryview:
         """Give what is there, at least one byte, empty at the end; it is overwritten by the next call."""
-        return self._buffer[: self.receive_into(self._buffer)]
+        piece = self._buffer[: self._receive_into(self._buffer)]
+        if RECEIVED_AT_FIRST == len(piece) == len(self._buffer):
+            self._buffer = memoryview(bytearray(RECEIVED_AT_ONCE))
+        return piece
 
-    def receive_into(self, buffer: memoryview) -> int:
-        """Put what is there into a buffer and give its length; 0 at the end."""
+    def _receive_into(self, buffer: memoryview) -> int:
         try:
             return self._socket.recv_into(buffer)
         except TimeoutError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 from waiting import PATIENCE
 
-from pipemagic.client.http.connection import Connection, Origin
+from pipemagic.client.http.connection import RECEIVED_AT_FIRST, Connection, Origin
 from pipemagic.client.http.pool import KEEPALIVE, MOST_IDLE, Pool
 
 HERE, THERE = Origin("here", 1, None), Origin("there", 1, "there")
@@ -85,6 +85,14 @@ def test_one_that_says_something_is_closed(pool, connection, said):
     assert pool.take(HERE) is None
     assert len(pool) == 0
     assert is_closed(theirs)
+
+
+def test_a_connection_takes_more_at_once_when_more_comes(connection):
+    ours, theirs = connection()
+    theirs.sendall(bytes(3 * RECEIVED_AT_FIRST))
+    pieces = [ours.receive(), ours.receive()]
+    assert [len(piece) for piece in pieces] == [RECEIVED_AT_FIRST, 2 * RECEIVED_AT_FIRST]
+    assert b"".join(pieces) == bytes(3 * RECEIVED_AT_FIRST)
 
 
 def test_old_ones_are_closed_wherever_they_lead(pool, connection, clock):
