@@ -13,7 +13,7 @@ from pipemagic.hrana.values import Blob, Float, Integer, Text
 
 def read_part(part: wire.Part) -> list[Part]:
     """Give the columns of some rows; ProtocolError if one does not hold what it says."""
-    _check(part.size >= 0)
+    _check(0 <= part.size <= wire.MOST_ROWS)
     return [_column(column, part.size) for column in part.columns]
 
 

@@ -17,6 +17,9 @@ from pipemagic.hrana.values import Value
 
 HEADER, VALUE = "Pipemagic-Rows", "columns"
 
+MOST_ROWS = 2**16
+"""Rows of a part at most: where all is NULL only its size says how many they are, which nobody should take on trust."""
+
 
 class Nulls(msgspec.Struct, frozen=True, tag_field="type", tag="null"):
     """Nothing but NULL."""

@@ -16,6 +16,7 @@ import apsw
 
 from pipemagic.hrana import faults
 from pipemagic.hrana.batches import StepState
+from pipemagic.hrana.columns import MOST_ROWS
 from pipemagic.hrana.cursors import Failure, StepBegin, StepEnd, StepError
 from pipemagic.hrana.messages import Batch, Col, Error, Step
 from pipemagic.service.embedded import columns, plans, results
@@ -105,7 +106,7 @@ class StepRows:
             data = self._entries(rows)
             lines.append(data)
             slow = lines.clock() > started + PATIENCE / 4
-            many = max(1, many // 4) if slow else min(4 * many, 1 + PIECE * len(rows) // len(data))
+            many = max(1, many // 4) if slow else min(4 * many, MOST_ROWS, 1 + PIECE * len(rows) // len(data))
             if lines.ripe:
                 yield lines.take()
             started = lines.clock()

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 import struct
 from base64 import b64decode, b64encode
+from itertools import repeat
 
 import pytest
 from by_columns import HEADERS, rows_of, rows_of_part
 from service_calls import CLOSE, Caller, caller_of, execute
 
+from pipemagic.hrana.columns import MOST_ROWS
+from pipemagic.hrana.messages import Col
 from pipemagic.service.core import Service
 from pipemagic.service.embedded.columns import FEWEST
+from pipemagic.service.embedded.cursors import Lines, StepRows
 from pipemagic.service.embedded.rows import MANY as MANY_ROWS
 from pipemagic.service.haste import Haste
 from pipemagic.service.http import Cancel
@@ -205,3 +210,14 @@ def test_large_rows_are_not_gathered(reader):
     """Photographs must not fill the memory: they stay in rows, few at a time."""
     answer = reader.run(f"SELECT zeroblob(100_000) FROM ({MANY.format(FEWEST)})")
     assert len(result_of(answer)["rows"]) == FEWEST
+
+
+def test_rows_of_nothing_but_null_come_in_parts_that_a_client_takes():
+    """They take no bytes, so only this limits a part where the clock does not."""
+    lines = Lines(lambda: 0.0)
+    step = StepRows(lines, 0, want_rows=True, by_columns=True)
+    pieces = [*step.take((Col("a"),), repeat((None,), 4 * MOST_ROWS), at_once=False), lines.take()]
+    entries = list(map(json.loads, b"".join(pieces).splitlines()))
+    sizes = [entry["part"]["size"] for entry in entries if entry["type"] == "rows"]
+    assert max(sizes) == MOST_ROWS
+    assert sum(sizes) + sum(entry["type"] == "row" for entry in entries) == 4 * MOST_ROWS
