@@ -14,7 +14,8 @@ from benchmarks.measure import Plan
 from benchmarks.servers import Target
 from pipemagic.service.sqld.binary import NoSqld
 
-STREAMS = 500
+ROUNDS, STREAMS = 5, 100
+"""So many streams are opened at a time; all of them stay open."""
 READ = {"type": "execute", "stmt": {"sql": "SELECT count(*) FROM sqlite_schema"}}
 MANY_STREAMS = ("--max-concurrent-connections", "2000")
 
@@ -26,13 +27,19 @@ def measure(plan: Plan) -> list[Line]:
     theirs, their_resting = _sqld_starts(plan.rounds)
     beside = "sqld" if theirs else ""
     with servers.service() as service, servers.sqld(options=MANY_STREAMS) as sqld:
-        streams = [_stream_memory(service)]
-        their_streams = [_stream_memory(sqld)] if sqld else None
+        streams = [_stream_memory(service) for _ in range(ROUNDS)]
+        their_streams = [_stream_memory(sqld) for _ in range(ROUNDS)] if sqld else None
+    opened = ROUNDS * STREAMS
     return [
         Line("service, from its start to the first answer", "s", ours, beside, theirs, below(0.5)),
         Line("service, memory at rest", "MB", resting, beside, their_resting, below(80)),
         Line(
-            f"service, memory of an open stream ({STREAMS} of them)", "KB", streams, beside, their_streams, below(200)
+            f"service, memory of an open stream ({ROUNDS * STREAMS} of them)",
+            "KB",
+            streams,
+            beside,
+            their_streams,
+            below(200),
         ),
     ]
 
@@ -78,7 +85,7 @@ def _sqld_starts(rounds: int) -> tuple[list[float], list[float]]:
 
 
 def _stream_memory(target: Target) -> float:
-    """Open streams that have read; gives the kilobytes of the server's memory that one takes."""
+    """Open more streams that have read; gives the kilobytes of the server's memory that one takes."""
     post(target, READ, {"type": "close"})
     before = target.memory
     for _ in range(STREAMS):

@@ -62,9 +62,9 @@ def seconds(call: Callable[[], Any], times: int = 1) -> float:
 def exponent(sizes: Sequence[int], costs: Sequence[float]) -> float:
     """Give the power of the size by which the cost grows between the two largest sizes: 1 is linear, 0 is flat.
 
-    The cost at the smallest size is taken for the fixed cost and comes off; what is left of it is noise.
+    The least cost, that of a small size, is taken for the fixed cost and comes off; what is left of it is noise.
     """
-    fixed, noise = costs[0], costs[0] * FLAT
+    fixed, noise = min(costs), min(costs) * FLAT
     before, after = (max(cost - fixed, noise) for cost in costs[-2:])
     return math.log(after / before) / math.log((sizes[-1] - sizes[0]) / (sizes[-2] - sizes[0]))
 
