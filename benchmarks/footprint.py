@@ -33,14 +33,7 @@ def measure(plan: Plan) -> list[Line]:
     return [
         Line("service, from its start to the first answer", "s", ours, beside, theirs, below(0.5)),
         Line("service, memory at rest", "MB", resting, beside, their_resting, below(80)),
-        Line(
-            f"service, memory of an open stream ({ROUNDS * STREAMS} of them)",
-            "KB",
-            streams,
-            beside,
-            their_streams,
-            below(200),
-        ),
+        Line(f"service, memory of an open stream ({opened} of them)", "KB", streams, beside, their_streams, below(200)),
     ]
 
 
