@@ -7,7 +7,6 @@ transaction end it without a word (``"silent"``), or with an error that has no c
 
 from __future__ import annotations
 
-import base64
 import itertools
 import json
 import sqlite3
@@ -15,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from plain_values import python, wire
 from scripted_server import Answer, Call, ScriptedServer, as_json, as_text
 
 STMT_KEYS = {"sql", "args", "named_args"}
@@ -86,11 +86,11 @@ class SeedServer(ScriptedServer):
             del self._begun[connection]
             if self._limit == "told":
                 return {"type": "error", "error": {"message": "the transaction took too long"}}
-        named = {arg["name"].lstrip(":@$"): _decode(arg["value"]) for arg in stmt.get("named_args") or []}
-        args = [_decode(value) for value in stmt.get("args") or []]
+        named = {arg["name"].lstrip(":@$"): python(arg["value"]) for arg in stmt.get("named_args") or []}
+        args = [python(value) for value in stmt.get("args") or []]
         try:
             cursor = connection.execute(stmt["sql"], named or args)
-            rows = [[_encode(value) for value in row] for row in cursor]
+            rows = [[wire(value) for value in row] for row in cursor]
         except sqlite3.Error as error:
             return {"type": "error", "error": {"message": str(error)}}
         if connection.in_transaction:
@@ -111,27 +111,3 @@ class SeedServer(ScriptedServer):
         super().close()
         for connection, _ in self._streams.values():
             connection.close()
-
-
-def _decode(value: dict[str, Any]) -> Any:
-    match value["type"]:
-        case "null":
-            return None
-        case "integer":
-            return int(value["value"])
-        case "blob":
-            return base64.b64decode(value["base64"] + "==")
-    return value["value"]
-
-
-def _encode(value: Any) -> dict[str, Any]:
-    match value:
-        case None:
-            return {"type": "null"}
-        case int():
-            return {"type": "integer", "value": str(value)}
-        case float():
-            return {"type": "float", "value": value}
-        case str():
-            return {"type": "text", "value": value}
-    return {"type": "blob", "base64": base64.b64encode(value).decode()}

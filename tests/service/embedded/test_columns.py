@@ -6,11 +6,11 @@ import json
 import math
 import random
 import struct
-from base64 import b64decode, b64encode
 from itertools import repeat
 
 import pytest
 from by_columns import HEADERS, rows_of, rows_of_part
+from plain_values import python, wire
 from service_calls import CLOSE, Caller, caller_of, execute
 
 from pipemagic.hrana.columns import MOST_ROWS
@@ -38,31 +38,6 @@ def reader(db):
 
 
 # Values.
-
-
-def python(cell):
-    match cell["type"]:
-        case "null":
-            return None
-        case "integer":
-            return int(cell["value"])
-        case "blob":
-            return b64decode(cell["base64"] + "=" * (-len(cell["base64"]) % 4))
-    return cell["value"]
-
-
-def wire(value):
-    match value:
-        case None:
-            return {"type": "null"}
-        case int():
-            return {"type": "integer", "value": str(value)}
-        case float():
-            return {"type": "float", "value": value}
-        case str():
-            return {"type": "text", "value": value}
-        case bytes():
-            return {"type": "blob", "base64": b64encode(value).decode()}
 
 
 def random_value(choose, kind, holes):
