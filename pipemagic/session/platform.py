@@ -42,6 +42,8 @@ class Platform:
 
     def __init__(self, api: Management, where: str, find_again: Callable[[], Management] | None = None) -> None:
         self.where = where
+        self.on_change: Callable[[], None] = lambda: None
+        """Called after every change that is made in the organization here."""
         self.moves = find_again is not None
         self._api = api
         self._find_again = find_again
@@ -113,6 +115,7 @@ class Platform:
         )
         self._groups[name] = group
         self.seen.setdefault("group", set()).add(name)
+        self.on_change()
         return group
 
     def add_location(self, name: str, location: str, *, if_not_exists: bool = False) -> Group:
@@ -125,6 +128,7 @@ class Platform:
             wanted,
         )
         self._groups[name] = group = group if location in group.locations else wanted
+        self.on_change()
         return group
 
     def create_database(self, name: str, group: str, *, if_not_exists: bool = False) -> DatabaseInfo:
@@ -136,11 +140,13 @@ class Platform:
         )
         self._databases[name] = database
         self.seen.setdefault("database", set()).add(name)
+        self.on_change()
         return database
 
     def set_overages(self, *, on: bool) -> bool:
         """Set whether the organization may go past its quotas; gives what it is then."""
         told = self._ask(lambda api: api.update_organization(overages=on)).overages
+        self.on_change()
         return on if told is None else told
 
     def open(self, name: str, timeout: float | None = READ_TIMEOUT, *, read_only: bool = False) -> Database:

@@ -36,12 +36,19 @@ def hosted(
 class Services:
     """The current organization, and the leases on embedded services: at most a shared one and a temporary one.
 
-    ``meanwhile`` is called while one of them starts.
+    ``meanwhile`` is called while one of them starts, ``changed`` when another organization is the current one or
+    something in it is another.
     """
 
-    def __init__(self, environment: secrets.Environment, meanwhile: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        environment: secrets.Environment,
+        meanwhile: Callable[[], None] = lambda: None,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._environment = environment
         self._meanwhile = meanwhile
+        self._changed = changed
         self._current: Platform | None = None
         self._shared: Embedded | None = None
         self._temporary: Embedded | None = None
@@ -51,7 +58,7 @@ class Services:
         """The organization that was chosen; else that of PIPEMAGIC_API_URL, else that of the embedded service."""
         if self._current is None:
             at = self._environment.get(secrets.API_URL)
-            self._current = self._remote(at, None, None) if at else self.embedded(temporary=False).platform
+            return self._take(self._remote(at, None, None) if at else self.embedded(temporary=False).platform)
         return self._current
 
     @property
@@ -73,8 +80,7 @@ class Services:
             chosen.close()
             raise
         self._leave()
-        self._current = chosen
-        return chosen
+        return self._take(chosen)
 
     def embedded(self, *, temporary: bool) -> Embedded:
         """Give the embedded service, starting it if need be."""
@@ -94,7 +100,7 @@ class Services:
         embedded = self.embedded(temporary=temporary)
         if self._current is not embedded.platform:
             self._leave()
-        self._current = embedded.platform
+            self._take(embedded.platform)
         return embedded.prepare()
 
     def to_stop(self) -> Embedded | None:
@@ -121,6 +127,12 @@ class Services:
             if embedded is not None:
                 embedded.close()
         self._shared = self._temporary = None
+
+    def _take(self, platform: Platform) -> Platform:
+        self._current = platform
+        platform.on_change = self._changed
+        self._changed()
+        return platform
 
     def _leave(self) -> None:
         """Close the current organization's connections, unless they are those of an embedded service."""

@@ -20,6 +20,7 @@ from pipemagic.frames.collector import collector_paused
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import hints, inquiries, keyrings, secrets
 from pipemagic.session.cells import Cell, read
+from pipemagic.session.changes import Changes
 from pipemagic.session.connection import Connection
 from pipemagic.session.known import KnownNames
 from pipemagic.session.platform import Platform
@@ -68,13 +69,14 @@ class Session:
         self.connections: dict[str, Connection] = {}
         self.current: str | None = None
         self.wire = Wire()
+        self.changes = Changes()
         self._ask_token = ask_token
         self._tell = tell or (lambda _: None)
         self.snippets = Snippets()
         self._environment = secrets.Environment(environ)
         self.profiles = profiles or Profiles(config_folder(environ) / FILE)
         self._default, self._default_of_project = default, default_of_project
-        self._services = Services(self._environment, while_starting)
+        self._services = Services(self._environment, while_starting, lambda: self.changes.tell("organization"))
         self._reads_ahead = reads_ahead
         self.known = KnownNames(lambda: self._services.chosen)
 
@@ -299,6 +301,7 @@ class Session:
         if last is not None and last is not connection and last.transaction is Tx.NONE:
             last.close()
         self.current = name
+        self.changes.tell("connections")
         return connection
 
     def close(self, name: str | None = None) -> str:
@@ -313,6 +316,11 @@ class Session:
     def platform(self) -> Platform:
         """The current organization: that of PIPEMAGIC_API_URL, or of the embedded service, if none was chosen."""
         return self._services.current
+
+    @property
+    def in_organization(self) -> bool:
+        """Whether an organization is in use, or named by PIPEMAGIC_API_URL: if not, `platform` starts the service."""
+        return self._services.chosen is not None or bool(self._environment.get(secrets.API_URL))
 
     def organization(self, slug: str | None = None, *, at: str | None = None, token_env: str | None = None) -> Platform:
         """Choose the organization in which databases are looked for and made; without arguments the current one.
@@ -394,6 +402,7 @@ class Session:
             self.current = None
         if connection.forget():
             self._tell(ROLLED_BACK)
+        self.changes.tell("connections")
 
 
 def _check(database: Database) -> None:

@@ -8,37 +8,21 @@ from pipemagic.notebook.arguments import Arguments, Positional
 from pipemagic.notebook.commands.base import Command, Context
 
 if TYPE_CHECKING:
-    from pipemagic.notebook.panels.platform import PlatformPanel
-    from pipemagic.notebook.panels.session import SessionPanel
+    from pipemagic.notebook.panels.widget import Panel
 
 
-def panel(context: Context, args: Arguments) -> PlatformPanel | SessionPanel:
-    """Give a panel: of locations, groups and databases, or of what the session has open."""
-    return _session(context) if args.get("WHICH") == "session" else _platform(context)
+def panel(context: Context, args: Arguments) -> Panel:
+    """Give a panel."""
+    from pipemagic.notebook.panels.opening import open_panel
+
+    return open_panel(context.session, args.get("NAME") or "all")
 
 
-def _session(context: Context) -> SessionPanel:
-    from pipemagic.notebook.panels.session import SessionModel, SessionPanel
-
-    model = SessionModel(context.session)
-    model.look()
-    model.follow()
-    return SessionPanel(model)
-
-
-def _platform(context: Context) -> PlatformPanel:
-    from pipemagic.notebook.panels.platform import PlatformModel, PlatformPanel
-
-    model = PlatformModel(context.session)
-    model.fetch()
-    return PlatformPanel(model)
-
-
-WHICH = Positional(
-    "WHICH",
-    "platform, the default: groups and databases; session: connections, open transactions and their clocks",
+NAME = Positional(
+    "NAME",
+    "which panel; without a name all of them, in tabs",
     optional=True,
-    choices=("platform", "session"),
+    choices=("databases",),
 )
 
-COMMAND: Command = Command("panel", "Show a panel: what is there to connect to, or what is open", panel, (WHICH,))
+COMMAND: Command = Command("panel", "Show a panel: what is there to connect to, or what is open", panel, (NAME,))

@@ -1,0 +1,85 @@
+"""What the organization has, asked once for all panels of a session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from traitlets import Bool, List, Unicode
+
+from pipemagic.notebook.panels.work import WorkingModel
+from pipemagic.session.changes import Subject
+
+if TYPE_CHECKING:
+    from pipemagic.session import Session
+
+_of: WeakKeyDictionary[Session, Holdings] = WeakKeyDictionary()
+
+
+def holdings_of(session: Session) -> Holdings:
+    """Give the holdings of a session: the same for all of its panels, so that these agree."""
+    if session not in _of:
+        _of[session] = Holdings(session)
+    return _of[session]
+
+
+class Holdings(WorkingModel):
+    """Organization, locations, groups and databases, as the management API listed them last; and what is connected.
+
+    Asked anew after every change that this session makes, by a panel or by a cell. Until an organization is in use
+    (``known`` is False) nothing is asked: asking would start the embedded service.
+    """
+
+    known = Bool(help="whether an organization is in use, and was asked")
+    organization = Unicode(help="its slug")
+    where = Unicode(help="its service, for people")
+    locations: List[Any] = List(help="client.resources.Location")
+    groups: List[Any] = List(help="client.resources.Group")
+    databases: List[Any] = List(help="client.resources.DatabaseInfo")
+    complete = Bool(True, help="whether the lists hold everything there is, not only what was made here")
+    connected: List[Any] = List(help="names of the connections")
+    current = Unicode(help="the name of the connection that %%sql uses, '' if there is none")
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+        self._stale = False
+        self._read_connections()
+        session.changes.listen(self._heard)
+
+    def refresh(self) -> None:
+        """Ask for everything anew; while that is under way already, once more after it."""
+        if not self.start("Asking ...", self._fetch):
+            self._stale = True
+
+    def connect(self) -> None:
+        """Connect to the default, as %pipedb connect does: that also tells which organization is in use."""
+
+        def work() -> str:
+            connection = self.session.connect()
+            return f"{connection.greeting}\n{self._fetch()}"
+
+        self.start("Connecting ...", work, "%pipedb connect")
+
+    def _fetch(self) -> str:
+        self._stale = True
+        while self._stale:
+            self._stale = False
+            platform = self.session.platform
+            groups, databases, locations = platform.groups(), platform.databases(), platform.locations()
+            with self.hold_trait_notifications():
+                self.organization, self.where = platform.organization, platform.where
+                self.locations, self.groups, self.databases = locations, list(groups.items), list(databases.items)
+                self.complete = groups.complete and databases.complete
+                self.known = True
+        self._read_connections()
+        return ""
+
+    def _heard(self, subject: Subject) -> None:
+        if subject == "organization":
+            self.refresh()
+        self._read_connections()
+
+    def _read_connections(self) -> None:
+        with self.hold_trait_notifications():
+            self.connected, self.current = list(self.session.connections), self.session.current or ""

@@ -1,0 +1,256 @@
+// Draws a panel's tree (tree.py) and tells the kernel what people do in it. Texts become text nodes, never markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+const OURS = new Set(["on", "key", "focus", "copy", "live", "until", "of", "secret", "disabled", "value", "checked"]);
+const TYPING = 150; // ms without a key before what is typed is looked at
+const TICK = 100; // ms
+
+const drawn = new WeakMap(); // element -> its node of the tree: [tag, attributes, children]
+const openers = new WeakMap(); // element with `focus` -> what had the focus before
+
+function same(element, node) {
+  if (typeof node === "string") return element.nodeType === Node.TEXT_NODE;
+  const before = drawn.get(element);
+  return before !== undefined && before[0] === node[0] && before[1].key === node[1].key;
+}
+
+function create(node, inSvg, page) {
+  if (typeof node === "string") return document.createTextNode(node);
+  const svg = inSvg || node[0] === "svg";
+  const element = svg ? document.createElementNS(SVG, node[0]) : document.createElement(node[0]);
+  update(element, node, svg, page);
+  if (node[1].focus) {
+    openers.set(element, keysTo(document.activeElement, page));
+    page.after.push(() => element.focus());
+  }
+  return element;
+}
+
+function update(element, node, svg, page) {
+  if (typeof node === "string") {
+    if (element.data !== node) element.data = node;
+    return;
+  }
+  const before = drawn.get(element)?.[1] ?? {};
+  const [tag, attributes, children] = node;
+  drawn.set(element, node);
+  for (const name of Object.keys(before)) {
+    if (!(name in attributes) && !OURS.has(name)) element.removeAttribute(name);
+  }
+  for (const [name, value] of Object.entries(attributes)) {
+    if (OURS.has(name) || before[name] === value) continue;
+    // "@name" is an id of this page's own: a panel may be shown twice.
+    element.setAttribute(name, value === true ? "" : String(value).replace(/^@/, page.prefix));
+  }
+  // Not the attribute `disabled`: what has it loses the focus, and people at a keyboard their place.
+  if (attributes.disabled) element.setAttribute("aria-disabled", "true");
+  else element.removeAttribute("aria-disabled");
+  patch(element, children, svg, page);
+  if (attributes.value !== undefined && attributes.value !== before.value) element.value = attributes.value;
+  if (attributes.checked !== before.checked) element.checked = Boolean(attributes.checked);
+  if (attributes.until !== undefined) tick(element, page);
+  if (attributes.secret !== undefined) element.textContent = "\u2022".repeat(12);
+}
+
+function patch(parent, nodes, svg, page) {
+  const old = [...parent.childNodes];
+  const keyed = new Map();
+  for (const element of old) {
+    const key = drawn.get(element)?.[1].key;
+    if (key !== undefined) keyed.set(key, element);
+  }
+  const plain = old.filter((element) => drawn.get(element)?.[1].key === undefined);
+  const wanted = nodes.map((node) => {
+    const key = typeof node === "string" ? undefined : node[1].key;
+    let found;
+    if (key !== undefined) {
+      found = keyed.get(key);
+      keyed.delete(key);
+    } else {
+      const place = plain.findIndex((element) => same(element, node));
+      if (place >= 0) [found] = plain.splice(place, 1);
+    }
+    if (found === undefined || !same(found, node)) return create(node, svg, page);
+    update(found, node, svg, page);
+    return found;
+  });
+  const kept = new Set(wanted);
+  for (const element of old) if (!kept.has(element)) remove(element, page);
+  wanted.forEach((element, place) => {
+    if (parent.childNodes[place] !== element) parent.insertBefore(element, parent.childNodes[place] ?? null);
+  });
+}
+
+function remove(element, page) {
+  if (element.contains(document.activeElement)) {
+    const opened = [element, ...(element.querySelectorAll?.("*") ?? [])].find((one) => openers.has(one));
+    const back = opened && openers.get(opened);
+    page.after.push(() => (find(page.root, back) ?? page.root).focus());
+  }
+  element.remove();
+}
+
+// The keys on the way to an element, by which it is found again when it was drawn anew.
+function keysTo(element, page) {
+  const keys = [];
+  for (let at = element; at && at !== page.root; at = at.parentNode) {
+    const node = drawn.get(at);
+    if (node?.[1].key !== undefined) keys.unshift(node[1].key);
+  }
+  return page.root.contains(element) ? { keys, element } : undefined;
+}
+
+function find(root, back) {
+  if (back === undefined) return undefined;
+  if (root.contains(back.element)) return back.element;
+  let at = root;
+  for (const key of back.keys) {
+    const next = [...at.querySelectorAll("*")].find((one) => drawn.get(one)?.[1].key === key);
+    if (next === undefined) break;
+    at = next;
+  }
+  return at === root ? undefined : at.matches("button, input, select, a") ? at : at.querySelector("button, input, select");
+}
+
+function valuesAround(element, root) {
+  const scope = element.closest("form, [data-fields]") ?? root;
+  const values = {};
+  for (const field of scope.querySelectorAll("input[name], select[name], textarea[name]")) {
+    if (field.type === "radio" && !field.checked) continue;
+    values[field.name] = field.type === "checkbox" ? field.checked : field.value;
+  }
+  return values;
+}
+
+function tick(element, page) {
+  const { until, of } = drawn.get(element)[1];
+  const left = Math.max(0, Math.min(of, until - (Date.now() / 1000 - page.ahead)));
+  element.style.setProperty("--left", String(left / of));
+  element.classList.toggle("pm-short", left < Math.min(2, of / 3));
+  const words = left > 0 ? `${left.toFixed(1)} of ${of} s left` : `its ${of} s are over`;
+  if (element.dataset.words !== words) element.dataset.words = words;
+}
+
+async function copy(text, element, page) {
+  let words = "Copied";
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const field = document.createElement("textarea"); // pages without a secure origin have no clipboard
+    field.value = text;
+    element.after(field);
+    field.select();
+    if (!document.execCommand("copy")) words = "Press Ctrl+C in a selection of it";
+    field.remove();
+    element.focus();
+  }
+  page.said.textContent = words;
+  element.classList.add("pm-copied");
+  setTimeout(() => {
+    element.classList.remove("pm-copied");
+    page.said.textContent = "";
+  }, 1500);
+}
+
+function listen(page, model, signal) {
+  const send = (action, element) => model.send({ action, values: valuesAround(element, page.root) });
+  const timers = new Map();
+  const handler = (event, name) => {
+    for (let at = event.target; at && at !== page.root.parentNode; at = at.parentNode) {
+      const attributes = drawn.get(at)?.[1];
+      if (attributes?.on?.[name] === undefined && !(name === "click" && attributes?.copy !== undefined)) continue;
+      return [at, attributes];
+    }
+    return [];
+  };
+  const on = (name, react) =>
+    page.root.addEventListener(name, (event) => {
+      const [element, attributes] = handler(event, name);
+      if (element !== undefined) react(event, element, attributes);
+    }, { signal });
+  on("click", (_event, element, attributes) => {
+    if (attributes.disabled) return;
+    if (attributes.copy !== undefined) {
+      const secret = page.secrets.get(attributes.copy.secret);
+      copy(attributes.copy.secret === undefined ? attributes.copy : secret ?? "", element, page);
+    } else send(attributes.on.click, element);
+  });
+  on("submit", (event, element, attributes) => {
+    event.preventDefault();
+    for (const field of element.elements) clearTimeout(timers.get(field)); // what was typed goes with the form
+    const button = element.querySelector("button[type=submit]");
+    if (button?.getAttribute("aria-disabled") !== "true") send(attributes.on.submit, element);
+  });
+  on("input", (_event, element, attributes) => {
+    clearTimeout(timers.get(element));
+    timers.set(element, setTimeout(() => send(attributes.on.input, element), TYPING));
+  });
+  on("change", (_event, element, attributes) => send(attributes.on.change, element));
+  window.addEventListener("keydown", (event) => {
+    // Plain keys here are for the panel, not for the notebook around it; Ctrl+S still saves.
+    if (page.root.contains(event.target)) page.root.toggleAttribute("data-lm-suppress-shortcuts", !(event.ctrlKey || event.metaKey));
+  }, { capture: true, signal });
+  page.root.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") {
+      const [element, attributes] = handler(event, "escape");
+      if (element === undefined) return;
+      event.stopPropagation();
+      send(attributes.on.escape, element);
+    } else if (event.key === "Enter" && event.target.matches("form input")) {
+      event.preventDefault(); // not by itself: notebooks keep Enter from browsers
+      event.target.form.requestSubmit();
+    } else if (event.target.getAttribute("role") === "tab" && ["ArrowLeft", "ArrowRight", "Home", "End"].includes(event.key)) {
+      const tabs = [...event.target.closest("[role=tablist]").querySelectorAll("[role=tab]")];
+      const place = tabs.indexOf(event.target);
+      const last = tabs.length - 1;
+      const next = { ArrowLeft: place ? place - 1 : last, ArrowRight: place < last ? place + 1 : 0, Home: 0, End: last }[event.key];
+      event.preventDefault();
+      tabs[next].focus();
+      tabs[next].click();
+    }
+  }, { signal });
+}
+
+function initialize({ model }) {
+  const held = { secrets: new Map(), ahead: 0 };
+  model.pipemagic = held;
+  model.on("msg:custom", (message) => {
+    if (message.now !== undefined) held.ahead = Date.now() / 1000 - message.now;
+    if (message.secret === undefined) return;
+    if (message.value === null) held.secrets.delete(message.secret);
+    else held.secrets.set(message.secret, message.value);
+  });
+  model.send({ clock: true });
+  return () => held.secrets.clear();
+}
+
+function render({ model, el }) {
+  const held = model.pipemagic ?? { secrets: new Map(), ahead: 0 };
+  const root = document.createElement("div");
+  root.className = "pipemagic-panel";
+  root.tabIndex = -1;
+  const said = document.createElement("div");
+  said.className = "pm-said";
+  said.setAttribute("role", "status");
+  el.append(root, said);
+  const page = { root, said, after: [], prefix: `pipemagic-${Math.random().toString(36).slice(2)}-`, // each widget loads this file anew
+    secrets: held.secrets, get ahead() { return held.ahead; } };
+  const draw = () => {
+    patch(root, [model.get("tree")], false, page);
+    page.after.splice(0).forEach((act) => act());
+  };
+  const stop = new AbortController();
+  listen(page, model, stop.signal);
+  model.on("change:tree", draw);
+  draw();
+  const timer = setInterval(() => {
+    for (const element of root.querySelectorAll(".pm-clock")) tick(element, page);
+  }, TICK);
+  return () => {
+    stop.abort();
+    clearInterval(timer);
+    model.off("change:tree", draw);
+  };
+}
+
+export default { initialize, render };

@@ -1,0 +1,80 @@
+"""All panels in one, a tab for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from traitlets import HasTraits, Unicode
+
+from pipemagic.notebook.panels.tree import Node, h
+from pipemagic.notebook.panels.widget import Values, View
+
+if TYPE_CHECKING:
+    from pipemagic.client.secrets import Secret
+
+
+class TabsModel(HasTraits):
+    """Which tab is in front."""
+
+    front = Unicode(help="the title of its view; '' for the first")
+
+
+class TabsView(View):
+    """Draws the view of the tab in front. An event of it goes to that view by its title, also when it comes late."""
+
+    title: ClassVar[str] = "pipemagic"
+
+    def __init__(self, model: TabsModel, views: Sequence[View]) -> None:
+        self.model = model
+        self.views = {view.title: view for view in views}
+        model.front = model.front or next(iter(self.views))
+
+    def models(self) -> tuple[HasTraits, ...]:
+        """Give the models of all tabs, each once."""
+        found = dict.fromkeys(model for view in self.views.values() for model in view.models())
+        return (self.model, *found)
+
+    def draw(self) -> Node:
+        """Draw the row of tabs, and what is in front."""
+        front = self.model.front
+        tabs = [
+            h("button", title, type="button", role="tab", id=f"@tab-{title}", aria_selected=str(title == front).lower(),
+              aria_controls="@front", tabindex=0 if title == front else -1, on={"click": ["tab", title]}, key=title)
+            for title in self.views
+        ]  # fmt: skip
+        inside = _addressed(self.views[front].draw(), front)
+        return h(
+            "div", h("div", tabs, role="tablist", live=True),
+            h("div", inside, role="tabpanel", id="@front", aria_labelledby=f"@tab-{front}", key=f"front {front}"),
+        )  # fmt: skip
+
+    def act(self, action: list[str], values: Values) -> None:
+        """Put another tab in front, or pass an event on to the view that it is for."""
+        if action[0] == "tab":
+            self.model.front = action[1]
+        else:
+            self.views[action[0]].act(action[1:], values)
+
+    def take_secrets(self) -> Mapping[str, Secret | None]:
+        """Give those of all tabs."""
+        return {name: secret for view in self.views.values() for name, secret in view.take_secrets().items()}
+
+    def opened(self) -> None:
+        """Open all tabs."""
+        for view in self.views.values():
+            view.opened()
+
+    def closed(self) -> None:
+        """Close all tabs."""
+        for view in self.views.values():
+            view.closed()
+
+
+def _addressed(node: Node, title: str) -> Node:
+    """Put the title of the view in front of every action."""
+    attributes = dict(node.attributes)
+    if "on" in attributes:
+        attributes["on"] = {event: [title, *action] for event, action in attributes["on"].items()}
+    inside = tuple(child if isinstance(child, str) else _addressed(child, title) for child in node.children)
+    return Node(node.tag, attributes, inside)

@@ -1,0 +1,65 @@
+"""What a panel shows, as plain data: a tree of HTML elements that knows nothing of browsers or widgets.
+
+One tree has three faces: `faces.html` and `faces.text` write it for notebooks without a kernel and for terminals, and
+panel.js draws it in a page. Texts stay texts on the whole way, so nothing in them is ever read as markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Child: TypeAlias = "Node | str | Iterable[Child] | None"
+
+Action: TypeAlias = tuple[str, ...]
+"""What is to be done when something is clicked or typed: the name of a method of the view, then its arguments."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """An element. Its attributes are those of HTML and SVG, and a few of ours.
+
+    ``on``     maps events (click, submit, input, change, escape) to an `Action`;
+    ``key``    names an element among its siblings, so that it stays the same one (focus, typed text) when others come
+               and go; another key makes a new element: an empty form;
+    ``focus``  moves the focus here when the element appears, and back to where it was when it goes;
+    ``copy``   is the text that a click puts into the clipboard;
+    ``live``   marks what differs from run to run or needs a kernel: the saved faces leave it out;
+    ``until``  (with ``of``, both seconds; Unix time and a length) makes the element a bar that runs down by itself.
+    """
+
+    tag: str
+    attributes: Mapping[str, Any]
+    children: tuple[Node | str, ...]
+
+    def wire(self) -> list[Any]:
+        """Give the tree as JSON can hold it: [tag, attributes, children]."""
+        return [self.tag, dict(self.attributes), [c if isinstance(c, str) else c.wire() for c in self.children]]
+
+    def walk(self) -> Iterator[Node]:
+        """Give this element and all below it, in the order of the page."""
+        yield self
+        for child in self.children:
+            if isinstance(child, Node):
+                yield from child.walk()
+
+    @property
+    def words(self) -> str:
+        """All text in it."""
+        return "".join(child if isinstance(child, str) else child.words for child in self.children)
+
+
+def h(tag: str, *children: Child, **attributes: Any) -> Node:
+    """Give an element; None among the children and attributes is left out, ``_`` in names stands for ``-``."""
+    named = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
+    kept = {name: value for name, value in named.items() if value is not None and value is not False}
+    return Node(tag, kept, tuple(_flat(children)))
+
+
+def _flat(children: Iterable[Child]) -> Iterator[Node | str]:
+    for child in children:
+        if isinstance(child, Node | str):
+            yield child
+        elif child is not None:
+            yield from _flat(child)

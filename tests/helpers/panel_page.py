@@ -1,0 +1,192 @@
+"""A panel without a browser: finds what a person would by its words, and sends what panel.js would send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from waiting import PATIENCE, until
+
+from pipemagic.notebook.panels import faces
+from pipemagic.notebook.panels.tree import Node
+from pipemagic.notebook.panels.widget import Panel
+
+FIELDS = ("input", "select", "textarea")
+
+
+class PanelPage:
+    """What a person sees of a panel, and does there. What was typed stays until its form is another one."""
+
+    def __init__(self, panel: Panel) -> None:
+        self.panel = panel
+        self.secrets: dict[str, str] = {}
+        self._typed: dict[tuple[str, str], Any] = {}
+        panel.send = self._receive
+
+    # -- seeing
+
+    @property
+    def tree(self) -> Node:
+        """What the page was sent last."""
+        return _node(self.panel.tree)
+
+    @property
+    def words(self) -> str:
+        """All words on the page, each text on a line of its own."""
+        return "\n".join(text for node in self.tree.walk() for text in node.children if isinstance(text, str))
+
+    @property
+    def text(self) -> str:
+        """The text face."""
+        return str(self.panel)
+
+    @property
+    def html(self) -> str:
+        """The saved face."""
+        return faces.html(self.panel.view.draw())
+
+    def find(self, tag: str, name: str = "") -> list[Node]:
+        """Find elements by tag, and by a name: their words, or what they say to those who hear."""
+        return [node for node in self.tree.walk() if node.tag == tag and name in ("", _name(node))]
+
+    def error_of(self, label: str) -> str:
+        """Give what the page says is wrong with a field; '' if nothing is."""
+        tree = self.tree
+        field = self._field(tree, label)
+        if field.attributes.get("aria-invalid") != "true":
+            return ""
+        about = field.attributes["aria-describedby"]
+        return next(node.words for node in tree.walk() if node.attributes.get("id") == about)
+
+    def options(self, label: str) -> list[str]:
+        """Give the values that a list offers."""
+        return [one.attributes["value"] for one in self._field(self.tree, label).walk() if one.tag == "option"]
+
+    def can(self, name: str) -> bool:
+        """Tell whether there is a button of a name that can be pressed now."""
+        return any(not node.attributes.get("disabled") for node in self.find("button", name))
+
+    def wait(self, words: str, seconds: float = PATIENCE) -> None:
+        """Wait until some words are on the page."""
+        until(lambda: words in self.words, f"{words!r} did not come; there is\n{self.words}", seconds)
+
+    # -- doing
+
+    def click(self, name: str) -> None:
+        """Click the one button, tab or part of a picture of that name."""
+        tree = self.tree
+        found = [node for node in tree.walk() if "click" in node.attributes.get("on", {})]
+        named = [node for node in found if _name(node) == name]
+        assert len(named) == 1, f"{len(named)} of {name!r} among {[_name(node) for node in found]}"
+        assert not named[0].attributes.get("disabled"), f"{name} cannot be clicked now"
+        self._send(tree, named[0], "click")
+
+    def type(self, label: str, text: str) -> None:
+        """Type into the field with a label, and let the panel look at it."""
+        self._enter(label, text, "input")
+
+    def choose(self, label: str, value: str) -> None:
+        """Choose from the list with a label."""
+        assert value in self.options(label), f"{value} is not among {self.options(label)}"
+        self._enter(label, value, "change")
+
+    def check(self, label: str, *, on: bool = True) -> None:
+        """Set the checkbox with a label."""
+        self._enter(label, on, "change")
+
+    def submit(self, words: str) -> None:
+        """Press the button of a form, as Enter in one of its fields does too."""
+        tree = self.tree
+        named = [
+            node
+            for node in self._below(tree, "button")
+            if node.attributes.get("type") == "submit" and _name(node) == words
+        ]
+        assert len(named) == 1, f"{len(named)} buttons {words!r}"
+        assert not named[0].attributes.get("disabled"), f"{words} cannot be pressed now"
+        form = next(node for node in self._below(tree, "form") if any(one is named[0] for one in node.walk()))
+        self._send(tree, form, "submit")
+
+    def escape(self, key: str) -> None:
+        """Press Escape inside the element with a key."""
+        tree = self.tree
+        self._send(tree, next(node for node in tree.walk() if node.attributes.get("key") == key), "escape")
+
+    # -- inside
+
+    @staticmethod
+    def _below(tree: Node, tag: str) -> list[Node]:
+        return [node for node in tree.walk() if node.tag == tag]
+
+    def _field(self, tree: Node, label: str) -> Node:
+        for one in self._below(tree, "label"):
+            if one.words == label:
+                around = [node for node in one.walk() if node.tag in FIELDS]
+                named = [
+                    n
+                    for n in tree.walk()
+                    if n.tag in FIELDS and n.attributes.get("id", "") == one.attributes.get("for")
+                ]
+                return (around + named)[0]
+        for node in tree.walk():
+            if node.tag in FIELDS and node.attributes.get("aria-label") == label:
+                return node
+        raise AssertionError(f"no field {label!r} on the page\n{self.words}")
+
+    def _enter(self, label: str, value: Any, event: str) -> None:
+        tree = self.tree
+        node = self._field(tree, label)
+        self._typed[_scope(tree, node)[0], node.attributes["name"]] = value
+        if event in node.attributes.get("on", {}):
+            self._send(tree, node, event)
+
+    def _send(self, tree: Node, node: Node, event: str) -> None:
+        key, scope = _scope(tree, node)
+        values = {}
+        for one in scope.walk():
+            if one.tag in FIELDS and "name" in one.attributes:
+                name = one.attributes["name"]
+                values[name] = self._typed.get((key, name), _initial(one))
+        self.panel._heard(self.panel, {"action": node.attributes["on"][event], "values": values}, [])
+
+    def _receive(self, message: Any, buffers: Any = None) -> None:
+        if message.get("secret") is not None:
+            self.secrets.pop(message["secret"], None)
+            if message["value"] is not None:
+                self.secrets[message["secret"]] = message["value"]
+
+
+def _node(wire: Any) -> Node:
+    tag, attributes, children = wire
+    return Node(tag, attributes, tuple(one if isinstance(one, str) else _node(one) for one in children))
+
+
+def _name(node: Node) -> str:
+    return str(node.attributes.get("aria-label", node.words))
+
+
+def _path(tree: Node, wanted: Node) -> Iterator[Node]:
+    """Give the elements from the root to one, both included."""
+    if tree is wanted:
+        yield tree
+        return
+    for child in tree.children:
+        if isinstance(child, Node) and any(one is wanted for one in child.walk()):
+            yield tree
+            yield from _path(child, wanted)
+
+
+def _scope(tree: Node, node: Node) -> tuple[str, Node]:
+    """Give the form, or whatever holds the fields, around an element, and its key."""
+    path = list(_path(tree, node))
+    around = [one for one in path if one.tag == "form" or "data-fields" in one.attributes] or [tree]
+    key = " / ".join(
+        str(one.attributes["key"]) for one in path[: path.index(around[-1]) + 1] if "key" in one.attributes
+    )
+    return key, around[-1]
+
+
+def _initial(node: Node) -> Any:
+    if node.attributes.get("type") == "checkbox":
+        return bool(node.attributes.get("checked"))
+    return node.attributes.get("value", "")
