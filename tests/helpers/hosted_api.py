@@ -1,0 +1,356 @@
+"""A management API that answers as the public hosted service is documented to, with real databases behind it.
+
+Composed by hand from what that service's documentation, tool and client packages say; no answer was recorded from it.
+Each route names where its answer is described: [docs] the public documentation and its OpenAPI file, [docs-24] and
+[docs-23] its text of 2024 and 2023, [cli] the command-line tool, [sdk] `@tursodatabase/api`, [issue] a public issue,
+[inferred] a guess. Where these disagree, `Shapes` chooses. Databases are those of a real service, to which SQL is
+passed on.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+from scripted_server import Answer, Call, ScriptedServer, as_json, as_text
+from served import Served
+
+AIRPORTS = {"ams": "Amsterdam, Netherlands", "nrt": "Tokyo, Japan", "ord": "Chicago, Illinois (US)"}
+REGIONS = {"aws-eu-west-1": "AWS EU West (Ireland)", "aws-us-east-1": "AWS US East (Virginia)"}
+
+STARTER = {"error": "this feature is not available for starter plans", "code": "feature_not_available_for_starter_plan"}
+"""The code is in [cli]; the words are [inferred]."""
+
+
+@dataclass
+class Shapes:
+    """What documents disagree about, or what a service may lack. The default is [docs]."""
+
+    organizations: str = "wrapped"
+    """``bare``: the array by itself, as OpenAPI has it [docs]; ``wrapped``: as [docs-23] and [sdk] have it."""
+    taken: int = 409
+    """Status for a name that exists: 409 [docs], 400 [issue turso-docs#409], 422 [cli]."""
+    sums: str = "total"
+    """Member with the sums of a database's usage: ``total`` [docs], ``usage`` [cli][sdk][docs-23]."""
+    locations: str = "airports"
+    """``airports`` [docs-24], ``regions`` with an ``aws-`` prefix [docs], ``two levels`` by platform [cli]."""
+    storage: str = "storage_bytes"
+    """``storage`` in [docs] until January 2025."""
+    more_locations: Answer | None = None
+    """What refuses a second location of a group; None: it is added."""
+    deleted: str = "name"
+    """What DELETE of a database gives: its ``name`` as text [docs], or the ``object`` as for groups [inferred]."""
+    lacks: frozenset[str] = frozenset()
+    """Endpoints that answer 404 without a word of what is missing: usage, plans, subscription, instances, wait."""
+    pending: int = 0
+    """How many requests a new database refuses with 404 before it is there [issue libsql-client-ts#346]."""
+
+    @property
+    def places(self) -> dict[str, str]:
+        """The locations that are offered, by code."""
+        return REGIONS if self.locations == "regions" else AIRPORTS
+
+
+@dataclass
+class _Database:
+    name: str
+    group: str
+    inside: str
+    """Its name in the service behind."""
+    id: str = field(default_factory=lambda: str(uuid.uuid1()))
+    pending: int = 0
+
+
+class HostedApi(ScriptedServer):
+    """The hosted service as one organization, ``acme``, sees it. ``token`` is the platform token that is valid."""
+
+    slug = "acme"
+
+    def __init__(self, behind: Served, shapes: Shapes | None = None) -> None:
+        self.shapes = shapes or Shapes()
+        self.token = f"platform-{uuid.uuid4().hex}"
+        self.groups: dict[str, dict[str, Any]] = {}
+        self.databases: dict[str, _Database] = {}
+        self.overages = False
+        self.issued: dict[str, str] = {}
+        """Database tokens that were given out, and the database of each."""
+        self._behind = behind
+        self._refusals: list[tuple[str, Answer]] = []
+        super().__init__()
+        self.pages = {}
+
+    def refuse(self, pattern: str, answer: Answer) -> None:
+        """From now on answer so where ``METHOD /path`` begins to match the pattern; see `relent`."""
+        self._refusals.append((pattern, answer))
+
+    def relent(self) -> None:
+        """Answer as usual again."""
+        self._refusals.clear()
+
+    def renew_token(self) -> str:
+        """Make the platform token invalid; gives the one that is valid from now on."""
+        self.token = f"platform-{uuid.uuid4().hex}"
+        return self.token
+
+    # -- answering
+
+    def answer(self, call: Call) -> Answer:
+        path = urlsplit(call.path).path
+        for pattern, refusal in self._refusals:
+            if re.match(pattern, f"{call.method} {path}"):
+                return refusal
+        if not path.startswith("/v1/"):
+            return self._sql(call)
+        if call.headers.get("authorization") != f"Bearer {self.token}":
+            return as_json({"error": "could not parse jwt id"}, 401)  # section 7, [issue turso-api-client-ts#17]
+        for method, pattern, react in ROUTES:
+            found = re.fullmatch(pattern, path)
+            if found and method == call.method:
+                return react(self, call, *found.groups())
+        return as_text("404 page not found", 404)  # [inferred]
+
+    def _sql(self, call: Call) -> Answer:
+        """Pass what is for a database on to the service behind."""
+        name = self.issued.get(call.headers.get("authorization", "").removeprefix("Bearer "))
+        database = self.databases.get(name or "")
+        if database is not None and database.pending > 0:
+            database.pending -= 1
+            return as_json({"error": f"database {name} not found"}, 404)  # section 12.2, [issue libsql-client-ts#346]
+        kept = {key: value for key, value in call.headers.items() if key in ("authorization", "content-type", "accept")}
+        connection = HTTPConnection("127.0.0.1", self._behind.port, timeout=30)
+        try:
+            connection.request(call.method, call.path, call.body or None, kept)
+            answer = connection.getresponse()
+            return Answer(answer.status, answer.read(), answer.getheader("content-type") or "")
+        finally:
+            connection.close()
+
+    def _missing(self, what: str) -> Answer:
+        return as_json({"error": f"{what} not found"}, 404)  # section 1, [docs]
+
+    def _lacking(self, what: str) -> Answer | None:
+        return as_text("404 page not found", 404) if what in self.shapes.lacks else None
+
+    def _taken(self, text: str) -> Answer:
+        words = "name not available" if self.shapes.taken == 422 else text
+        return as_json({"error": words}, self.shapes.taken)
+
+    # -- organizations: sections 2.5 and 3.1
+
+    def _organization(self) -> dict[str, Any]:
+        return {"name": "personal", "slug": self.slug, "type": "personal", "overages": self.overages,
+                "blocked_reads": False, "blocked_writes": False}  # [docs-24]  # fmt: skip
+
+    def _organizations(self, _call: Call) -> Answer:
+        mine = [self._organization()]
+        return as_json(mine if self.shapes.organizations == "bare" else {"organizations": mine})
+
+    def _show_organization(self, _call: Call, slug: str) -> Answer:
+        if slug != self.slug:
+            return self._missing("organization")
+        return as_json({"organization": self._organization()})
+
+    def _update_organization(self, call: Call, _slug: str) -> Answer:
+        self.overages = call.json["overages"]
+        return as_json({"organization": self._organization()})
+
+    def _usage(self, _call: Call, _slug: str) -> Answer:
+        sums = {"rows_read": 120, "rows_written": 12, self.shapes.storage: 4096 * len(self.databases)}
+        databases = [{"uuid": one.id, "instances": [], self.shapes.sums: dict(sums)} for one in self.databases.values()]
+        whole = {**sums, "databases": len(databases), "locations": 1, "groups": len(self.groups), "bytes_synced": 0}
+        return self._lacking("usage") or as_json(
+            {"organization": {"uuid": "5f0c1d3e-8f10-11ee-9a51-6a2f4c0b9d70", "usage": whole, "databases": databases}}
+        )
+
+    def _plans(self, _call: Call, _slug: str) -> Answer:
+        quotas = {"rowsRead": 10**9, "rowsWritten": 25 * 10**6, "databases": 500, "locations": 3, "storage": 9 * 10**9,
+                  "groups": 1, "bytesSynced": 3 * 10**9}  # section 10, [docs]  # fmt: skip
+        free = {"name": "starter", "price": "0", "prices": [{"value": "0", "timeline": "monthly"}], "quotas": quotas}
+        return self._lacking("plans") or as_json({"plans": [free]})
+
+    def _subscription(self, _call: Call, _slug: str) -> Answer:
+        told = {"name": "starter", "plan": "starter", "overages": self.overages, "timeline": "monthly"}
+        return self._lacking("subscription") or as_json({"subscription": told})
+
+    # -- locations and groups: sections 2.1, 2.2, 2.4, 3.2
+
+    def _locations(self, _call: Call) -> Answer:
+        places = self.shapes.places
+        two = self.shapes.locations == "two levels"
+        return as_json({"locations": {"fly": places, "aws": REGIONS} if two else places})
+
+    def _list_groups(self, _call: Call, _slug: str) -> Answer:
+        return as_json({"groups": list(self.groups.values())})
+
+    def _create_group(self, call: Call, _slug: str) -> Answer:
+        wish = {key.lower(): value for key, value in call.json.items()}
+        name, code = wish["name"], wish["location"]
+        if name in self.groups:
+            return self._taken("group already exists")
+        if not _is_name(name):
+            return as_json(
+                {"error": "group name must be between 1 and 58 characters of a-z, 0-9, -"}, 400
+            )  # [inferred]
+        if code not in self._codes:
+            return as_json({"error": f"invalid location: {code}"}, 400)  # [inferred], as for 2.4
+        self.groups[name] = {
+            "name": name, "uuid": str(uuid.uuid1()), "locations": [code], "primary": code, "archived": False,
+            "version": "v0.24.18", "delete_protection": False,
+        }  # fmt: skip
+        return as_json({"group": self.groups[name]})
+
+    def _show_group(self, _call: Call, _slug: str, name: str) -> Answer:
+        return as_json({"group": self.groups[name]}) if name in self.groups else self._missing("group")
+
+    def _delete_group(self, _call: Call, _slug: str, name: str) -> Answer:
+        if name not in self.groups:
+            return self._missing("group")
+        for one in [one.name for one in self.databases.values() if one.group == name]:
+            self._drop(one)
+        return as_json({"group": self.groups.pop(name)})
+
+    def _add_location(self, _call: Call, _slug: str, name: str, code: str) -> Answer:
+        if name not in self.groups:
+            return self._missing("group")
+        if self.shapes.more_locations is not None:
+            return self.shapes.more_locations
+        if code not in self._codes:
+            return as_json({"error": f"invalid location: {code}"}, 400)
+        group = self.groups[name]
+        group["locations"] = list(dict.fromkeys([*group["locations"], code]))
+        return as_json({"group": group})
+
+    def _remove_location(self, _call: Call, _slug: str, name: str, code: str) -> Answer:
+        group = self.groups.get(name)
+        if group is None:
+            return self._missing("group")
+        if code not in group["locations"] or code == group["primary"]:
+            return as_json({"error": "Invalid location code"}, 400)
+        group["locations"].remove(code)
+        return as_json({"group": group})
+
+    def _wait(self, _call: Call, _slug: str, _name: str, _code: str) -> Answer:
+        return self._lacking("wait") or Answer()  # 200 without a body [cli]
+
+    @property
+    def _codes(self) -> set[str]:
+        return {*self.shapes.places, *(REGIONS if self.shapes.locations == "two levels" else ())}
+
+    # -- databases: sections 2.3, 3.3
+
+    def _shown(self, one: _Database) -> dict[str, Any]:
+        group = self.groups[one.group]
+        return {
+            "Name": one.name, "DbId": one.id, "Hostname": self._hostname, "group": one.group,
+            "primaryRegion": group["primary"], "regions": group["locations"], "type": "logical", "version": "0.24.18",
+            "is_schema": False, "schema": "", "block_reads": False, "block_writes": False, "allow_attach": False,
+            "archived": False, "sleeping": False, "hostname": self._hostname, "delete_protection": False,
+        }  # [docs-24][sdk]  # fmt: skip
+
+    @property
+    def _hostname(self) -> str:
+        """One for all: names below a domain of ours do not resolve everywhere, and the token says which is meant."""
+        return f"127.0.0.1:{self.port}"
+
+    def _list_databases(self, call: Call, _slug: str) -> Answer:
+        wanted = re.search(r"group=([\w-]+)", urlsplit(call.path).query)
+        found = [one for one in self.databases.values() if wanted is None or one.group == wanted[1]]
+        return as_json({"databases": [self._shown(one) for one in found]})
+
+    def _create_database(self, call: Call, _slug: str) -> Answer:
+        name, group = call.json["name"], call.json["group"]
+        if group not in self.groups:
+            return as_json({"error": "group not found"}, 400)  # not 404 [docs]
+        if name in self.databases:
+            words = {409: f"database with name {name} already exists", 400: "database with same name already exists"}
+            return self._taken(words.get(self.shapes.taken, ""))
+        if not _is_name(name):
+            return as_json({"error": "database name must be between 1 and 58 characters"}, 400)  # section 4, [issue]
+        made = _Database(name, group, f"h{uuid.uuid4().hex}", pending=self.shapes.pending)
+        self._behind.create(made.inside)
+        self.databases[name] = made
+        return as_json(
+            {"database": {"DbId": made.id, "Hostname": self._hostname, "Name": name}}
+        )  # three members [docs]
+
+    def _show_database(self, _call: Call, _slug: str, name: str) -> Answer:
+        if name not in self.databases:
+            return as_json({"error": f"could not find database with name {name}: record not found"}, 404)  # [docs]
+        return as_json({"database": self._shown(self.databases[name])})
+
+    def _delete_database(self, _call: Call, _slug: str, name: str) -> Answer:
+        if name not in self.databases:
+            return as_json({"error": f"could not find database with name {name}: record not found"}, 404)
+        shown = self._shown(self.databases[name])
+        self._drop(name)
+        return as_json({"database": shown if self.shapes.deleted == "object" else name})
+
+    def _drop(self, name: str) -> None:
+        self._behind.manage("DELETE", f"/databases/{self.databases.pop(name).inside}").raise_for_status()
+
+    def _instances(self, _call: Call, _slug: str, name: str) -> Answer:
+        if name not in self.databases:
+            return self._missing("database")
+        group = self.groups[self.databases[name].group]
+        found = [
+            {"uuid": str(uuid.uuid1()), "name": code, "type": "primary" if code == group["primary"] else "replica",
+             "region": code, "hostname": self._hostname}
+            for code in group["locations"]
+        ]  # fmt: skip
+        return self._lacking("instances") or as_json({"instances": found})
+
+    # -- tokens: section 7
+
+    def _create_token(self, call: Call, _slug: str, name: str) -> Answer:
+        if name not in self.databases:
+            return self._missing("database")
+        query = dict(pair.split("=") for pair in urlsplit(call.path).query.split("&") if pair)
+        if not re.fullmatch(r"never|(\d+[wdhms])+", query.get("expiration", "never")):
+            return as_json({"error": "Invalid expiration format"}, 400)  # [docs]
+        token = self._behind.token(self.databases[name].inside, **query)
+        self.issued[token] = name
+        return as_json({"jwt": token})
+
+    def _rotate(self, _call: Call, _slug: str, name: str) -> Answer:
+        if name not in self.databases:
+            return self._missing("database")
+        path = f"/databases/{self.databases[name].inside}/auth/rotate"
+        self._behind.manage("POST", path).raise_for_status()
+        return Answer()  # documented without a body [docs]
+
+
+def _is_name(name: str) -> bool:
+    return bool(re.fullmatch(r"(?!-)[a-z0-9-]{1,58}(?<!-)", name))
+
+
+_ORG = r"/v1/organizations/([\w-]+)"
+_GROUP = rf"{_ORG}/groups/([^/]+)"
+_DATABASE = rf"{_ORG}/databases/([^/]+)"
+ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
+    ("GET", r"/v1/organizations", HostedApi._organizations),
+    ("GET", _ORG, HostedApi._show_organization),
+    ("PATCH", _ORG, HostedApi._update_organization),
+    ("GET", rf"{_ORG}/usage", HostedApi._usage),
+    ("GET", rf"{_ORG}/plans", HostedApi._plans),
+    ("GET", rf"{_ORG}/subscription", HostedApi._subscription),
+    ("GET", r"/v1/locations", HostedApi._locations),
+    ("GET", rf"{_ORG}/groups", HostedApi._list_groups),
+    ("POST", rf"{_ORG}/groups", HostedApi._create_group),
+    ("GET", _GROUP, HostedApi._show_group),
+    ("DELETE", _GROUP, HostedApi._delete_group),
+    ("POST", rf"{_GROUP}/locations/([^/]+)", HostedApi._add_location),
+    ("DELETE", rf"{_GROUP}/locations/([^/]+)", HostedApi._remove_location),
+    ("GET", rf"{_GROUP}/locations/([^/]+)/wait", HostedApi._wait),
+    ("GET", rf"{_ORG}/databases", HostedApi._list_databases),
+    ("POST", rf"{_ORG}/databases", HostedApi._create_database),
+    ("GET", _DATABASE, HostedApi._show_database),
+    ("DELETE", _DATABASE, HostedApi._delete_database),
+    ("GET", rf"{_DATABASE}/instances", HostedApi._instances),
+    ("POST", rf"{_DATABASE}/auth/tokens", HostedApi._create_token),
+    ("POST", rf"{_DATABASE}/auth/rotate", HostedApi._rotate),
+]
