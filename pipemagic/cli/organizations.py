@@ -120,7 +120,7 @@ def _show_plan(options: argparse.Namespace) -> None:
 
 def _line(name: str, used: Mapping[str, int], limits: Mapping[str, int]) -> tuple[str, str, str, str]:
     count = used.get(name, 0)
-    limit = limits.get(name) or limits.get(name.removesuffix("_bytes")) or 0
+    limit = limits.get(name, 0)
     share = f"{100 * count / limit:.0f}%" if limit else ""
     return name.removesuffix("_bytes").replace("_", " "), _amount(name, count), _amount(name, limit, "unlimited"), share
 

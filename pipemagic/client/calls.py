@@ -71,6 +71,11 @@ class Caller:
             self._slug = mine[0].slug
         return self._slug
 
+    @property
+    def known_slug(self) -> str:
+        """The organization's slug as far as it is known without asking the server, else ''."""
+        return self._slug or ""
+
     def organizations(self) -> list[Organization]:
         """List the organizations of the token's owner."""
         parsed = self._list("/v1/organizations", "organizations")
@@ -114,7 +119,7 @@ class Caller:
         try:
             return self._call("GET", path, params=params)
         except NotFound as error:
-            if "organization" in error.message:
+            if _MISSING.search(error.message):
                 raise
             raise UnsupportedError(f"this management API has no list of {what}") from None
 
@@ -129,7 +134,7 @@ class Caller:
         content = None if body is None else msgspec.json.encode(body)
         answer = self.transport.request(method, path, content, params=params)
         if not answer.ok:
-            self._refuse(answer, method)
+            self._refuse(answer)
         if not answer.body.strip():
             return None
         try:
@@ -139,7 +144,7 @@ class Caller:
                 f"what came back from {self.url} is not JSON", hint="is this the address of a management API?"
             ) from None
 
-    def _refuse(self, answer: HttpAnswer, method: str) -> NoReturn:
+    def _refuse(self, answer: HttpAnswer) -> NoReturn:
         error = self.transport.refusal(answer)
         text = error.message.lower()
         taken = "already exist" in text or (answer.status == 422 and "available" in text)
@@ -150,7 +155,7 @@ class Caller:
                 status=answer.status,
                 hint="choose another name, or go on with what is there",
             )
-        if method == "GET" and answer.status in (405, 501):
+        if answer.status in (405, 501):
             raise UnsupportedError("this management API does not offer that")
         if answer.status == 404:
             error.hint = "is the name right? names of groups and databases belong to one organization"

@@ -101,9 +101,14 @@ class Management(Caller):
         """List the locations for groups and databases, by code."""
         return Location.read_all(self._get("/v1/locations"))
 
+    def closest(self) -> str:
+        """Give the code of the location where a new group had best be; '' if the server does not know."""
+        return text_of(self._offered("the closest location", "GET", "/v1/closest"), "server")
+
     def organization(self) -> Organization:
         """Give the organization itself."""
-        return Organization.read(unwrapped(self._get(self._path()), "organization"), slug=self.slug)
+        parsed = self._offered("an organization's settings", "GET", self._path())
+        return Organization.read(unwrapped(parsed, "organization"), slug=self.slug)
 
     def create_organization(self, name: str) -> Organization:
         """Make an organization; the server makes the slug from its name."""
@@ -142,7 +147,7 @@ class Management(Caller):
     def usage(self) -> Usage:
         """Give what the organization used in this calendar month."""
         parsed = self._offered("figures of use", "GET", self._path("usage"))
-        return Usage.read(unwrapped(unwrapped(parsed, "organization"), "usage"))
+        return Usage.read(unwrapped(parsed, "organization"))
 
     # -- groups
 
@@ -161,7 +166,7 @@ class Management(Caller):
 
     def delete_group(self, name: str) -> None:
         """Delete a group with all its databases."""
-        self._call("DELETE", self._path("groups", name))
+        self._offered("deleting groups", "DELETE", self._path("groups", name))
 
     def add_location(self, group: str, location: str) -> Group:
         """Replicate a group's databases to one more location."""
@@ -229,7 +234,7 @@ class Management(Caller):
 
     def delete_database(self, name: str) -> None:
         """Delete a database and everything in it."""
-        self._call("DELETE", self._path("databases", name))
+        self._offered("deleting databases", "DELETE", self._path("databases", name))
 
     def instances(self, database: str) -> list[Instance]:
         """List a database's instances, one for each location, the primary first."""

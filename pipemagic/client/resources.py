@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from math import isfinite
 from typing import Any
 
 from pipemagic.client.secrets import Secret
@@ -12,6 +14,8 @@ from pipemagic.client.urls import Endpoint, parse
 from pipemagic.errors import AddressError, ProtocolError
 
 _SNAKE = re.compile(r"(?<=[a-z])([A-Z])")
+_OLD_NAMES = {"storage": "storage_bytes"}
+"""Names of figures that usage and plans, or older and newer documents, write differently."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,9 @@ class Organization:
     type: str
     overages: bool | None
     """None where the server does not say."""
+    blocked_reads: bool = False
+    blocked_writes: bool = False
+    """Whether a quota is used up, so that nothing can be read, or written."""
 
     @classmethod
     def read(cls, parsed: Any, slug: str = "", overages: bool | None = None) -> Organization:
@@ -51,6 +58,8 @@ class Organization:
             name=text_of(parsed, "name") or slug,
             type=text_of(parsed, "type"),
             overages=told if isinstance(told, bool) else overages,
+            blocked_reads=member(parsed, "blocked_reads") is True,
+            blocked_writes=member(parsed, "blocked_writes") is True,
         )
 
 
@@ -92,14 +101,23 @@ class Member:
 
 @dataclass(frozen=True)
 class Usage:
-    """What was used since the month began: ``figures`` by name (``rows_read``, ``storage_bytes``, ...)."""
+    """What was used since the month began: ``figures`` by name (``rows_read``, ``storage_bytes``, ...).
+
+    ``databases`` holds the figures of each database, by its name, or by its id where the server tells only that.
+    """
 
     figures: Mapping[str, int]
+    databases: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, parsed: Any) -> Usage:
-        """Read the numbers; whatever is none is left out."""
-        return cls(_numbers(parsed))
+        """Read the numbers of an organization; whatever is none is left out."""
+        told = member(parsed, "databases")
+        each = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
+        return cls(
+            _used(parsed),
+            {key: _used(one) for one in each if (key := text_of(one, "name") or text_of(one, "uuid", "id"))},
+        )
 
 
 @dataclass(frozen=True)
@@ -141,6 +159,7 @@ class Group:
     locations: tuple[str, ...]
     id: str = ""
     status: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
 
     @classmethod
     def read(cls, parsed: Any, name: str = "", location: str = "") -> Group:
@@ -153,12 +172,16 @@ class Group:
         others = [code for code in told if isinstance(code, str)] if isinstance(told, list) else []
         primary = primary or (others[0] if others else "")
         locations = dict.fromkeys([primary, *others] if primary else others)
-        return cls(name, primary, tuple(locations), text_of(parsed, "uuid", "id"), _statuses(parsed))
+        uuid, version = text_of(parsed, "uuid", "id"), text_of(parsed, "version")
+        return cls(name, primary, tuple(locations), uuid, _statuses(parsed), version)
 
 
 @dataclass(frozen=True)
 class DatabaseInfo:
-    """A database: ``url`` is the address to connect to, ``hostname`` its name as the server gives it."""
+    """A database: ``url`` is the address to connect to, ``hostname`` its name as the server gives it.
+
+    ``created`` is in Unix seconds, None where the server does not say.
+    """
 
     name: str
     group: str
@@ -167,6 +190,7 @@ class DatabaseInfo:
     id: str = ""
     primary: str = ""
     locations: tuple[str, ...] = ()
+    created: float | None = None
 
     @classmethod
     def read(cls, parsed: Any, endpoint: Endpoint, *, name: str = "", group: str = "") -> DatabaseInfo:
@@ -185,27 +209,33 @@ class DatabaseInfo:
             id=text_of(parsed, "DbId", "id"),
             primary=primary,
             locations=tuple(code for code in told if isinstance(code, str)) if isinstance(told, list) else (),
+            created=_moment(member(parsed, "created_at", "createdAt")),
         )
 
 
 @dataclass(frozen=True)
 class Instance:
-    """A database at one location. ``type`` is primary or replica, ``state`` what the server says of it, or ''."""
+    """A database at one location. ``type`` is primary or replica, ``state`` what the server says of it, or ''.
+
+    ``lag`` is by how many seconds a replica is behind its primary, None where the server does not say.
+    """
 
     name: str
     type: str
     url: str
     state: str = ""
+    lag: float | None = None
 
     @classmethod
     def read(cls, parsed: Any, endpoint: Endpoint) -> Instance:
         """Read one; ``endpoint`` is that of the management API."""
-        status = member(parsed, "status")
+        status, lag = member(parsed, "status"), member(parsed, "lag_seconds")
         return cls(
             name=text_of(parsed, "name", "region"),
             type=text_of(parsed, "type"),
             url=_address(parsed, endpoint, local=False),
             state=status if isinstance(status, str) else text_of(status, "state") or text_of(parsed, "state"),
+            lag=float(lag) if _is_number(lag) else None,
         )
 
 
@@ -290,12 +320,30 @@ def _statuses(group: Any) -> dict[str, str]:
     return {text_of(one, "name"): text_of(one, "status") for one in told} if isinstance(told, list) else {}
 
 
+def _used(parsed: Any) -> dict[str, int]:
+    """Give figures of use: under ``usage`` in some documents, under ``total`` in others, or bare."""
+    inner = member(parsed, "usage", "total")
+    return _numbers(inner if isinstance(inner, dict) else parsed)
+
+
 def _numbers(parsed: Any) -> dict[str, int]:
-    """Give the members that are numbers; names as ``rows_read``, also where they come as ``rowsRead``."""
+    """Give the members that are numbers, under one name each: ``rows_read`` and not ``rowsRead``."""
     if not isinstance(parsed, dict):
         return {}
-    return {
-        _SNAKE.sub(r"_\1", key).lower(): int(value)
-        for key, value in parsed.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }
+    named = {_SNAKE.sub(r"_\1", key).lower(): int(value) for key, value in parsed.items() if _is_number(value)}
+    return {_OLD_NAMES.get(name, name): value for name, value in named.items()}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+def _moment(told: Any) -> float | None:
+    """Give the Unix seconds of a time as RFC 3339 writes it, or of a number of seconds; None if it is neither."""
+    if _is_number(told):
+        return float(told)
+    try:
+        moment = datetime.fromisoformat(told)
+    except (TypeError, ValueError):
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
+from pipemagic.client import names
 from pipemagic.client.database import Database
 from pipemagic.client.management import Management
-from pipemagic.client.resources import DatabaseInfo, Group, Location
+from pipemagic.client.resources import DatabaseInfo, Group, Instance, Location, Organization, Usage
+from pipemagic.client.secrets import Secret
 from pipemagic.client.transport import READ_TIMEOUT
 from pipemagic.errors import (
     AlreadyExists,
+    AuthError,
     ConnectError,
     NotFound,
+    ProtocolError,
     ServerError,
     SessionError,
+    UnknownOutcome,
     UnsupportedError,
 )
 
@@ -36,8 +43,8 @@ class Platform:
     """One organization. ``where`` names its service for people; see Management for the errors of the methods.
 
     The requirement's API has five endpoints and no list of groups or databases: there the platform remembers
-    what it made itself. ``find_again`` gives the API anew when nothing listens at its address any more; ``moves``
-    tells whether there is such a way.
+    what it made itself. ``find_again`` gives the API anew when nothing listens at its address any more, or when it
+    takes the token no longer; ``moves`` tells whether there is such a way. May be used from several threads.
     """
 
     def __init__(self, api: Management, where: str, find_again: Callable[[], Management] | None = None) -> None:
@@ -47,6 +54,7 @@ class Platform:
         self.moves = find_again is not None
         self._api = api
         self._find_again = find_again
+        self._finding = threading.Lock()
         self._groups: dict[str, Group] = {}
         self._databases: dict[str, DatabaseInfo] = {}
         self.seen: dict[str, set[str]] = {}
@@ -106,47 +114,119 @@ class Platform:
         except UnsupportedError:
             return Listing(list(self._databases.values()), complete=False)
 
+    def organizations(self) -> list[Organization]:
+        """List the organizations that the token's owner belongs to."""
+        return self._ask(lambda api: api.organizations())
+
+    def settings(self) -> Organization:
+        """Give the organization itself, with its settings."""
+        return self._ask(lambda api: api.organization())
+
+    def usage(self) -> Usage:
+        """Give what was used in this calendar month, that of each database by its name."""
+        used = self._ask(lambda api: api.usage())
+        named = {one.id: one.name for one in self.databases().items if one.id}
+        return Usage(used.figures, {named.get(key, key): figures for key, figures in used.databases.items()})
+
+    def quotas(self) -> tuple[str, Mapping[str, int]]:
+        """Give the plan's name and its quotas, by the names of `Usage.figures`; a missing one, or 0, is no limit."""
+        plan = self._ask(lambda api: api.subscription()).plan
+        try:
+            plans = {one.name.lower(): one.quotas for one in self._ask(lambda api: api.plans())}
+        except UnsupportedError:
+            return plan, {}
+        name = plan.lower()
+        return plan, plans.get(name) or plans.get(name.removesuffix("_overages"), {})
+
+    def closest(self) -> str | None:
+        """Give the code of the location that is the closest one, None where the service does not tell."""
+        try:
+            return self._ask(lambda api: api.closest()) or None
+        except (ServerError, UnsupportedError, ProtocolError):  # nothing depends on it
+            return None
+
+    def name_problem(self, kind: names.Kind, name: str) -> str:
+        """Say what is wrong with a new name, '' if nothing is; asks nobody, so a taken one may be fine here."""
+        return names.problem(kind, name, self._api.known_slug)
+
     def create_group(self, name: str, location: str, *, if_not_exists: bool = False) -> Group:
         """Create a group; with ``if_not_exists`` an existing one is given as it is."""
-        group = self._unless_there(
-            lambda api: api.create_group(name, location),
-            (lambda api: api.group(name)) if if_not_exists else None,
-            self._groups.get(name, Group(name, location, (location,))),
-        )
-        self._groups[name] = group
-        self.seen.setdefault("group", set()).add(name)
-        self.on_change()
+        with self._changing():
+            group = self._unless_there(
+                lambda api: api.create_group(name, location),
+                (lambda api: api.group(name)) if if_not_exists else None,
+                self._groups.get(name, Group(name, location, (location,))),
+            )
+            self._groups[name] = group
+            self.seen.setdefault("group", set()).add(name)
         return group
+
+    def delete_group(self, name: str) -> None:
+        """Delete a group with all its databases."""
+        with self._changing():
+            self._ask(lambda api: api.delete_group(name))
+            self._groups.pop(name, None)
+            self.seen.get("group", set()).discard(name)
+            for one in [one.name for one in self._databases.values() if one.group == name]:
+                self._forget(one)
 
     def add_location(self, name: str, location: str, *, if_not_exists: bool = False) -> Group:
         """Replicate a group to one more location."""
-        known = self._groups.get(name, Group(name, "", ()))
-        wanted = Group(name, known.primary, tuple(dict.fromkeys([*known.locations, location])))
-        group = self._unless_there(
-            lambda api: api.add_location(name, location),
-            (lambda api: api.group(name)) if if_not_exists else None,
-            wanted,
-        )
-        self._groups[name] = group = group if location in group.locations else wanted
-        self.on_change()
+        with self._changing():
+            known = self._groups.get(name, Group(name, "", ()))
+            wanted = replace(known, locations=tuple(dict.fromkeys([*known.locations, location])))
+            group = self._unless_there(
+                lambda api: api.add_location(name, location),
+                (lambda api: api.group(name)) if if_not_exists else None,
+                wanted,
+            )
+            self._groups[name] = group = group if location in group.locations else wanted
         return group
+
+    def remove_location(self, name: str, location: str) -> Group:
+        """Take a location, not the primary one, from a group; its replicas there are deleted."""
+        with self._changing():
+            group = self._ask(lambda api: api.remove_location(name, location))
+            if not group.locations:  # the answer does not say
+                known = self._groups.get(name, group)
+                group = replace(known, locations=tuple(code for code in known.locations if code != location))
+            self._groups[name] = group
+        return group
+
+    def wait_for_location(self, group: str, location: str) -> None:
+        """Return when the group's replicas at the location have caught up; ServerError (503) if that takes too long."""
+        self._ask(lambda api: api.wait_for_location(group, location))
 
     def create_database(self, name: str, group: str, *, if_not_exists: bool = False) -> DatabaseInfo:
         """Create a database; with ``if_not_exists`` an existing one is given as it is."""
-        database = self._unless_there(
-            lambda api: api.create_database(name, group),
-            (lambda api: api.database(name)) if if_not_exists else None,
-            self._databases.get(name, DatabaseInfo(name, group, "", "")),
-        )
-        self._databases[name] = database
-        self.seen.setdefault("database", set()).add(name)
-        self.on_change()
+        with self._changing():
+            database = self._unless_there(
+                lambda api: api.create_database(name, group),
+                (lambda api: api.database(name)) if if_not_exists else None,
+                self._databases.get(name, DatabaseInfo(name, group, "", "")),
+            )
+            self._databases[name] = database
+            self.seen.setdefault("database", set()).add(name)
         return database
+
+    def delete_database(self, name: str) -> None:
+        """Delete a database and everything in it."""
+        with self._changing():
+            self._ask(lambda api: api.delete_database(name))
+            self._forget(name)
+
+    def instances(self, database: str) -> list[Instance]:
+        """List a database's instances, one for each location, the primary first."""
+        return self._ask(lambda api: api.instances(database))
+
+    def create_token(self, database: str, *, expiration: str = "never", read_only: bool = False) -> Secret:
+        """Make a token for a database; ``expiration`` is like ``7d``, ``1w2d6h`` or ``never``."""
+        return self._ask(lambda api: api.create_token(database, expiration=expiration, read_only=read_only))
 
     def set_overages(self, *, on: bool) -> bool:
         """Set whether the organization may go past its quotas; gives what it is then."""
-        told = self._ask(lambda api: api.update_organization(overages=on)).overages
-        self.on_change()
+        with self._changing():
+            told = self._ask(lambda api: api.update_organization(overages=on)).overages
         return on if told is None else told
 
     def open(self, name: str, timeout: float | None = READ_TIMEOUT, *, read_only: bool = False) -> Database:
@@ -171,6 +251,20 @@ class Platform:
     def close(self) -> None:
         """Close the connections to the API."""
         self._api.close()
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Tell of a change when it is made, and where the refusal shows that somebody else made one."""
+        try:
+            yield
+        except (NotFound, AlreadyExists, UnknownOutcome):
+            self.on_change()
+            raise
+        self.on_change()
+
+    def _forget(self, database: str) -> None:
+        self._databases.pop(database, None)
+        self.seen.get("database", set()).discard(database)
 
     def _find(self, name: str) -> DatabaseInfo:
         try:
@@ -210,13 +304,17 @@ class Platform:
             return known
 
     def _ask(self, ask: Callable[[Management], T]) -> T:
+        """Ask the API; where it is another one by now, with another address or token, ask that one."""
+        api = self._api
         try:
-            return ask(self._api)
-        except ConnectError:
-            if self._find_again is None:
+            return ask(api)
+        except (ConnectError, AuthError) as error:
+            if self._find_again is None or (isinstance(error, AuthError) and error.status != 401):
                 raise
-        self._api.close()
-        self._api = self._find_again()
+        with self._finding:
+            if self._api is api:  # else another thread has found it
+                self._api = self._find_again()
+                api.close()
         return ask(self._api)
 
 

@@ -290,7 +290,7 @@ def test_answers_in_other_shapes(platform_of) -> None:
         platform_of(as_json({"org": {"name": "Team", "slug": "team-1"}})).create_organization("Team").slug == "team-1"
     )
     plans = [{"name": "free", "quotas": {"rowsRead": 10, "storage": 5, "x": None}}]
-    assert platform_of(as_json({"plans": plans})).plans()[0].quotas == {"rows_read": 10, "storage": 5}
+    assert platform_of(as_json({"plans": plans})).plans()[0].quotas == {"rows_read": 10, "storage_bytes": 5}
     used = {"organization": {"uuid": "u", "usage": {"rows_read": 3, "bytes_synced": 1}, "databases": []}}
     assert platform_of(as_json(used)).usage().figures == {"rows_read": 3, "bytes_synced": 1}
     group = {"group": {"name": "edge", "primary": "ams", "locations": ["ams", "nrt"],

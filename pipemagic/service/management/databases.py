@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -112,6 +113,7 @@ def shown(call: Call, record: DatabaseRecord) -> dict[str, Any]:
         "type": "logical", "version": __version__, "is_schema": False, "schema": "", "allow_attach": False,
         "block_reads": record.configuration.block_reads, "block_writes": record.configuration.block_writes,
         "sleeping": False, "archived": False, "delete_protection": record.configuration.delete_protection,
+        "created_at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="seconds"),
         **address(call, record),
     }  # fmt: skip
 

@@ -1,0 +1,44 @@
+"""What is wrong with a name that somebody wants to give, in words: no server is asked."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+Kind = Literal["group", "database", "token", "organization"]
+
+LABEL = 63
+"""Longest DNS label; ``<database>-<organization>`` is one."""
+
+SLUG = 32
+"""Longest slug of an organization."""
+
+_FOREIGN = re.compile(r"[^a-z0-9-]")
+
+
+def longest(kind: Kind, slug: str) -> int:
+    """Give how many characters a name has at most, in the organization ``slug``; those of tokens are the user's."""
+    if kind == "organization":
+        return SLUG
+    return LABEL - 1 - (0 if kind == "token" else len(slug))
+
+
+def problem(kind: Kind, name: str, slug: str = "") -> str:
+    """Say what is wrong with a new name, '' if nothing is; whether it is taken only the server knows."""
+    if not name:
+        return f"a {kind}'s name has at least one character"
+    if foreign := _FOREIGN.search(name):
+        return f"a {kind}'s name has only lower-case letters, digits and hyphens, not {_shown(foreign[0])}"
+    if name[0] == "-" or name[-1] == "-":
+        return f"a {kind}'s name has no hyphen first or last"
+    limit = longest(kind, slug)
+    if len(name) > limit:
+        left = f", which leaves room for -{slug} in a host name" if slug and kind in ("group", "database") else ""
+        return f"a {kind}'s name has at most {max(limit, 0)} characters here{left}; this one has {len(name)}"
+    return ""
+
+
+def _shown(character: str) -> str:
+    if character.isspace():
+        return "spaces"
+    return character if character.isprintable() else f"U+{ord(character):04X}"

@@ -1,0 +1,60 @@
+"""What is said of a name before it is sent; it has to be what the service says."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from pipemagic.client import names
+from pipemagic.service.http import Refused
+from pipemagic.service.registry.names import check_name, check_slug
+
+NAMES = ["".join(letters) for length in range(4) for letters in itertools.product("a7-A_ é", repeat=length)]
+NAMES += [letter * length for letter in "a7-" for length in (29, 30, 31, 32, 33, 51, 52, 53, 57, 58, 61, 62, 63, 64)]
+NAMES += ["main\n", "main ", " main", "a/b", "../x", "a.b", "١", "ß", "\x00", "a" * 400]
+
+
+def refused(check, *arguments):
+    try:
+        check(*arguments)
+    except Refused as refusal:
+        return refusal.status == 400
+    return False
+
+
+@pytest.mark.parametrize("slug", ["a", "local", "acme-tools", "o" * 32])
+@pytest.mark.parametrize("kind", ["group", "database"])
+def test_names_are_wrong_where_the_service_refuses_them(kind, slug):
+    for name in NAMES:
+        assert bool(names.problem(kind, name, slug)) == refused(check_name, kind, name, slug), name
+
+
+def test_names_of_tokens_and_organizations():
+    for name in NAMES:
+        assert bool(names.problem("token", name, "acme")) == refused(check_name, "token", name, ""), name
+        assert bool(names.problem("organization", name)) == refused(check_slug, name), name
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("flights", ""),
+        ("", "a database's name has at least one character"),
+        ("Flights", "a database's name has only lower-case letters, digits and hyphens, not F"),
+        ("my flights", "a database's name has only lower-case letters, digits and hyphens, not spaces"),
+        ("\x07", "a database's name has only lower-case letters, digits and hyphens, not U+0007"),
+        ("-flights", "a database's name has no hyphen first or last"),
+        (
+            "f" * 58,
+            "a database's name has at most 57 characters here, which leaves room for -local in a host name; "
+            "this one has 58",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(name, words):
+    assert names.problem("database", name, "local") == words
+
+
+def test_a_slug_that_is_too_long_leaves_nothing():
+    assert "at most 0 characters" in names.problem("group", "g", "s" * 70)
