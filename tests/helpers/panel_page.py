@@ -43,7 +43,7 @@ class PanelPage:
     @property
     def html(self) -> str:
         """The saved face."""
-        return faces.html(self.panel.view.draw())
+        return faces.html(self.panel.view.saved())
 
     def find(self, tag: str, name: str = "") -> list[Node]:
         """Find elements by tag, and by a name: their words, or what they say to those who hear."""

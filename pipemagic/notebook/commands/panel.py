@@ -15,7 +15,7 @@ def panel(context: Context, args: Arguments) -> Panel:
     """Give a panel."""
     from pipemagic.notebook.panels.opening import open_panel
 
-    return open_panel(context.session, args.get("NAME") or "all")
+    return open_panel(context.session, args.get("NAME") or "all", context.variables)
 
 
 NAME = Positional(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -43,28 +44,47 @@ class Holdings(WorkingModel):
     def __init__(self, session: Session) -> None:
         super().__init__()
         self.session = session
+        self._asking = threading.Lock()
         self._stale = False
         self._read_connections()
         session.changes.listen(self._heard)
 
+    @property
+    def asked(self) -> bool:
+        """Whether there is an organization to ask, or it is asked already."""
+        return self.session.in_organization
+
     def refresh(self) -> None:
         """Ask for everything anew; while that is under way already, once more after it."""
-        if not self.start("Asking ...", self._fetch):
+        with self._asking:
             self._stale = True
+        self.start("Asking ...", self._fetch)
 
     def connect(self) -> None:
         """Connect to the default, as %pipedb connect does: that also tells which organization is in use."""
 
         def work() -> str:
-            connection = self.session.connect()
-            return f"{connection.greeting}\n{self._fetch()}"
+            greeting = self.session.connect().greeting
+            if self.session.in_organization:
+                return f"{greeting}\n{self._fetch()}".strip()
+            return f"{greeting} That is an address, in no organization: %pipedb organization uses one."
 
         self.start("Connecting ...", work, "%pipedb connect")
 
+    def ended(self) -> None:
+        """Ask once more if something changed since the last answers."""
+        if self._stale and self.session.in_organization:
+            self.refresh()
+
+    def _is_stale(self) -> bool:
+        with self._asking:
+            stale, self._stale = self._stale, False
+        return stale
+
     def _fetch(self) -> str:
-        self._stale = True
-        while self._stale:
-            self._stale = False
+        with self._asking:
+            self._stale = True
+        while self._is_stale():
             platform = self.session.platform
             groups, databases, locations = platform.groups(), platform.databases(), platform.locations()
             with self.hold_trait_notifications():

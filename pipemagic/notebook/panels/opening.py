@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, MutableMapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pipemagic.notebook.panels.databases import DatabasesModel, DatabasesView
 from pipemagic.notebook.panels.holdings import Holdings, holdings_of
+from pipemagic.notebook.panels.standing import InOrganization
 from pipemagic.notebook.panels.tabs import TabsModel, TabsView
 from pipemagic.notebook.panels.widget import Panel, View
 
@@ -16,17 +17,34 @@ if TYPE_CHECKING:
 PATIENCE = 5.0
 """Seconds that opening waits for the first answers, so that the saved face has them; then it shows that it asks."""
 
-VIEWS: dict[str, Callable[[Holdings], View]] = {
+Variables: TypeAlias = MutableMapping[str, Any]
+"""The variables of the notebook."""
+
+IN_ORGANIZATION: dict[str, Callable[[Holdings], View]] = {
     "databases": lambda holdings: DatabasesView(DatabasesModel(holdings)),
 }
+"""The panels of the organization. `InOrganization` says what to do while none is in use: these need not."""
+
+OF_SESSION: dict[str, Callable[[Holdings, Variables], View]] = {}
+"""The panels of what is connected."""
+
+NAMES = (*IN_ORGANIZATION, *OF_SESSION)
+"""All of them, in the order of their tabs; commands/panel.py has them too, since it may import none of this."""
 
 
-def open_panel(session: Session, name: str) -> Panel:
-    """Give the panel of a name in `VIEWS`, or ``all`` of them in tabs."""
+def open_panel(session: Session, name: str = "all", variables: Variables | None = None) -> Panel:
+    """Give the panel of one of `NAMES`, or ``all`` of them in tabs; exports go into ``variables``."""
     holdings = holdings_of(session)
-    if session.in_organization:
+    if holdings.asked:
         holdings.refresh()
         holdings.wait(PATIENCE)
+    variables = {} if variables is None else variables
     if name != "all":
-        return Panel(VIEWS[name](holdings))
-    return Panel(TabsView(TabsModel(), [make(holdings) for make in VIEWS.values()]))
+        return Panel(_view(holdings, name, variables))
+    return Panel(TabsView(TabsModel(), [_view(holdings, one, variables) for one in NAMES]))
+
+
+def _view(holdings: Holdings, name: str, variables: Variables) -> View:
+    if name in OF_SESSION:
+        return OF_SESSION[name](holdings, variables)
+    return InOrganization(IN_ORGANIZATION[name](holdings), holdings)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pipemagic.notebook.panels.tree import Action, Child, Node, h
 
 if TYPE_CHECKING:
+    from pipemagic.notebook.panels.holdings import Holdings
     from pipemagic.notebook.panels.work import WorkingModel
 
 
@@ -31,6 +32,17 @@ def problem(model: WorkingModel) -> Node | None:
     code = h("span", f"{model.code}: ", class_="pm-code") if model.code else None
     hint = h("p", model.hint, class_="pm-faint") if model.hint else None
     return h("div", h("p", code, model.error, class_="pm-error"), hint, role="alert", class_="pm-problem")
+
+
+def not_connected(holdings: Holdings) -> Node:
+    """Say what to do before an organization is in use; `standing.InOrganization` does what its button asks for."""
+    return h(
+        "div",
+        empty("No organization is in use yet, so nothing was asked and no service was started."),
+        empty("Connect here or with %pipedb connect: either finds the embedded service, or starts it."),
+        h("p", button("Connect", ("connect-organization",), kind="main", disabled=bool(holdings.busy))),
+        state(holdings),
+    )
 
 
 def magic(line: str) -> Node:

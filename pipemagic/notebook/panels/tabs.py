@@ -27,7 +27,7 @@ class TabsView(View):
 
     def __init__(self, model: TabsModel, views: Sequence[View]) -> None:
         self.model = model
-        self.views = {view.title: view for view in views}
+        self.views = {view.name: view for view in views}
         model.front = model.front or next(iter(self.views))
 
     def models(self) -> tuple[HasTraits, ...]:
@@ -48,6 +48,10 @@ class TabsView(View):
             "div", h("div", tabs, role="tablist", live=True),
             h("div", inside, role="tabpanel", id="@front", aria_labelledby=f"@tab-{front}", key=f"front {front}"),
         )  # fmt: skip
+
+    def saved(self) -> Node:
+        """Draw all of them, one below the other: without a kernel there are no tabs to choose."""
+        return h("div", [view.saved() for view in self.views.values()])
 
     def act(self, action: list[str], values: Values) -> None:
         """Put another tab in front, or pass an event on to the view that it is for."""

@@ -38,6 +38,11 @@ class View:
 
     title: ClassVar[str]
 
+    @property
+    def name(self) -> str:
+        """What its tab, and its element on the page, are called."""
+        return self.title
+
     def models(self) -> tuple[HasTraits, ...]:
         """Give the models whose changes change the picture."""
         raise NotImplementedError
@@ -45,6 +50,10 @@ class View:
     def draw(self) -> Node:
         """Draw the models as they are now."""
         raise NotImplementedError
+
+    def saved(self) -> Node:
+        """Draw what saved notebooks and terminals show; the saved faces leave out what is ``live`` in it."""
+        return self.draw()
 
     def act(self, action: list[str], values: Values) -> None:
         """Do what an event asks for."""
@@ -89,10 +98,10 @@ class Panel(anywidget.AnyWidget):
         super().close()
 
     def __repr__(self) -> str:
-        return f"<panel {self.view.title}>"  # what traitlets writes into logs
+        return f"<panel {self.view.name}>"  # what traitlets writes into logs
 
     def __str__(self) -> str:
-        return faces.text(self.view.draw())
+        return faces.text(self.view.saved())
 
     def _changed(self, _change: Any) -> None:
         with self._drawing:
@@ -111,12 +120,12 @@ class Panel(anywidget.AnyWidget):
 
     def _ipython_display_(self, **_options: Any) -> None:
         """Show the panel: its saved face, which the page hides while the next output, the live one, is there."""
-        drawn = self.view.draw()
-        text = faces.text(drawn)
+        saved = self.view.saved()
+        text = faces.text(saved)
         if getattr(get_ipython(), "kernel", None) is None:
             sys.stdout.write(f"{text}\n")
             return
-        saved = f'<div class="pipemagic-panel pipemagic-saved"><style>{STYLE}</style>{faces.html(drawn)}</div>'
-        publish_display_data({"text/html": saved, "text/plain": text})  # type: ignore[no-untyped-call]
+        page = f'<div class="pipemagic-panel pipemagic-saved"><style>{STYLE}</style>{faces.html(saved)}</div>'
+        publish_display_data({"text/html": page, "text/plain": text})  # type: ignore[no-untyped-call]
         view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
         publish_display_data({WIDGET: view, "text/plain": ""})  # type: ignore[no-untyped-call]

@@ -3,14 +3,57 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from traitlets import HasTraits, Unicode
 
 from pipemagic.errors import PipemagicError
 
 
-class WorkingModel(HasTraits):
+class Model(HasTraits):
+    """Traits that several threads change."""
+
+    def __init__(self) -> None:
+        self._held = threading.local()
+        super().__init__()
+
+    @contextmanager
+    def hold_trait_notifications(self) -> Iterator[None]:
+        """Tell of what this thread changes only at the end of the block, once for each trait.
+
+        That of traitlets holds for the whole object: another thread's changes meanwhile are held with it, or lost.
+        """
+        if self._changes is not None:
+            yield
+            return
+        changes: dict[str, Any] = {}
+        self._held.changes = changes
+        try:
+            yield
+        finally:
+            del self._held.changes
+            for change in changes.values():
+                self.notify_change(change)
+
+    def notify_change(self, change: Any) -> None:
+        """Tell of a change now, or at the end of the block that holds it."""
+        changes = self._changes
+        if changes is None:
+            super().notify_change(change)
+        elif change.name in changes:
+            changes[change.name].new = change.new
+        else:
+            changes[change.name] = change
+
+    @property
+    def _changes(self) -> dict[str, Any] | None:
+        """What this thread changed and has not told yet; None where nothing is held."""
+        return getattr(self._held, "changes", None)
+
+
+class WorkingModel(Model):
     """A model that does one piece of work at a time in a daemon thread.
 
     ``busy`` says what is under way, '' if nothing is; ``message`` tells how the last work ended, or ``error``, with its
@@ -32,13 +75,13 @@ class WorkingModel(HasTraits):
 
     def start(self, what: str, work: Callable[[], str], line: str = "") -> bool:
         """Begin a piece of work, unless one is under way (False); ``work`` gives the message of its success."""
-        with self._starting:
+        with self.hold_trait_notifications(), self._starting:  # told when the lock is free: hearers may start work
             if self.busy:
                 return False
-            with self.hold_trait_notifications():
-                self.busy, self.message, self.error, self.code, self.hint, self.line = what, "", "", "", "", line
-        self._worker = threading.Thread(target=self._run, args=(work,), name=f"pipemagic: {what}", daemon=True)
-        self._worker.start()
+            self.busy, self.message, self.error, self.code, self.hint, self.line = what, "", "", "", "", line
+            name = f"pipemagic: {what}"
+            self._worker = worker = threading.Thread(target=self._run, args=(work,), name=name, daemon=True)
+        worker.start()
         return True
 
     def refuse(self, error: str, hint: str = "") -> None:
@@ -52,6 +95,9 @@ class WorkingModel(HasTraits):
             self._worker.join(timeout)
         return not self.busy
 
+    def ended(self) -> None:
+        """Do what follows a piece of work, in its thread; other work may begin here."""
+
     def _run(self, work: Callable[[], str]) -> None:
         message = error = code = hint = ""
         try:
@@ -64,3 +110,4 @@ class WorkingModel(HasTraits):
         finally:
             with self.hold_trait_notifications():
                 self.message, self.error, self.code, self.hint, self.busy = message, error, code, hint, ""
+            self.ended()

@@ -1,0 +1,60 @@
+"""Which panels there are, and what they show before there is anything to ask."""
+
+from __future__ import annotations
+
+import pytest
+from panel_page import PanelPage
+
+from pipemagic import local
+from pipemagic.notebook.commands import panel as command
+from pipemagic.notebook.panels.opening import IN_ORGANIZATION, NAMES, open_panel
+from pipemagic.session import Session
+
+
+@pytest.fixture
+def unconnected(tmp_path, monkeypatch):
+    """A session that is not connected, and a folder in which no service runs."""
+    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
+    session = Session(environ={})
+    yield session
+    session.shut_down()
+    local.stop()
+
+
+def test_the_command_knows_every_panel():
+    assert command.NAME.choices == NAMES
+
+
+@pytest.mark.parametrize("name", IN_ORGANIZATION)
+def test_before_connect_a_panel_says_what_to_do_and_starts_nothing(name, unconnected, tmp_path):
+    panel = PanelPage(open_panel(unconnected, name))
+    assert panel.words == (
+        f"{name.capitalize()}\n"
+        "No organization is in use yet, so nothing was asked and no service was started.\n"
+        "Connect here or with %pipedb connect: either finds the embedded service, or starts it.\n"
+        "Connect\n"
+    )
+    assert panel.text == panel.words.replace("\nConnect\n", "")
+    assert not (tmp_path / "data").exists()
+
+
+def test_connecting_from_a_panel(unconnected):
+    panel = PanelPage(open_panel(unconnected, "databases"))
+    panel.click("Connect")
+    panel.wait("main")
+    assert unconnected.current == "main"
+    assert panel.find("table", "Databases")
+
+
+def test_a_panel_follows_when_a_cell_connects(unconnected):
+    panel = PanelPage(open_panel(unconnected, "databases"))
+    unconnected.connect()
+    panel.wait("main")
+
+
+def test_the_tabs_are_saved_one_below_the_other(page):
+    panel = page()
+    assert [one.words for one in panel.find("h2")] == ["Databases"]
+    for title in ("Databases",):
+        assert f"<h2>{title}</h2>" in panel.html
+        assert title in panel.text.splitlines()
