@@ -13,6 +13,7 @@ from pipemagic.session.changes import Subject
 
 if TYPE_CHECKING:
     from pipemagic.session import Session
+    from pipemagic.session.platform import Platform
 
 _of: WeakKeyDictionary[Session, Holdings] = WeakKeyDictionary()
 
@@ -35,6 +36,7 @@ class Holdings(WorkingModel):
     organization = Unicode(help="its slug")
     where = Unicode(help="its service, for people")
     locations: List[Any] = List(help="client.resources.Location")
+    here = Unicode(help="the code of the location that is closest, '' where the service does not tell")
     groups: List[Any] = List(help="client.resources.Group")
     databases: List[Any] = List(help="client.resources.DatabaseInfo")
     complete = Bool(True, help="whether the lists hold everything there is, not only what was made here")
@@ -46,6 +48,7 @@ class Holdings(WorkingModel):
         self.session = session
         self._asking = threading.Lock()
         self._stale = False
+        self._closest: tuple[Platform, str] | None = None
         self._read_connections()
         session.changes.listen(self._heard)
 
@@ -87,13 +90,21 @@ class Holdings(WorkingModel):
         while self._is_stale():
             platform = self.session.platform
             groups, databases, locations = platform.groups(), platform.databases(), platform.locations()
+            here = self._here_of(platform)
             with self.hold_trait_notifications():
                 self.organization, self.where = platform.organization, platform.where
                 self.locations, self.groups, self.databases = locations, list(groups.items), list(databases.items)
                 self.complete = groups.complete and databases.complete
+                self.here = here
                 self.known = True
         self._read_connections()
         return ""
+
+    def _here_of(self, platform: Platform) -> str:
+        """Give the closest location; it is asked once."""
+        if self._closest is None or self._closest[0] is not platform:
+            self._closest = (platform, platform.closest() or "")
+        return self._closest[1]
 
     def _heard(self, subject: Subject) -> None:
         if subject == "organization":

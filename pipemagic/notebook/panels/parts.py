@@ -92,13 +92,16 @@ def check(label: str, name: str, *, checked: bool = False, **more: Any) -> Node:
     return h("label", box, label, class_="pm-check")
 
 
-def confirm(what: str, name: str, words: str, typed: str, action: str, *, disabled: bool = False) -> Node:
-    """Ask to type the name of what will be gone; the form calls ``action``, ``cancel`` and ``typing`` of the view."""
+def confirm(what: str, name: str, words: Child, action: str, *, disabled: bool = False) -> Node:
+    """Ask to type the name of what will be gone; the form calls ``action`` or ``cancel`` of the view.
+
+    ``action`` gets the name, and what was typed as ``confirmation``: the model compares them.
+    """
     return h(
         "form", h("p", words),
         h("div",
-          field(f"Type {name} to {what}", "confirmation", focus=True, on={"input": ["typing", action, name]}),
-          submit(what.capitalize(), kind="danger", disabled=disabled or typed != name),
+          field(f"Type {name} to {what}", "confirmation", focus=True),
+          submit(what.capitalize(), kind="danger", disabled=disabled),
           button("Cancel", ("cancel",)), class_="pm-row"),
         class_="pm-ask", key=f"{action} {name}", on={"submit": [action, name], "escape": ["cancel"]},
     )  # fmt: skip
