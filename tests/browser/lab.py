@@ -6,6 +6,7 @@ Playwright's sync API keeps an event loop running, which would break every test 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import signal
@@ -16,6 +17,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import nbformat
 from playwright.sync_api import Locator, Page, expect, sync_playwright
@@ -32,12 +34,14 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def jupyterlab(folder: Path) -> Iterator[str]:
-    """Run JupyterLab over ``folder / "notebooks"`` with a home of its own; gives its address."""
+def jupyterlab(folder: Path, *, dark: bool = False) -> Iterator[str]:
+    """Run JupyterLab (it serves Notebook 7 too) in a home of its own over ``folder / "notebooks"``; gives its address."""
     root, settings = folder / "notebooks", folder / "settings/@jupyterlab/apputils-extension"
     root.mkdir(exist_ok=True)
     settings.mkdir(parents=True)
     (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
+    if dark:
+        (settings / "themes.jupyterlab-settings").write_text('{"theme": "JupyterLab Dark"}')
     own = {"HOME": "home", "JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "share", "JUPYTER_RUNTIME_DIR": "run",
            "IPYTHONDIR": "ipython", "JUPYTERLAB_SETTINGS_DIR": "settings", "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
            "PIPEMAGIC_DATA": "data"}  # fmt: skip
@@ -77,24 +81,64 @@ def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 
 
 @contextlib.contextmanager
-def browser(chromium: str) -> Iterator[Page]:
+def browser(chromium: str, *, width: int = 1280, height: int = 1000) -> Iterator[Page]:
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(
             executable_path=chromium, args=["--disable-gpu", "--disable-dev-shm-usage"]
         )
-        yield running.new_page(viewport={"width": 1280, "height": 1000})
+        yield running.new_page(viewport={"width": width, "height": height})
         running.close()
+
+
+class Watch:
+    """What a page should not do: raise errors, complain, ask other hosts than this machine."""
+
+    def __init__(self, page: Page) -> None:
+        self.errors: list[str] = []
+        self.strangers: list[str] = []
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
+        page.on("request", lambda request: self._ask(request.url))
+        page.on("websocket", lambda socket: self._ask(socket.url))
+
+    def _ask(self, url: str) -> None:
+        at = urlsplit(url)
+        if at.scheme not in ("data", "blob", "about") and at.hostname not in ("127.0.0.1", "localhost"):
+            self.strangers.append(url)
+
+    def check(self, *not_ours: str) -> None:
+        """Assert that nothing of that happened, but for errors that hold one of some texts."""
+        ours = [error for error in self.errors if not any(text in error for text in not_ours)]
+        assert not ours, ours
+        assert not self.strangers, self.strangers
+
+
+class Album:
+    """Numbered pictures of a way through a page, in PIPEMAGIC_SCREENSHOTS if that is set, else in a folder."""
+
+    def __init__(self, page: Page, name: str, folder: Path) -> None:
+        self._page, self._name = page, name
+        self._folder = Path(os.environ.get("PIPEMAGIC_SCREENSHOTS") or folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._count = itertools.count(1)
+
+    def take(self, what: str, element: Locator | None = None) -> None:
+        """Take a picture of the page, or of one element of it."""
+        path = self._folder / f"{self._name}-{next(self._count):02}-{what}.png"
+        (element or self._page).screenshot(path=path)
 
 
 class Notebook:
     """A notebook that is open in the browser."""
 
-    def __init__(self, page: Page, address: str, folder: Path, cells: list[str], app: str = "lab/tree") -> None:
+    def __init__(
+        self, page: Page, address: str, folder: Path, cells: list[str], app: str = "lab/tree", name: str = "test"
+    ) -> None:
         kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}  # without one, Lab asks
         notebook = nbformat.v4.new_notebook(metadata=kernel, cells=list(map(nbformat.v4.new_code_cell, cells)))
-        nbformat.write(notebook, folder / "notebooks" / "test.ipynb")
-        self.page, self.path = page, folder / "notebooks" / "test.ipynb"
-        page.goto(f"{address}/{app}/test.ipynb" + ("?reset" if app.startswith("lab") else ""))
+        self.page, self.path = page, folder / "notebooks" / f"{name}.ipynb"
+        nbformat.write(notebook, self.path)
+        page.goto(f"{address}/{app}/{name}.ipynb" + ("?reset" if app.startswith("lab") else ""))
         self.cells = page.locator(".jp-Notebook .jp-CodeCell")
         self.cells.first.wait_for(timeout=PATIENCE)
         # The indicator says "idle" before there is a kernel.
@@ -108,9 +152,18 @@ class Notebook:
         """Run one cell and wait for its end."""
         self.cells.nth(number).locator(".cm-content").click()
         self.page.keyboard.press("Control+Enter")
+        self.done(number)
+
+    def done(self, number: int) -> None:
+        """Wait for the end of one cell."""
         prompt = self.cells.nth(number).locator(".jp-InputArea-prompt").first
         expect(prompt).to_have_text(re.compile(r"\[\d+\]"), timeout=PATIENCE)
         self._idle()
+
+    @property
+    def panel(self) -> Locator:
+        """The live panel, not its saved face."""
+        return self.page.locator(".pipemagic-panel:not(.pipemagic-saved)").first
 
     def _idle(self) -> None:
         indicator = self.page.locator(".jp-Notebook-ExecutionIndicator").first

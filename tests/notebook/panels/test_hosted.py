@@ -49,7 +49,7 @@ def hosted(behind):
 
 @pytest.mark.parametrize("shapes", SHAPES.values(), ids=SHAPES)
 def test_from_a_group_to_a_cell(hosted, shapes):
-    api, session = hosted(shapes)
+    _, session = hosted(shapes)
     code = next(iter(shapes.places))
     session.platform.create_group("edge", code)
     panel = PanelPage(open_panel(session, "databases"))

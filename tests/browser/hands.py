@@ -1,0 +1,110 @@
+"""Two ways to use a notebook: by mouse, and by keyboard alone. Both find things by what people see or hear."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from lab import Notebook
+from playwright.sync_api import Locator, expect
+
+FAR = 120
+"""Presses of Tab after which something counts as out of reach."""
+
+ACTIVE = "(element) => element === document.activeElement"
+
+
+class Hands(Protocol):
+    """How a visitor acts."""
+
+    def run(self, number: int) -> None:
+        """Run a cell."""
+
+    def press(self, button: Locator) -> None:
+        """Press a button or a tab."""
+
+    def write(self, field: Locator, text: str, *, then: str = "") -> None:
+        """Write into an empty field, and press a key ``then``."""
+
+    def choose(self, choice: Locator, value: str) -> None:
+        """Choose from a list."""
+
+
+class Mouse:
+    """Points and clicks; the keys are for writing only."""
+
+    def __init__(self, notebook: Notebook) -> None:
+        self._notebook, self._page = notebook, notebook.page
+
+    def run(self, number: int) -> None:
+        cell = self._notebook.cells.nth(number)
+        cell.locator(".jp-InputArea-prompt").first.click()
+        self._page.get_by_role("button", name="Run this cell").first.click()
+        self._notebook.done(number)
+
+    def press(self, button: Locator) -> None:
+        button.click()
+
+    def write(self, field: Locator, text: str, *, then: str = "") -> None:
+        field.click()
+        self._page.keyboard.type(text)
+        if then:
+            self._page.keyboard.press(then)
+
+    def choose(self, choice: Locator, value: str) -> None:
+        choice.select_option(value)
+
+
+class Keyboard:
+    """Tab and Shift+Tab, arrows, Enter, Space; nothing is clicked or focused by the script."""
+
+    def __init__(self, notebook: Notebook) -> None:
+        self._notebook, self._page = notebook, notebook.page
+        self._keys = self._page.keyboard
+        self._last = "Space"
+
+    def run(self, number: int) -> None:
+        """From wherever the focus is back to the cells, along them, and Ctrl+Enter."""
+        self._back_to(self._page.locator(".jp-Notebook .jp-Cell.jp-mod-active"))
+        for _ in range(len(self._notebook.cells.all())):
+            self._keys.press("ArrowUp")
+        for _ in range(number):
+            self._keys.press("ArrowDown")
+        self._keys.press("Control+Enter")
+        self._notebook.done(number)
+
+    def press(self, button: Locator) -> None:
+        """Enter and Space in turn: both press buttons."""
+        self.reach(button)
+        self._last = "Enter" if self._last == "Space" else "Space"
+        self._keys.press(self._last)
+
+    def write(self, field: Locator, text: str, *, then: str = "") -> None:
+        self.reach(field)
+        self._keys.type(text)
+        if then:
+            self._keys.press(then)
+
+    def choose(self, choice: Locator, value: str) -> None:
+        self.reach(choice)
+        self._keys.press("Home")
+        for _ in range(FAR):
+            if choice.input_value() == value:
+                return
+            self._keys.press("ArrowDown")
+        raise AssertionError(f"{value} cannot be chosen by arrow keys")
+
+    def reach(self, wanted: Locator) -> None:
+        """Go on with Tab until something has the focus; from the page's end, back to the active cell and on."""
+        expect(wanted).to_be_visible()
+        for _ in range(FAR):
+            if wanted.evaluate(ACTIVE):
+                return
+            self._keys.press("Tab")
+        raise AssertionError(f"{wanted} cannot be reached by Tab")
+
+    def _back_to(self, wanted: Locator) -> None:
+        for _ in range(FAR):
+            if wanted.evaluate(ACTIVE):
+                return
+            self._keys.press("Shift+Tab")
+        raise AssertionError(f"{wanted} cannot be reached by Shift+Tab")
