@@ -35,7 +35,7 @@ def free_port() -> int:
 
 @contextlib.contextmanager
 def jupyterlab(folder: Path, *, dark: bool = False) -> Iterator[str]:
-    """Run JupyterLab (it serves Notebook 7 too) in a home of its own over ``folder / "notebooks"``; gives its address."""
+    """Run JupyterLab, which serves Notebook 7 too, over ``folder / "notebooks"`` in a home of its own."""
     root, settings = folder / "notebooks", folder / "settings/@jupyterlab/apputils-extension"
     root.mkdir(exist_ok=True)
     settings.mkdir(parents=True)

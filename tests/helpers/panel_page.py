@@ -66,9 +66,26 @@ class PanelPage:
         """Tell whether there is a button of a name that can be pressed now."""
         return any(not node.attributes.get("disabled") for node in self.find("button", name))
 
+    @property
+    def alerts(self) -> list[str]:
+        """What is said of errors, each with its code and hint."""
+        return [node.words for node in self.tree.walk() if node.attributes.get("role") == "alert"]
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the page says that something is under way."""
+        return any("pm-busy" in str(node.attributes.get("class", "")).split() for node in self.tree.walk())
+
     def wait(self, words: str, seconds: float = PATIENCE) -> None:
         """Wait until some words are on the page."""
-        until(lambda: words in self.words, f"{words!r} did not come; there is\n{self.words}", seconds)
+        try:
+            until(lambda: words in self.words, seconds=seconds)
+        except AssertionError:
+            raise AssertionError(f"{words!r} did not come; there is\n{self.words}") from None
+
+    def wait_for(self, name: str) -> None:
+        """Wait until there is a button of a name that can be pressed."""
+        until(lambda: self.can(name), f"{name} cannot be pressed")
 
     # -- doing
 

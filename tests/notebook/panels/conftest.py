@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ipywidgets
 import pytest
+from hosted_api import HostedApi
 from panel_page import PanelPage
+from served import serve
 
 from pipemagic import local
 from pipemagic.notebook.panels.opening import open_panel
@@ -27,3 +29,29 @@ def page(session):
     """Open a panel by its name, or all in tabs."""
     yield lambda name="all": PanelPage(open_panel(session, name))
     ipywidgets.Widget.close_all()
+
+
+@pytest.fixture(scope="session")
+def behind(tmp_path_factory):
+    """The service that the databases are in."""
+    with serve(tmp_path_factory.mktemp("behind")) as served:
+        yield served
+
+
+@pytest.fixture
+def hosted(behind):
+    """Start a hosted service with an organization, and a session that knows it; gives both."""
+    opened = []
+
+    def start(shapes=None):
+        api = HostedApi(behind, shapes)
+        environment = {"PIPEMAGIC_API_URL": api.url, "PIPEMAGIC_API_TOKEN": api.token}
+        session = Session(environ=environment)
+        opened.append((api, session))
+        return api, session
+
+    yield start
+    ipywidgets.Widget.close_all()
+    for api, session in opened:
+        session.shut_down()
+        api.close()
