@@ -6,7 +6,9 @@ from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pipemagic.notebook.panels.databases import DatabasesModel, DatabasesView
+from pipemagic.notebook.panels.groups import GroupsModel, GroupsView
 from pipemagic.notebook.panels.holdings import Holdings, holdings_of
+from pipemagic.notebook.panels.organization import OrganizationModel, OrganizationView
 from pipemagic.notebook.panels.standing import InOrganization
 from pipemagic.notebook.panels.tabs import TabsModel, TabsView
 from pipemagic.notebook.panels.widget import Panel, View
@@ -21,7 +23,9 @@ Variables: TypeAlias = MutableMapping[str, Any]
 """The variables of the notebook."""
 
 IN_ORGANIZATION: dict[str, Callable[[Holdings], View]] = {
+    "groups": lambda holdings: GroupsView(GroupsModel(holdings)),
     "databases": lambda holdings: DatabasesView(DatabasesModel(holdings)),
+    "organization": lambda holdings: OrganizationView(OrganizationModel(holdings)),
 }
 """The panels of the organization. `InOrganization` says what to do while none is in use: these need not."""
 

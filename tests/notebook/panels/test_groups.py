@@ -1,0 +1,241 @@
+"""The panel of groups."""
+
+from __future__ import annotations
+
+import pytest
+from waiting import until
+
+from pipemagic.notebook.panels.holdings import holdings_of
+
+
+@pytest.fixture
+def platform(session):
+    return session.platform
+
+
+@pytest.fixture
+def edge(platform):
+    """A group in ams with two databases."""
+    platform.create_group("edge", "ams")
+    for name in ("flights", "hotels"):
+        platform.create_database(name, "edge")
+    return "edge"
+
+
+def cells(panel, group):
+    """Give the words of a group's cells, by the heading that they say where the table is narrow."""
+    row = next(one for one in panel.find("tr") if one.attributes.get("key") == group)
+    return {cell.attributes["data-heading"]: cell.words for cell in row.children if "data-heading" in cell.attributes}
+
+
+def test_a_group_from_its_name_to_its_end(page, session):
+    panel = page("groups")
+    panel.type("Group name", "edge")
+    assert panel.error_of("Group name") == ""
+    panel.choose("Primary location", "fra")
+    panel.submit("Create group")
+    panel.wait("Group edge is in fra.")
+    assert "%pipedb create-group edge --location fra" in panel.words
+    until(lambda: panel.can("Add a location to edge"))
+    assert cells(panel, "edge")["Primary"] == "Frankfurt, Germany (fra)"
+    assert cells(panel, "edge")["Replicas"] == "none"
+    panel.click("Add a location to edge")
+    assert "fra" not in panel.options("New location of edge")
+    panel.choose("New location of edge", "nrt")
+    panel.submit("Add location")
+    panel.wait("Group edge is in fra, nrt. It has no databases yet.")
+    assert "%pipedb add-location edge nrt" in panel.words
+    until(lambda: "Tokyo, Japan (nrt)nothing to copy yet" in cells(panel, "edge")["Replicas"])
+    panel.click("Remove nrt from edge")
+    assert "The replicas of edge at Tokyo, Japan (nrt) will be deleted; its databases stay at fra." in panel.words
+    panel.submit("Remove nrt")
+    panel.wait("Group edge is in fra.")
+    assert "%pipedb remove-location edge nrt" in panel.words
+    panel.click("Delete group edge")
+    assert "Group edge has no databases; only the group will be gone." in panel.words
+    panel.type("Type edge to delete the group", "edge")
+    panel.submit("Delete the group")
+    panel.wait("Group edge was deleted.")
+    assert "%pipedb delete-group edge --confirm" in panel.words
+    until(lambda: not panel.find("button", "Delete group edge"))
+    assert [one.name for one in session.platform.groups().items] == ["default"]
+
+
+def test_a_name_is_checked_while_it_is_typed(page):
+    panel = page("groups")
+    panel.type("Group name", "default")
+    assert panel.error_of("Group name") == "default exists already"
+    panel.type("Group name", "Edge")
+    assert panel.error_of("Group name") == "a group's name has only lower-case letters, digits and hyphens, not E"
+    panel.type("Group name", "a" * 58)
+    assert panel.error_of("Group name") == (
+        "a group's name has at most 57 characters here, which leaves room for -local in a host name; this one has 58"
+    )
+    panel.type("Group name", "a" * 57)
+    assert panel.error_of("Group name") == ""
+    panel.type("Group name", "")
+    assert panel.error_of("Group name") == ""
+
+
+def test_a_form_that_comes_before_the_check_is_refused_with_words(page, session):
+    panel = page("groups")
+    panel.submit("Create group")
+    assert panel.error_of("Group name") == "a group's name has at least one character"
+    panel._typed["create 0", "name"] = "default"  # Enter, before what was typed was looked at
+    panel.submit("Create group")
+    assert panel.error_of("Group name") == "default exists already"
+    assert "default exists already" in panel.words
+    assert len(session.platform.groups().items) == 1
+
+
+def test_the_closest_location_is_the_first_choice(page, session):
+    panel = page("groups")
+    here = session.platform.closest()
+    assert panel.options("Primary location")[0] == here
+    assert len(panel.options("Primary location")) == len(session.platform.locations())
+    assert ", closest" in panel.words
+
+
+def test_a_location_is_followed_until_its_databases_are_there(page, edge, session):
+    panel = page("groups")
+    panel.click("Add a location to edge")
+    panel.choose("New location of edge", "nrt")
+    panel.submit("Add location")
+    panel.wait("Group edge is in ams, nrt. Its 2 databases are there.")
+    until(lambda: "caught up, lag 0.0 s" in cells(panel, "edge")["Replicas"])
+    assert panel.panel.view.view.model.catching_up.there == 2
+
+
+def test_the_table_says_how_far_replicas_are(page, edge, platform):
+    platform.add_location("edge", "nrt")
+    panel = page("groups")
+    until(lambda: "caught up" in cells(panel, "edge")["Replicas"])
+    assert "A primary location stays for good: all writes go there." in panel.words
+    assert cells(panel, "edge")["Databases"] == "2 databasesflightshotels"
+    platform._ask(lambda api: api.pause_location("edge", "nrt"))
+    panel.click("Look again for groups and their replicas")
+    until(lambda: "paused (0 of 2 caught up)" in cells(panel, "edge")["Replicas"])
+    platform._ask(lambda api: api.resume_location("edge", "nrt"))
+    panel.click("Look again for groups and their replicas")
+    until(lambda: "caught up, lag" in cells(panel, "edge")["Replicas"])
+
+
+def test_a_paused_location_ends_the_following(page, edge, platform):
+    panel = page("groups")
+    adding = platform.add_location
+
+    def add_and_pause(group, code):
+        made = adding(group, code)
+        platform._ask(lambda api: api.pause_location(group, code))
+        return made
+
+    platform.add_location = add_and_pause
+    panel.click("Add a location to edge")
+    panel.choose("New location of edge", "nrt")
+    panel.submit("Add location")
+    panel.wait("nrt is paused: its replicas follow when it is resumed.")
+
+
+def test_a_deletion_says_what_goes_with_it_and_wants_the_name(page, edge, session):
+    session.connect("flights")
+    panel = page("groups")
+    panel.click("Delete group edge")
+    assert (
+        "2 databases with all data will be gone for good: flights, hotels. Connected now, and closed then: flights."
+    ) in panel.words
+    panel.submit("Delete the group")
+    assert "nothing was deleted: what was typed is not the name of the group" in panel.words
+    panel.type("Type edge to delete the group", "edg")
+    panel.submit("Delete the group")
+    assert "nothing was deleted" in panel.words
+    panel.type("Type edge to delete the group", "edge")
+    panel.submit("Delete the group")
+    panel.wait("Group edge was deleted with its 2 databases. Closed: 1 connection (flights).")
+    assert list(session.connections) == ["main"]
+    assert [one.name for one in session.platform.databases().items] == ["main"]
+
+
+def test_escape_and_cancel_close_a_form(page, edge):
+    panel = page("groups")
+    panel.click("Delete group edge")
+    panel.escape("delete edge")
+    assert "Type edge to delete the group" not in panel.words
+    panel.click("Add a location to edge")
+    panel.click("Cancel")
+    assert "New location of edge" not in panel.words
+
+
+def test_a_group_that_was_deleted_elsewhere(page, edge, session):
+    panel = page("groups")
+    panel.click("Add a location to edge")
+    session.platform._ask(lambda api: api.delete_group("edge"))  # nobody tells this session
+    panel.choose("New location of edge", "nrt")
+    panel.submit("Add location")
+    panel.wait("group not found")
+    until(lambda: not panel.find("button", "Delete group edge"))
+    panel.type("Group name", "edge")
+    panel.submit("Create group")
+    panel.wait("Group edge is in")
+
+
+def test_a_name_that_was_taken_elsewhere(page, session):
+    panel = page("groups")
+    session.platform._ask(lambda api: api.create_group("edge", "ams"))
+    panel.type("Group name", "edge")
+    panel.submit("Create group")
+    panel.wait("already exists")
+    until(lambda: panel.can("Add a location to edge"))
+
+
+def test_two_panels_and_a_cell_agree(page, session):
+    first, second = page("groups"), page("all")
+    second.click("Groups")
+    session.platform.create_group("edge", "ams")
+    until(lambda: first.can("Add a location to edge") and second.can("Add a location to edge"))
+    first.type("Group name", "other")
+    first.submit("Create group")
+    until(lambda: second.can("Delete group other"))
+
+
+def test_the_saved_face_has_places_and_names(page, edge, platform):
+    platform.add_location("edge", "nrt")
+    panel = page("groups")
+    assert panel.text == (
+        "Groups\n"
+        "  Group    Primary                       Replicas            Databases\n"
+        "  default  Amsterdam, Netherlands (ams)  none                1: main\n"
+        "  edge     Amsterdam, Netherlands (ams)  Tokyo, Japan (nrt)  2: flights, hotels"
+    )
+    until(lambda: "caught up" in cells(panel, "edge")["Replicas"])
+    assert "caught up" not in panel.text
+
+
+def test_without_groups_it_says_what_to_do(page, platform):
+    platform.delete_group("default")
+    panel = page("groups")
+    until(lambda: not holdings_of(panel.panel.view.view.model.holdings.session).groups)
+    panel.wait("No groups yet. Databases live in groups: create one first.")
+
+
+def test_many_databases_are_counted_and_some_are_asked(page, platform):
+    platform.add_location("default", "nrt")
+    for number in range(24):
+        platform._ask(lambda api, number=number: api.create_database(f"d{number:02}", "default"))
+    panel = page("groups")
+    panel.wait("Of each group 20 databases are asked how far they are.")
+    until(lambda: panel.panel.view.view.model.replicas.found.get("default", {}).get("nrt") is not None)
+    assert panel.panel.view.view.model.replicas.found["default"]["nrt"].asked == 20
+    assert panel.text.endswith("25: d00, d01, d02, d03, d04, d05, d06, d07 and 17 more")
+    panel.click("Delete group default")
+    assert "25 databases with all data will be gone for good: d00," in panel.words
+
+
+def test_a_closed_panel_follows_nothing(page, edge, session):
+    panel = page("groups")
+    model = panel.panel.view.view.model
+    panel.panel.close()
+    before = model.replicas.found
+    session.platform.add_location("edge", "nrt")
+    holdings_of(session).wait()
+    assert model.replicas.found == before
+    assert not model.replicas.busy
