@@ -13,7 +13,8 @@ from pipemagic.svg import printable
 
 ACTING = {"button", "form", "input", "select", "textarea", "label", "dialog"}
 BLOCKS = {"section", "div", "p", "ul", "li", "h2", "h3", "h4", "header", "footer", "nav", "figure", "details"}
-OURS = {"on", "key", "focus", "copy", "live", "until", "of"}
+OURS = {"on", "key", "focus", "copy", "secret", "live", "until", "of"}
+IDS = {"id", "for", "aria-controls", "aria-describedby", "aria-labelledby"}
 GAP = "  "
 
 
@@ -24,7 +25,7 @@ def html(node: Node) -> str:
     given = "".join(
         f" {name}" if value is True else f' {name}="{escape(str(value))}"'
         for name, value in node.attributes.items()
-        if name not in OURS
+        if name not in OURS and not (name in IDS and str(value).startswith("@"))
     )
     inside = "".join(escape(child, quote=False) if isinstance(child, str) else html(child) for child in node.children)
     return f"<{node.tag}{given}>{inside}</{node.tag}>"

@@ -4,6 +4,10 @@ const SVG = "http://www.w3.org/2000/svg";
 const OURS = new Set(["on", "key", "focus", "copy", "live", "until", "of", "secret", "disabled", "value", "checked"]);
 const TYPING = 150; // ms without a key before what is typed is looked at
 const TICK = 100; // ms
+const PATIENCE = 1000; // ms that the kernel may take before the panel says that it waits for it
+const IDS = new Set(["id", "for", "aria-controls", "aria-describedby", "aria-labelledby"]);
+const FOCUSABLE = "a[href], button, input, select, textarea, [tabindex]:not([tabindex='-1'])";
+const GONE = "The kernel of this panel is gone: run the cell again.";
 
 const drawn = new WeakMap(); // element -> its node of the tree: [tag, attributes, children]
 const openers = new WeakMap(); // element with `focus` -> what had the focus before
@@ -20,7 +24,7 @@ function create(node, inSvg, page) {
   const element = svg ? document.createElementNS(SVG, node[0]) : document.createElement(node[0]);
   update(element, node, svg, page);
   if (node[1].focus) {
-    openers.set(element, keysTo(document.activeElement, page));
+    openers.set(element, keysTo(page.before, page));
     page.after.push(() => element.focus());
   }
   return element;
@@ -40,7 +44,8 @@ function update(element, node, svg, page) {
   for (const [name, value] of Object.entries(attributes)) {
     if (OURS.has(name) || before[name] === value) continue;
     // "@name" is an id of this page's own: a panel may be shown twice.
-    element.setAttribute(name, value === true ? "" : String(value).replace(/^@/, page.prefix));
+    const given = value === true ? "" : String(value);
+    element.setAttribute(name, IDS.has(name) ? given.replace(/^@/, page.prefix) : given);
   }
   // Not the attribute `disabled`: what has it loses the focus, and people at a keyboard their place.
   if (attributes.disabled) element.setAttribute("aria-disabled", "true");
@@ -49,7 +54,7 @@ function update(element, node, svg, page) {
   if (attributes.value !== undefined && attributes.value !== before.value) element.value = attributes.value;
   if (attributes.checked !== before.checked) element.checked = Boolean(attributes.checked);
   if (attributes.until !== undefined) tick(element, page);
-  if (attributes.secret !== undefined) element.textContent = "\u2022".repeat(12);
+  if (attributes.secret !== undefined) cover(element, page);
 }
 
 function patch(parent, nodes, svg, page) {
@@ -82,12 +87,40 @@ function patch(parent, nodes, svg, page) {
 }
 
 function remove(element, page) {
-  if (element.contains(document.activeElement)) {
+  if (element.contains(page.before)) {
     const opened = [element, ...(element.querySelectorAll?.("*") ?? [])].find((one) => openers.has(one));
-    const back = opened && openers.get(opened);
-    page.after.push(() => (find(page.root, back) ?? page.root).focus());
+    if (opened !== undefined) page.back = openers.get(opened);
   }
   element.remove();
+}
+
+// Draws the tree, and sees to it that people at a keyboard keep their place.
+function draw(page, tree) {
+  const { root } = page;
+  const active = document.activeElement;
+  const held = root !== active && root.contains(active);
+  const places = held ? [...root.querySelectorAll(FOCUSABLE)] : [];
+  page.before = held ? active : undefined;
+  page.back = undefined;
+  patch(root, [tree], false, page);
+  const after = page.after.splice(0);
+  after.forEach((act) => act());
+  if (!held || after.length || document.activeElement === active) return;
+  const next = root.contains(active) ? active // it was moved
+    : find(root, page.back) ?? beside(places, places.indexOf(active), root) ?? root;
+  next.focus({ preventScroll: true });
+}
+
+// What could have the focus next to a place whose element is gone: the one after it, else the one before.
+function beside(places, place, root) {
+  const there = (one) => root.contains(one);
+  return places.slice(place + 1).find(there) ?? places.slice(0, Math.max(0, place)).reverse().find(there);
+}
+
+function cover(element, page) {
+  const held = page.secrets.has(drawn.get(element)[1].secret);
+  const words = held ? "\u2022".repeat(12) : "not on this page: it is shown once";
+  if (element.textContent !== words) element.textContent = words;
 }
 
 // The keys on the way to an element, by which it is found again when it was drawn anew.
@@ -97,7 +130,7 @@ function keysTo(element, page) {
     const node = drawn.get(at);
     if (node?.[1].key !== undefined) keys.unshift(node[1].key);
   }
-  return page.root.contains(element) ? { keys, element } : undefined;
+  return element && page.root.contains(element) ? { keys, element } : undefined;
 }
 
 function find(root, back) {
@@ -109,7 +142,7 @@ function find(root, back) {
     if (next === undefined) break;
     at = next;
   }
-  return at === root ? undefined : at.matches("button, input, select, a") ? at : at.querySelector("button, input, select");
+  return at === root ? undefined : at.matches(FOCUSABLE) ? at : at.querySelector(FOCUSABLE) ?? undefined;
 }
 
 function valuesAround(element, root) {
@@ -140,20 +173,24 @@ async function copy(text, element, page) {
     field.value = text;
     element.after(field);
     field.select();
-    if (!document.execCommand("copy")) words = "Press Ctrl+C in a selection of it";
+    if (!document.execCommand("copy")) words = "This page may not copy: select it and press Ctrl+C";
     field.remove();
     element.focus();
   }
-  page.said.textContent = words;
+  tell(page, words);
   element.classList.add("pm-copied");
   setTimeout(() => {
     element.classList.remove("pm-copied");
-    page.said.textContent = "";
+    tell(page, "");
   }, 1500);
 }
 
-function listen(page, model, signal) {
-  const send = (action, element) => model.send({ action, values: valuesAround(element, page.root) });
+function tell(page, words) {
+  if (page.said.textContent !== words) page.said.textContent = words;
+}
+
+function listen(page, channel, signal) {
+  const send = (action, element) => channel.send({ action, values: valuesAround(element, page.root) });
   const timers = new Map();
   const handler = (event, name) => {
     for (let at = event.target; at && at !== page.root.parentNode; at = at.parentNode) {
@@ -171,8 +208,9 @@ function listen(page, model, signal) {
   on("click", (_event, element, attributes) => {
     if (attributes.disabled) return;
     if (attributes.copy !== undefined) {
-      const secret = page.secrets.get(attributes.copy.secret);
-      copy(attributes.copy.secret === undefined ? attributes.copy : secret ?? "", element, page);
+      const text = attributes.copy.secret === undefined ? attributes.copy : page.secrets.get(attributes.copy.secret);
+      if (text === undefined) tell(page, "This page does not hold it: it was shown once");
+      else copy(text, element, page);
     } else send(attributes.on.click, element);
   });
   on("submit", (event, element, attributes) => {
@@ -187,10 +225,12 @@ function listen(page, model, signal) {
   });
   on("change", (_event, element, attributes) => send(attributes.on.change, element));
   window.addEventListener("keydown", (event) => {
-    // Plain keys here are for the panel, not for the notebook around it; Ctrl+S still saves.
-    if (page.root.contains(event.target)) page.root.toggleAttribute("data-lm-suppress-shortcuts", !(event.ctrlKey || event.metaKey));
+    // Keys here are for the panel, not for the notebook around it, which would run its cell; but Ctrl+S still saves.
+    const forAll = (event.ctrlKey || event.metaKey) && event.key !== "Enter";
+    if (page.root.contains(event.target)) page.root.toggleAttribute("data-lm-suppress-shortcuts", !forAll);
   }, { capture: true, signal });
   page.root.addEventListener("keydown", (event) => {
+    if (event.isComposing) return; // Enter and Escape are for the input method
     if (event.key === "Escape") {
       const [element, attributes] = handler(event, "escape");
       if (element === undefined) return;
@@ -211,46 +251,97 @@ function listen(page, model, signal) {
   }, { signal });
 }
 
-function initialize({ model }) {
-  const held = { secrets: new Map(), ahead: 0 };
-  model.pipemagic = held;
-  model.on("msg:custom", (message) => {
-    if (message.now !== undefined) held.ahead = Date.now() / 1000 - message.now;
-    if (message.secret === undefined) return;
-    if (message.value === null) held.secrets.delete(message.secret);
-    else held.secrets.set(message.secret, message.value);
+// Between the pages of one panel and its kernel. Secrets are here and nowhere else: gone when the page is loaded again.
+function open(model) {
+  const channel = { secrets: new Map(), pages: new Set(), ahead: 0, gone: false, number: 0, waiting: new Map() };
+  const notice = (words, role) => channel.pages.forEach((page) => {
+    page.notice.setAttribute("role", role);
+    if (page.notice.textContent !== words) page.notice.textContent = words;
   });
-  model.send({ clock: true });
-  return () => held.secrets.clear();
+  const late = () => notice("The kernel is busy with a cell: this waits for its end.", "status");
+  const heard = (number) => {
+    clearTimeout(channel.waiting.get(number));
+    channel.waiting.delete(number);
+    if (!channel.waiting.size && !channel.gone) notice("", "status");
+  };
+  channel.end = () => {
+    channel.gone = true;
+    channel.waiting.forEach(clearTimeout);
+    channel.secrets.clear();
+    notice(GONE, "alert");
+    channel.pages.forEach((page) => page.root.classList.add("pm-gone"));
+  };
+  channel.send = (message) => {
+    if (channel.gone) return;
+    const number = ++channel.number;
+    try {
+      model.send({ ...message, number });
+      channel.waiting.set(number, setTimeout(late, PATIENCE));
+    } catch {
+      channel.end();
+    }
+  };
+  model.on("msg:custom", (message) => {
+    if (message.now !== undefined) channel.ahead = Date.now() / 1000 - message.now;
+    if (message.heard !== undefined) heard(message.heard);
+    if (message.secret === undefined) return;
+    if (message.value === null) channel.secrets.delete(message.secret);
+    else channel.secrets.set(message.secret, message.value);
+    for (const page of channel.pages) {
+      for (const element of page.root.querySelectorAll("*")) {
+        if (drawn.get(element)?.[1].secret !== undefined) cover(element, page);
+      }
+    }
+  });
+  return channel;
 }
 
-function render({ model, el }) {
-  const held = model.pipemagic ?? { secrets: new Map(), ahead: 0 };
+function render(channel, model, el) {
   const root = document.createElement("div");
   root.className = "pipemagic-panel";
   root.tabIndex = -1;
   const said = document.createElement("div");
   said.className = "pm-said";
   said.setAttribute("role", "status");
-  el.append(root, said);
-  const page = { root, said, after: [], prefix: `pipemagic-${Math.random().toString(36).slice(2)}-`, // each widget loads this file anew
-    secrets: held.secrets, get ahead() { return held.ahead; } };
-  const draw = () => {
-    patch(root, [model.get("tree")], false, page);
-    page.after.splice(0).forEach((act) => act());
+  const notice = document.createElement("div");
+  notice.className = "pm-notice";
+  el.append(root, notice, said);
+  const page = {
+    root, said, notice, after: [], prefix: `pipemagic-${Math.random().toString(36).slice(2)}-`,
+    secrets: channel.secrets, get ahead() { return channel.ahead; },
   };
+  const redraw = () => draw(page, model.get("tree"));
   const stop = new AbortController();
-  listen(page, model, stop.signal);
-  model.on("change:tree", draw);
-  draw();
+  listen(page, channel, stop.signal);
+  // The framework marks what is cut off, on an element around this one, a moment after it tells of it.
+  const live = () => setTimeout(() => el.closest(".jupyter-widgets-disconnected") && channel.end());
+  model.on("change:tree", redraw);
+  model.on("comm_live_update", live);
+  redraw();
+  channel.pages.add(page);
+  if (channel.gone) channel.end();
+  else if (channel.pages.size === 1) channel.send({ seen: true });
   const timer = setInterval(() => {
+    if (channel.gone) return;
     for (const element of root.querySelectorAll(".pm-clock")) tick(element, page);
   }, TICK);
   return () => {
     stop.abort();
     clearInterval(timer);
-    model.off("change:tree", draw);
+    model.off("change:tree", redraw);
+    model.off("comm_live_update", live);
+    channel.pages.delete(page);
+    if (!channel.pages.size) channel.send({ seen: false });
   };
 }
 
-export default { initialize, render };
+// A function, called for each panel: what its pages share is in its closure.
+export default () => {
+  let channel;
+  return {
+    initialize: ({ model }) => {
+      channel = open(model);
+    },
+    render: ({ model, el }) => render(channel, model, el),
+  };
+};

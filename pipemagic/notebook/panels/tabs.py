@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from traitlets import HasTraits, Unicode
 
 from pipemagic.notebook.panels.tree import Node, h
-from pipemagic.notebook.panels.widget import Values, View
+from pipemagic.notebook.panels.widget import Stranger, Values, View
 
 if TYPE_CHECKING:
     from pipemagic.client.secrets import Secret
@@ -55,10 +55,13 @@ class TabsView(View):
 
     def act(self, action: list[str], values: Values) -> None:
         """Put another tab in front, or pass an event on to the view that it is for."""
-        if action[0] == "tab":
-            self.model.front = action[1]
+        name, *rest = action
+        if name == "tab" and len(rest) == 1 and rest[0] in self.views:
+            self.model.front = rest[0]
+        elif name in self.views and rest:
+            self.views[name].act(rest, values)
         else:
-            self.views[action[0]].act(action[1:], values)
+            raise Stranger(f"there is no tab for {name!r}")
 
     def take_secrets(self) -> Mapping[str, Secret | None]:
         """Give those of all tabs."""

@@ -12,6 +12,9 @@ from typing import Any, TypeAlias
 
 Child: TypeAlias = "Node | str | Iterable[Child] | None"
 
+LINKS = {"href", "src", "action", "formaction"}
+SAFE = ("http://", "https://", "#", "data:image/")
+
 Action: TypeAlias = tuple[str, ...]
 """What is to be done when something is clicked or typed: the name of a method of the view, then its arguments."""
 
@@ -54,6 +57,11 @@ def h(tag: str, *children: Child, **attributes: Any) -> Node:
     """Give an element; None among the children and attributes is left out, ``_`` in names stands for ``-``."""
     named = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
     kept = {name: value for name, value in named.items() if value is not None and value is not False}
+    for name, value in kept.items():
+        if name.startswith("on") and name != "on":
+            raise ValueError(f"{name} would run code in the page: use on={{...}}")
+        if name in LINKS and not str(value).startswith(SAFE):
+            raise ValueError(f"{name}={value!r} is no address that may be followed")
     return Node(tag, kept, tuple(_flat(children)))
 
 

@@ -5,6 +5,7 @@ The page's part is panel.js and panel.css, which anywidget puts there: no build,
 
 from __future__ import annotations
 
+import inspect
 import sys
 import threading
 import time
@@ -18,8 +19,9 @@ from IPython.display import publish_display_data
 from traitlets import HasTraits, List
 
 from pipemagic.client.secrets import Secret
+from pipemagic.errors import PipemagicError
 from pipemagic.notebook.panels import faces
-from pipemagic.notebook.panels.tree import Node
+from pipemagic.notebook.panels.tree import Node, h
 
 HERE = Path(__file__).parent
 STYLE = (HERE / "panel.css").read_text("utf-8")
@@ -27,6 +29,10 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 
 Values = Mapping[str, Any]
 """What the named fields around the place of an event hold: text, or True and False of a checkbox."""
+
+
+class Stranger(Exception):
+    """A page asked for what no panel of ours asks for: it is older than the kernel, or not ours."""
 
 
 class View:
@@ -56,19 +62,26 @@ class View:
         return self.draw()
 
     def act(self, action: list[str], values: Values) -> None:
-        """Do what an event asks for."""
+        """Do what an event asks for; what a page has no right to ask for (see Stranger) is not done."""
         name, *arguments = action
-        getattr(self, f"on_{name.replace('-', '_')}")(values, *arguments)
+        handler = getattr(type(self), f"on_{name.replace('-', '_')}", None)
+        if handler is None:
+            raise Stranger(f"the panel {self.name} has no action {name!r}")
+        try:
+            inspect.signature(handler).bind(self, values, *arguments)
+        except TypeError as error:
+            raise Stranger(f"the action {name!r} of the panel {self.name}: {error}") from None
+        handler(self, values, *arguments)
 
     def take_secrets(self) -> Mapping[str, Secret | None]:
         """Give the secrets that the page is to hold from now on, by name; None takes one away. Called once for each."""
         return {}
 
     def opened(self) -> None:
-        """Begin to follow what changes by itself; called when the panel is shown."""
+        """Begin to follow what changes by itself; called when the panel is shown, also when it is shown again."""
 
     def closed(self) -> None:
-        """Stop following."""
+        """Stop following: the panel was closed, or is on no page any more (its cell ran again)."""
 
 
 class Panel(anywidget.AnyWidget):
@@ -80,22 +93,21 @@ class Panel(anywidget.AnyWidget):
 
     def __init__(self, view: View) -> None:
         self.view = view
-        self._drawing = threading.RLock()  # models change in threads of their own
-        self._following = True
-        super().__init__(tree=view.draw().wire())
-        for model in view.models():
-            model.observe(self._changed)
+        self._bug: Exception | None = None
+        self._drawing = threading.Lock()  # models change in threads of their own
+        self._stale = False
+        self._following = False
+        super().__init__(tree=self._draw().wire())
         self.on_msg(self._heard)
-        view.opened()
+        self._follow()
 
     def close(self) -> None:
         """Take the panel off the page, and follow nothing any more."""
-        if self._following:  # ipywidgets may close what is closed
-            self._following = False
-            for model in self.view.models():
-                model.unobserve(self._changed)
-            self.view.closed()
+        self._leave()
         super().close()
+
+    def set_state(self, sync_data: Mapping[str, Any]) -> None:
+        """Take no traits over from a page: it tells what people do, and nothing else."""
 
     def __repr__(self) -> str:
         return f"<panel {self.view.name}>"  # what traitlets writes into logs
@@ -103,20 +115,73 @@ class Panel(anywidget.AnyWidget):
     def __str__(self) -> str:
         return faces.text(self.view.saved())
 
-    def _changed(self, _change: Any) -> None:
-        with self._drawing:
-            tree = self.view.draw().wire()
-            if tree != self.tree:
-                self.tree = tree
-            for name, secret in self.view.take_secrets().items():
-                # A message, not a trait: what is in traits is kept, and may be saved.
-                self.send({"secret": name, "value": None if secret is None else str(secret)})
+    def _follow(self) -> None:
+        if not self._following:
+            self._following = True
+            for model in self.view.models():
+                model.observe(self._changed)
+            self.view.opened()
+            self._changed()
+
+    def _leave(self) -> None:
+        if self._following:  # ipywidgets may close what is closed
+            self._following = False
+            for model in self.view.models():
+                model.unobserve(self._changed)
+            self.view.closed()
+
+    def _changed(self, _change: Any = None) -> None:
+        """Draw anew. One thread does it at a time: it looks again for those that it kept from it."""
+        self._stale = True
+        while self._stale and self._drawing.acquire(blocking=False):
+            try:
+                self._stale = False
+                self._show()
+            finally:
+                self._drawing.release()
+
+    def _show(self) -> None:
+        tree = self._draw().wire()
+        if tree != self.tree:
+            self.tree = tree
+        for name, secret in self.view.take_secrets().items():
+            # A message, not a trait: what is in traits is kept, and may be saved.
+            self.send({"secret": name, "value": None if secret is None else str(secret)})
+
+    def _draw(self) -> Node:
+        try:
+            drawn = self.view.draw()
+        except Exception as error:
+            self.log.exception("the panel %s could not be drawn", self.view.name)
+            return h("div", _bug(error))
+        return drawn if self._bug is None else Node(drawn.tag, drawn.attributes, (_bug(self._bug), *drawn.children))
 
     def _heard(self, _widget: Any, message: Any, _buffers: Any) -> None:
-        if "action" in message:
-            self.view.act(message["action"], message.get("values", {}))
-        elif message.get("clock"):
-            self.send({"now": time.time()})
+        """Do what the page says. What comes from there may be anything."""
+        match message:
+            case {"action": [str(), *_] as action, "values": dict() as values}:
+                self._act(action, values)
+            case {"seen": bool(seen)} if self.comm is not None:
+                self._follow() if seen else self._leave()
+            case {"clock": True}:
+                pass
+            case _:
+                self.log.warning("the panel %s heard what it does not know", self.view.name)
+        self.send({"heard": message.get("number") if isinstance(message, dict) else None, "now": time.time()})
+
+    def _act(self, action: list[Any], values: dict[Any, Any]) -> None:
+        self._bug, before = None, self._bug
+        try:
+            if not all(isinstance(one, str) for one in action):
+                raise Stranger("an action that is not made of words")
+            self.view.act(action, {name: one for name, one in values.items() if isinstance(one, str | bool)})
+        except Stranger as error:
+            self.log.warning("%s", error)
+        except Exception as error:
+            self.log.exception("the panel %s could not do what was asked for", self.view.name)
+            self._bug = error
+        if self._bug is not before:
+            self._changed()
 
     def _ipython_display_(self, **_options: Any) -> None:
         """Show the panel: its saved face, which the page hides while the next output, the live one, is there."""
@@ -129,3 +194,12 @@ class Panel(anywidget.AnyWidget):
         publish_display_data({"text/html": page, "text/plain": text})  # type: ignore[no-untyped-call]
         view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
         publish_display_data({WIDGET: view, "text/plain": ""})  # type: ignore[no-untyped-call]
+
+
+def _bug(error: Exception) -> Node:
+    """Show an error that nobody expected, or one of ours that its model did not catch."""
+    code = error.code if isinstance(error, PipemagicError) else "BUG"
+    words = error.message if isinstance(error, PipemagicError) else f"{type(error).__name__}: {error}"
+    hint = error.hint if isinstance(error, PipemagicError) else "the kernel's log has the traceback"
+    said = h("p", h("span", f"{code}: ", class_="pm-code"), words, class_="pm-error")
+    return h("div", said, h("p", hint, class_="pm-faint"), role="alert", class_="pm-problem", live=True, key="bug")

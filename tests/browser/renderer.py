@@ -1,0 +1,300 @@
+"""Drives panel.js in chromium without a notebook: what it draws step by step, what it keeps, what it says.
+
+Argument: the path of chromium. Prints one line for each thing that was checked.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from lab import browser
+from playwright.sync_api import Page, expect
+
+from pipemagic.notebook.panels.tree import Node, h
+from pipemagic.notebook.panels.widget import HERE, STYLE
+
+SOURCE = base64.b64encode((HERE / "panel.js").read_bytes()).decode("ascii")
+
+# A model as anywidget gives it, for as many panels as a test wants. `live` is what the frame around says.
+HARNESS = """async (source) => {
+  const make = (await import(`data:text/javascript;base64,${source}`)).default;
+  window.panels = [];
+  window.open_panel = (tree) => {
+    const heard = {}, panel = { sent: [], gone: false };
+    const model = {
+      get: () => panel.tree,
+      on: (name, react) => (heard[name] ??= new Set()).add(react),
+      off: (name, react) => heard[name]?.delete(react),
+      send: (message) => {
+        if (panel.gone) throw new Error("Cannot send");
+        panel.sent.push(message);
+        if (!panel.slow) panel.tell({ heard: message.number, now: Date.now() / 1000 });
+      },
+    };
+    panel.tree = tree;
+    panel.tell = (message) => heard["msg:custom"]?.forEach((react) => react(message));
+    panel.draw = (tree) => { panel.tree = tree; heard["change:tree"].forEach((react) => react()); };
+    panel.cut = () => { panel.gone = true; panel.elements.forEach((one) => one.classList.add("jupyter-widgets-disconnected"));
+      heard["comm_live_update"].forEach((react) => react()); };
+    panel.elements = [];
+    const widget = make();
+    panel.show = () => {
+      const element = document.body.appendChild(document.createElement("div"));
+      panel.elements.push(element);
+      return widget.render({ model, el: element });
+    };
+    widget.initialize({ model });
+    panel.hide = panel.show();
+    window.panels.push(panel);
+    return window.panels.length - 1;
+  };
+  window.html = (number) => {
+    const names = new Map();
+    return window.panels[number].elements[0].querySelector(".pipemagic-panel").outerHTML
+      .replace(/pipemagic-[a-z0-9]+-/g, "@").replace(/ data-words="[^"]*"| style="--left:[^"]*"/g, "");
+  };
+}"""
+
+
+class Drawn:
+    """One panel on the page."""
+
+    def __init__(self, page: Page, tree: Node) -> None:
+        self.page = page
+        self.number = page.evaluate("(tree) => open_panel(tree)", tree.wire())
+        self.root = page.locator(".pipemagic-panel").last
+
+    def draw(self, tree: Node) -> None:
+        self.page.evaluate("([number, tree]) => panels[number].draw(tree)", [self.number, tree.wire()])
+
+    def do(self, code: str) -> Any:
+        return self.page.evaluate(f"(number) => {{ const panel = panels[number]; return {code}; }}", self.number)
+
+    @property
+    def html(self) -> str:
+        return str(self.page.evaluate("(number) => html(number)", self.number))
+
+    @property
+    def actions(self) -> list[Any]:
+        """What was sent since the last look, without what belongs to the frame."""
+        sent = self.do("panel.sent.splice(0)")
+        return [(one["action"], one["values"]) for one in sent if "action" in one]
+
+    @property
+    def focused(self) -> str:
+        return str(self.page.evaluate("document.activeElement.textContent || document.activeElement.name || ''"))
+
+
+def random_tree(chance: random.Random, depth: int = 3) -> Node:
+    """Give any tree: keys, texts, lists, fields and pictures, as views make them."""
+    if depth == 0:
+        kind = chance.choice(["button", "input", "select", "svg", "clock"])
+        key = chance.choice([None, "a", "b", "c", "d"])
+        if kind == "input":
+            return h("input", type="text", name=f"field {key}", key=key and f"input {key}", id="@x",
+                     disabled=chance.random() < 0.3, aria_label=chance.choice(["one", "two", "@three"]))  # fmt: skip
+        if kind == "select":
+            options = [h("option", one, value=one, key=one) for one in chance.sample("pqrs", 3)]
+            return h("select", options, name="choice", key=key and f"select {key}")
+        if kind == "svg":
+            return h("svg", h("circle", h("title", "here"), r=chance.randint(1, 9), class_="pm-dot"), viewBox="0 0 9 9")
+        if kind == "clock":
+            return h("div", class_="pm-clock", until=2e9 + chance.randint(0, 9), of=5, key=key and f"clock {key}")
+        return h("button", chance.choice(["Go", "Stop", "<b>&amp;"]), on={"click": ["go"]}, key=key and f"button {key}",
+                 class_=chance.choice([None, "pm-main"]), disabled=chance.random() < 0.3)  # fmt: skip
+    keys = chance.sample("abcdefgh", 8)
+    children: list[Any] = []
+    for place in range(chance.randint(0, 5)):
+        kind = chance.random()
+        if kind < 0.2:
+            children.append(chance.choice(["some text", "other text", "é < & > \N{GRINNING FACE}", ""]))
+        else:
+            inside = random_tree(chance, depth - 1)
+            tag = chance.choice(["div", "p", "section", "form"]) if depth > 1 else "span"
+            children.append(h(tag, inside, key=keys[place] if chance.random() < 0.6 else None))
+    return h("section", children, title=chance.choice([None, "x", '"quoted" <x>']))
+
+
+def patching_gives_what_drawing_anew_gives(page: Page) -> str:
+    chance = random.Random(20)
+    panel = Drawn(page, random_tree(chance))
+    for step in range(80):
+        tree = random_tree(chance, chance.randint(1, 4))
+        panel.draw(tree)
+        fresh = Drawn(page, tree)
+        assert panel.html == fresh.html, f"step {step}\n{panel.html}\n{fresh.html}"
+        fresh.do("(panel.hide(), panel.elements[0].remove())")
+    return "80 random trees, each drawn over the one before"
+
+
+def rows(names: str, *, fields: bool = True) -> Node:
+    """Give a list of keyed rows, a button and a field in each."""
+    def inside(one: str) -> list[Node]:
+        button = h("button", one, on={"click": ["choose", one]}, key=f"button {one}")
+        return [button, *([h("input", name=one, key=f"input {one}")] if fields else [])]
+
+    return h("section", h("p", f"{len(names)} rows"), [h("div", inside(one), key=one) for one in names])
+
+
+def focus_and_what_is_typed_stay(page: Page) -> str:
+    panel = Drawn(page, rows("abc"))
+    panel.root.locator("input[name=b]").fill("typed")
+    for names in ("abcd", "bacd", "xbz", "b", "cab"):
+        panel.draw(rows(names))
+        assert panel.focused == "b", (names, panel.focused)
+        expect(panel.root.locator("input[name=b]")).to_have_value("typed")
+    panel.draw(rows("cab", fields=False))
+    assert panel.focused == "b"  # the field was the last of all: the one before has the focus
+    panel.draw(rows("cad", fields=False))
+    assert panel.focused == "a"
+    panel.draw(rows("cd", fields=False))
+    assert panel.focused == "d"  # the next one
+    return "focus and typed text stay when rows come, go and move"
+
+
+def a_form_takes_the_focus_and_gives_it_back(page: Page) -> str:
+    def tree(*, asking: bool) -> Node:
+        ask = h("form", h("input", name="confirmation", focus=True), h("button", "Delete", type="submit"),
+                on={"submit": ["delete"], "escape": ["cancel"]}, key="ask")  # fmt: skip
+        opener = h("button", "Delete main", on={"click": ["ask"]}, key="opener")
+        return h("section", opener, h("button", "Other", on={"click": ["other"]}), ask if asking else None)
+
+    panel = Drawn(page, tree(asking=False))
+    panel.root.get_by_role("button", name="Delete main").focus()
+    page.keyboard.press("Enter")
+    assert panel.actions == [(["ask"], {})]
+    panel.draw(tree(asking=True))
+    assert panel.focused == "confirmation"
+    page.keyboard.type("main")
+    page.keyboard.press("Enter")
+    assert panel.actions == [(["delete"], {"confirmation": "main"})]
+    page.keyboard.press("Escape")
+    assert panel.actions == [(["cancel"], {"confirmation": "main"})]
+    panel.draw(tree(asking=False))
+    assert panel.focused == "Delete main"
+    page.keyboard.press("Tab")
+    assert panel.focused == "Other"
+    return "Enter submits, Escape cancels, the focus comes and goes back"
+
+
+def typing_is_looked_at_after_a_pause_and_never_after_the_form(page: Page) -> str:
+    form = h("section", h("form", h("input", name="name", on={"input": ["typing"]}), h("button", "Create", type="submit"),
+             on={"submit": ["create"]}, key="1"))  # fmt: skip
+    panel = Drawn(page, form)
+    field = panel.root.locator("input")
+    field.press_sequentially("main")
+    page.wait_for_function("(number) => panels[number].sent.some((one) => one.action)", arg=panel.number)
+    assert panel.actions == [(["typing"], {"name": "main"})]
+    field.press_sequentially("2")
+    field.press("Enter")
+    page.wait_for_timeout(300)  # nothing is to come
+    assert panel.actions == [(["create"], {"name": "main2"})]
+    panel.draw(h("section", h("form", h("button", "Create", type="submit", disabled=True), h("input", name="name"),
+                              on={"submit": ["create"]}, key="1")))  # fmt: skip
+    panel.root.locator("input").press("Enter")
+    panel.root.get_by_role("button").click(force=True)
+    assert panel.actions == []  # while something is under way nothing is sent
+    return "typing, Enter, and a button that is disabled"
+
+
+def tabs_by_arrow_keys(page: Page) -> str:
+    tabs = [h("button", one, role="tab", on={"click": ["tab", one]}, key=one, tabindex=-1) for one in ("A", "B", "C")]
+    panel = Drawn(page, h("div", h("div", tabs, role="tablist")))
+    panel.root.get_by_role("tab", name="A").focus()
+    for key in ("ArrowRight", "End", "ArrowRight", "ArrowLeft", "Home"):
+        page.keyboard.press(key)
+    assert [action for action, _ in panel.actions] == [["tab", one] for one in "BCACA"]
+    return "tabs by arrow keys, Home and End"
+
+
+def secrets_are_dots_and_are_copied(page: Page) -> str:
+    token = h("section", h("code", secret="new token"), h("button", "Copy", copy={"secret": "new token"}))
+    panel = Drawn(page, token)
+    code, copy = panel.root.locator("code"), panel.root.get_by_role("button", name="Copy")
+    expect(code).to_have_text("not on this page: it is shown once")
+    copy.click()
+    expect(page.get_by_text("This page does not hold it: it was shown once")).to_have_count(1)
+    panel.do("panel.tell({secret: 'new token', value: 's3cret-value'})")
+    expect(code).to_have_text("\N{BULLET}" * 12)
+    copy.click()
+    expect(page.get_by_text("Copied", exact=True)).to_have_count(1)
+    target = Drawn(page, h("section", h("input", name="pasted")))
+    target.root.locator("input").focus()
+    page.keyboard.press("Control+v")
+    expect(target.root.locator("input")).to_have_value("s3cret-value")
+    target.root.locator("input").fill("")
+    assert "s3cret" not in page.content()
+    panel.do("panel.tell({secret: 'new token', value: null})")
+    expect(code).to_have_text("not on this page: it is shown once")
+    return "a secret is copied, and is nowhere on the page"
+
+
+def a_clock_follows_the_kernel(page: Page) -> str:
+    # The kernel's clock is an hour behind the page's.
+    now = page.evaluate("Date.now() / 1000") - 3600
+    panel = Drawn(page, h("section", h("div", class_="pm-clock", until=now + 4, of=5)))
+    panel.do(f"panel.tell({{now: {now}}})")
+    clock = panel.root.locator(".pm-clock")
+    left = "Number(document.querySelector('.pipemagic-panel:last-of-type .pm-clock')?.style.getPropertyValue('--left'))"
+    words = clock.get_attribute("data-words")
+    page.wait_for_function("(before) => [...document.querySelectorAll('.pm-clock')].at(-1).dataset.words < before", arg=words)
+    assert clock.get_attribute("data-words").startswith("3."), (clock.get_attribute("data-words"), left)
+    return "a clock runs down by the kernel's time"
+
+
+def a_slow_and_a_dead_kernel(page: Page) -> str:
+    panel = Drawn(page, h("section", h("button", "Go", on={"click": ["go"]}), h("div", class_="pm-busy")))
+    panel.do("panel.slow = true")
+    panel.root.get_by_role("button").click()
+    expect(page.get_by_text("The kernel is busy with a cell: this waits for its end.")).to_be_visible()
+    panel.do("panel.sent.forEach((one) => panel.tell({heard: one.number}))")
+    expect(page.get_by_text("The kernel is busy with a cell: this waits for its end.")).to_have_count(0)
+    panel.do("panel.cut()")
+    gone = page.get_by_role("alert").get_by_text("The kernel of this panel is gone: run the cell again.")
+    expect(gone).to_be_visible()
+    other = Drawn(page, h("section", h("button", "Go", on={"click": ["go"]})))
+    other.do("panel.gone = true")  # it died without a word
+    other.root.get_by_role("button").click()
+    expect(gone).to_have_count(2)
+    return "a kernel that is busy, and one that is gone"
+
+
+def two_views_of_one_panel(page: Page) -> str:
+    panel = Drawn(page, rows("ab"))
+    assert [one["seen"] for one in panel.do("panel.sent.splice(0)")] == [True]
+    panel.do("void (panel.second = panel.show())")
+    panel.draw(rows("abc"))
+    expect(panel.root.get_by_text("3 rows")).to_be_visible()
+    assert panel.do("panel.elements.map((one) => one.querySelectorAll('input').length)") == [3, 3]
+    panel.do("panel.hide()")
+    assert panel.do("panel.sent") == []
+    panel.do("panel.second()")
+    assert [one["seen"] for one in panel.do("panel.sent")] == [False]
+    return "two views of one panel"
+
+
+CHECKS: list[Callable[[Page], str]] = [
+    patching_gives_what_drawing_anew_gives, focus_and_what_is_typed_stay, a_form_takes_the_focus_and_gives_it_back,
+    typing_is_looked_at_after_a_pause_and_never_after_the_form, tabs_by_arrow_keys, secrets_are_dots_and_are_copied,
+    a_clock_follows_the_kernel, a_slow_and_a_dead_kernel, two_views_of_one_panel,
+]  # fmt: skip
+
+
+def main(chromium: str) -> None:
+    with browser(chromium) as page:
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        for check in CHECKS:
+            page.goto("about:blank")
+            page.set_content(f"<style>{STYLE}</style>")
+            page.evaluate(HARNESS, SOURCE)
+            print(check(page), flush=True)
+        assert not errors, errors
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
