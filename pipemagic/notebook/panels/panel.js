@@ -266,7 +266,7 @@ function open(model) {
   };
   channel.end = () => {
     channel.gone = true;
-    channel.waiting.forEach(clearTimeout);
+    channel.waiting.forEach((timer) => clearTimeout(timer));
     channel.secrets.clear();
     notice(GONE, "alert");
     channel.pages.forEach((page) => page.root.classList.add("pm-gone"));
@@ -274,9 +274,9 @@ function open(model) {
   channel.send = (message) => {
     if (channel.gone) return;
     const number = ++channel.number;
+    channel.waiting.set(number, setTimeout(late, PATIENCE));
     try {
       model.send({ ...message, number });
-      channel.waiting.set(number, setTimeout(late, PATIENCE));
     } catch {
       channel.end();
     }
