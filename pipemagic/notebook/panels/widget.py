@@ -26,6 +26,8 @@ from pipemagic.notebook.panels.tree import Node, h
 HERE = Path(__file__).parent
 STYLE = (HERE / "panel.css").read_text("utf-8")
 WIDGET = "application/vnd.jupyter.widget-view+json"
+TURN = 1.0
+"""Seconds to wait for another thread that draws: not for ever, since that one may wait for a lock of this one."""
 
 Values = Mapping[str, Any]
 """What the named fields around the place of an event hold: text, or True and False of a checkbox."""
@@ -95,6 +97,7 @@ class Panel(anywidget.AnyWidget):
         self.view = view
         self._bug: Exception | None = None
         self._drawing = threading.Lock()  # models change in threads of their own
+        self._drawer: int | None = None
         self._stale = False
         self._following = False
         super().__init__(tree=self._draw().wire())
@@ -131,14 +134,20 @@ class Panel(anywidget.AnyWidget):
             self.view.closed()
 
     def _changed(self, _change: Any = None) -> None:
-        """Draw anew. One thread does it at a time: it looks again for those that it kept from it."""
+        """Draw anew, in one thread at a time: who waits for another's turn finds its own change drawn then."""
         self._stale = True
-        while self._stale and self._drawing.acquire(blocking=False):
-            try:
+        if self._drawer == threading.get_ident():
+            return  # drawing changed something: the loop below sees it
+        if not self._drawing.acquire(timeout=TURN):
+            return  # whoever draws sees it, too
+        try:
+            self._drawer = threading.get_ident()
+            while self._stale:
                 self._stale = False
                 self._show()
-            finally:
-                self._drawing.release()
+        finally:
+            self._drawer = None
+            self._drawing.release()
 
     def _show(self) -> None:
         tree = self._draw().wire()
