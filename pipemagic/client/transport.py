@@ -183,6 +183,13 @@ class Transport:
         """Close the connections, if they are ours."""
         self._sender.close()
 
+    def hang_up(self) -> None:
+        """Give up, from another thread, what is under way: who waits for it gets UnknownOutcome.
+
+        Where httpx sends, nothing can be ended from outside: the answer is waited for.
+        """
+        self._sender.hang_up()
+
     def __enter__(self) -> Transport:
         return self
 

@@ -12,6 +12,7 @@ import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 Rows = Iterable[Sequence[Value]]
 
+_ROWS_AT_ONCE = 10_000
+
 _SPECIAL = re.compile('[",\r\n]')
 
 
@@ -41,15 +44,17 @@ def check_path(path: Path) -> None:
 def write_csv(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None = None) -> int:
     """Write rows, as they come, under a line with the columns' names; gives how many.
 
+    Of rows that come one by one only some are in memory at a time.
     ``note`` is called with a line for each column that holds infinities, whose sign the server does not tell: they are
     NaN in the file. UnsupportedError for bytes, SessionError for a file that cannot be written; nothing is left of it
     then.
     """
-    stored_rows = _stored(cols, rows)
     infinite: set[int] = set()
+    count = 0
     with _replaced(path) as draft, draft.open("x", encoding="utf-8", newline="") as file:
         file.write(_line([_quoted(col.name or "") for col in cols]))
-        for some in stored_rows.some():
+        for some in _some(cols, rows):
+            count += len(some)
             columns = [items_of(parts) for parts in some.columns]
             infinite |= {at for at, items in enumerate(columns) if any(item != item for item in items)}
             fields = [[_field(item, col) for item in items] for col, items in zip(cols, columns, strict=True)]
@@ -57,7 +62,7 @@ def write_csv(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None 
     if note is not None:
         for at in sorted(infinite):
             note_infinities(cols[at].name or f"number {at + 1}", note, "NaN in the file")
-    return len(stored_rows)
+    return count
 
 
 def write_parquet(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None = None) -> int:
@@ -81,6 +86,16 @@ WRITERS: dict[str, Callable[..., int]] = {"csv": write_csv, "parquet": write_par
 
 def _stored(cols: Sequence[Col], rows: Rows) -> StoredRows:
     return rows if isinstance(rows, StoredRows) else stored(cols, [[list(row) for row in rows]])
+
+
+def _some(cols: Sequence[Col], rows: Rows) -> Iterator[StoredRows]:
+    """Give the rows, some at a time."""
+    if isinstance(rows, StoredRows):
+        yield from rows.some()
+        return
+    coming = iter(rows)
+    while some := [list(row) for row in islice(coming, _ROWS_AT_ONCE)]:
+        yield stored(cols, [some])
 
 
 def _line(fields: Sequence[str]) -> str:

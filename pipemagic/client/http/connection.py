@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -108,6 +109,11 @@ class Connection:
     def close(self) -> None:
         """Close the socket; the server notices."""
         self._socket.close()
+
+    def hang_up(self) -> None:
+        """End both directions; a thread that waits here wakes up. The socket is left to be closed by that one."""
+        with suppress(OSError):  # it is not connected any more
+            self._socket.shutdown(socket.SHUT_RDWR)
 
 
 def connect(origin: Origin, timeout: float | None, context: ssl.SSLContext | None) -> Connection:

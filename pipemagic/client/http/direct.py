@@ -69,6 +69,11 @@ class DirectSender:
         """Close the connections that are idle; those in use when they are done."""
         self.pool.close()
 
+    def hang_up(self) -> None:
+        """End what is under way: whoever waits for an answer gets Broken."""
+        for connection in tuple(self._in_use):
+            connection.hang_up()
+
     def _connection(self, request: Request) -> Connection:
         if self.pool.is_closed:
             raise NotConnected("it was closed here")

@@ -99,3 +99,6 @@ class Sender(Protocol):
 
     def close(self) -> None:
         """Close the connections that are idle; those in use when they are done."""
+
+    def hang_up(self) -> None:
+        """End what is under way, from another thread: it raises Broken. Not every way can."""

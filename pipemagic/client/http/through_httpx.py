@@ -39,6 +39,9 @@ class HttpxSender:
     def close(self) -> None:
         """Do nothing: the client is not ours."""
 
+    def hang_up(self) -> None:
+        """Do nothing: httpx has no way to end a request from another thread."""
+
 
 class ProxySender(HttpxSender):
     """Sends through the proxy that the environment names, or the system."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pipemagic.notebook.panels.databases import DatabasesModel, DatabasesView
+from pipemagic.notebook.panels.explore import explore_view
 from pipemagic.notebook.panels.groups import GroupsModel, GroupsView
 from pipemagic.notebook.panels.holdings import Holdings, holdings_of
 from pipemagic.notebook.panels.organization import OrganizationModel, OrganizationView
@@ -29,7 +30,9 @@ IN_ORGANIZATION: dict[str, Callable[[Holdings], View]] = {
 }
 """The panels of the organization. `InOrganization` says what to do while none is in use: these need not."""
 
-OF_SESSION: dict[str, Callable[[Holdings, Variables], View]] = {}
+OF_SESSION: dict[str, Callable[[Holdings, Variables], View]] = {
+    "explore": explore_view,
+}
 """The panels of what is connected."""
 
 NAMES = (*IN_ORGANIZATION, *OF_SESSION)

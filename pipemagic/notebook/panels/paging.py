@@ -1,0 +1,359 @@
+"""The SQL of a page of a table, and its rows as they are shown. No widgets, no threads.
+
+What a page asks is the statement that `rows_sql` gives, in a subquery, around which long values are cut by the server:
+so the statement that people see, and may copy, gives the same rows.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from pipemagic.client.stream import Dialect
+from pipemagic.errors import ParameterError
+from pipemagic.explore import names
+from pipemagic.explore.schema import Column, Relation, folded
+from pipemagic.explore.values import one_line
+from pipemagic.explore.words import KEYWORDS
+from pipemagic.frames.reading import affinity
+from pipemagic.hrana.values import SqlValue
+from pipemagic.sql import tokens
+
+if TYPE_CHECKING:
+    from pipemagic.client.database import Database, Result
+
+COLUMNS = 40
+"""How many columns of a wide table are shown at once."""
+
+SIZES = (25, 50, 100)
+
+OPERATORS = ("=", "<>", "<", "<=", ">", ">=", "contains", "starts with", "is null", "is not null")
+
+LONGEST = 400
+"""Bytes of a text that is sent whole with a page."""
+
+SHOWN = 80
+"""Characters of a text that a cell of the page shows."""
+
+WHOLE = 100_000
+"""Characters of one value that are shown when all of it is asked for."""
+
+_HEAD = 100  # characters that are sent of a longer text
+_BYTES = 16  # that are sent of a blob
+
+_NO_NAMES = {*KEYWORDS, "TRUE", "FALSE"}
+_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WHOLE_NUMBER = re.compile(r"[+-]?\d{1,25}", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,4})?", re.IGNORECASE | re.ASCII)
+_BLOB = re.compile(r"x'((?:[0-9a-f]{2})*)'", re.IGNORECASE)
+
+Write = Callable[[SqlValue], str]
+"""How a value stands in SQL: as text of it (`literal`), or as a parameter (`Bound`)."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What one filter asks of a column; ``value`` is as it was typed, '' where the operator takes none."""
+
+    column: str
+    operator: str
+    value: str = ""
+
+    def __str__(self) -> str:
+        return one_line(f"{self.column} {self.operator} {self.value}").rstrip()
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is looked at: which rows of which table, in which order; ``first`` is the first column shown, from 0."""
+
+    connection: str = ""
+    table: str = ""
+    conditions: tuple[Condition, ...] = ()
+    where: str = ""
+    sort: str | None = None
+    descending: bool = False
+    size: int = SIZES[0]
+    offset: int = 0
+    first: int = 0
+
+    @property
+    def filtered(self) -> tuple[object, ...]:
+        """What decides how many rows there are."""
+        return (self.connection, self.table, self.conditions, self.where)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value as a page shows it: ``words`` on one line; ``size`` in characters or bytes if that is not all of it."""
+
+    words: str
+    kind: Literal["null", "number", "text", "blob"]
+    size: int | None = None
+    whole: str | None = None
+
+
+@dataclass(frozen=True)
+class Page:
+    """The rows that came for a look, of the columns shown; ``more`` tells that others follow."""
+
+    look: Look
+    relation: Relation
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    more: bool
+
+
+class Bound:
+    """Writes values as parameters, and keeps them in their order."""
+
+    def __init__(self) -> None:
+        self.values: list[SqlValue] = []
+
+    def __call__(self, value: SqlValue) -> str:
+        """Write one."""
+        self.values.append(value)
+        return "?"
+
+
+def literal(value: SqlValue) -> str:
+    """Write a value as SQL; ParameterError for a text with NUL, which has no form there."""
+    match value:
+        case None:
+            return "NULL"
+        case bytes():
+            return f"x'{value.hex()}'"
+        case str() if "\0" in value:
+            raise ParameterError("a text with a NUL character cannot be compared here")
+        case str():
+            return names.text(value)
+    return repr(value)
+
+
+def name(given: str) -> str:
+    """Write a name: as it is if it can stand so, else in backticks.
+
+    In double quotes SQLite would take the name of a column that is gone for a text.
+    """
+    if "\0" in given:
+        raise ParameterError(f"{given!r} cannot be a name in SQL")
+    plain = _BARE.fullmatch(given) and given.upper() not in _NO_NAMES
+    return given if plain else "`" + given.replace("`", "``") + "`"
+
+
+def check_where(text: str) -> None:
+    """ParameterError unless a text can stand in parentheses after WHERE without reaching out of them."""
+    depth = 0
+    for token in tokens(text):
+        depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "op" else 0
+        if token.kind == "semi":
+            raise ParameterError("a condition is one expression, and there is a ; in it")
+        if token.kind == "param":
+            raise ParameterError(
+                f"{token.text} has no value here", hint="write the value itself; variables are for %%sql cells"
+            )
+        if depth < 0 or _is_open(token.kind, token.text):
+            break
+    else:
+        if depth == 0:
+            return
+    raise ParameterError("a quote or a parenthesis of the condition is not closed, or not opened")
+
+
+def _is_open(kind: str, text: str) -> bool:
+    """Tell whether a quote or a comment has no end."""
+    if kind == "comment":
+        return text.startswith("/*") and not text.endswith("*/")
+    if kind in ("string", "quoted"):
+        last = {"[": "]"}.get(text[0], text[0])
+        return len(text) < 2 or text[-1] != last or (last != "]" and text.count(last) % 2 == 1)
+    return False
+
+
+def rows_sql(look: Look, relation: Relation, write: Write = literal, *, limit: bool = True) -> str:
+    """Give the statement of a page, or without ``limit`` that of all its rows."""
+    lines = [*_from(look, relation, write), *_order(look, relation)]
+    if limit:
+        lines.append(f"LIMIT {look.size}" + (f" OFFSET {look.offset}" if look.offset else ""))
+    return "\n".join(lines)
+
+
+def count_sql(look: Look, relation: Relation, write: Write = literal) -> str:
+    """Give the statement that counts the rows of all pages."""
+    head, *rest = _from(look, relation, write)
+    return "\n".join([head.replace("*", "count(*)", 1), *rest])
+
+
+def _from(look: Look, relation: Relation, write: Write) -> list[str]:
+    conditions = [_condition(one, relation, write) for one in look.conditions]
+    if look.where:
+        end = "\n" if any(token.kind == "comment" for token in tokens(look.where)) else ""
+        conditions.append(f"({look.where}{end})")
+    where = [f"WHERE {' AND '.join(conditions)}"] if conditions else []
+    return [f"SELECT * FROM {name(relation.name)}", *where]
+
+
+def _order(look: Look, relation: Relation) -> list[str]:
+    by = [] if look.sort is None else [name(relation.column(look.sort).name) + (" DESC" if look.descending else "")]
+    by += [one for one in map(name, tie(relation)) if one not in by]
+    return [f"ORDER BY {', '.join(by)}"] if by else []
+
+
+def tie(relation: Relation) -> tuple[str, ...]:
+    """Give the columns that put rows in an order of their own: the rowid, or the primary key; none of a view."""
+    if relation.kind == "view":
+        return ()
+    taken = {folded(column.name) for column in relation.columns}
+    rowid = next((one for one in ("rowid", "_rowid_", "oid") if one not in taken), None)
+    return relation.primary_key if relation.without_rowid or rowid is None else (rowid,)
+
+
+def _condition(condition: Condition, relation: Relation, write: Write) -> str:
+    column = relation.column(condition.column)
+    written = name(column.name)
+    match condition.operator:
+        case "is null" | "is not null":
+            return f"{written} {condition.operator.upper()}"
+        case "contains":
+            return f"{written} LIKE {_like(f'%{_escaped(condition.value)}%', write)}"
+        case "starts with":
+            return f"{written} LIKE {_like(f'{_escaped(condition.value)}%', write)}"
+        case operator if operator in OPERATORS:
+            return f"{written} {operator} {write(operand(condition.value, column))}"
+    raise ParameterError(f"there is no comparison {condition.operator!r}")
+
+
+def _like(pattern: str, write: Write) -> str:
+    return write(pattern) + (r" ESCAPE '\'" if "\\" in pattern else "")
+
+
+def _escaped(typed: str) -> str:
+    return re.sub(r"([\\%_])", r"\\\1", typed)
+
+
+def operand(typed: str, column: Column) -> SqlValue:
+    """Read what was typed as a value to compare a column with.
+
+    A column of text is compared with text. To others a number is a number; where the column has no type that converts
+    what it is compared with, quotes make a text ('5') and x'..' makes bytes, as in SQL.
+    """
+    kind = affinity(column.type)
+    if kind == "TEXT":
+        return typed
+    if kind in ("", "BLOB"):
+        if len(typed) > 1 and typed[0] == typed[-1] == "'":
+            return typed[1:-1].replace("''", "'")
+        if match := _BLOB.fullmatch(typed):
+            return bytes.fromhex(match[1])
+    return _number(typed.strip(), typed)
+
+
+def _number(word: str, typed: str) -> SqlValue:
+    if _WHOLE_NUMBER.fullmatch(word) and -(2**63) <= int(word) < 2**63:
+        return int(word)
+    if _NUMBER.fullmatch(word) and math.isfinite(float(word)):
+        return float(word)
+    return typed
+
+
+def read_page(database: Database, look: Look, relation: Relation) -> Page:
+    """Ask for a page, in one round trip. Raises what Database.execute does; ParameterError for a bad condition."""
+    if not relation.visible:
+        relation.column("")  # says why nothing is known of the columns
+    columns = relation.visible[look.first : look.first + COLUMNS]
+    asked = replace(look, size=look.size + 1)
+    result = _execute(
+        database,
+        lambda write: f"SELECT {_sent(columns)}\nFROM (\n{rows_sql(asked, relation, write)}\n) AS t",
+    )
+    rows = tuple(_cells(row, columns) for row in result.rows[: look.size])
+    return Page(look, relation, columns, rows, len(result.rows) > look.size)
+
+
+def count_rows(database: Database, look: Look, relation: Relation) -> int:
+    """Count the rows of all pages."""
+    (number,) = _execute(database, lambda write: count_sql(look, relation, write)).rows[0]
+    return int(number or 0)
+
+
+def read_value(database: Database, look: Look, relation: Relation, row: int, column: str) -> tuple[str, int]:
+    """Give the text of one value on a page, its first 100,000 characters, and how many it has.
+
+    ParameterError if the row is gone.
+    """
+    at = replace(look, size=1, offset=look.offset + row)
+    written = f"t.{name(relation.column(column).name)}"
+    result = _execute(
+        database,
+        lambda write: (
+            f"SELECT CAST(substr({written}, 1, {WHOLE}) AS TEXT), length({written})\n"
+            f"FROM (\n{rows_sql(at, relation, write)}\n) AS t"
+        ),
+    )
+    if not result.rows:
+        raise ParameterError("the row is not there any more", hint="Look again shows what is")
+    text, size = result.rows[0]
+    return str(text), int(size or 0)
+
+
+def statement(database: Database, write_sql: Callable[[Write], str]) -> tuple[str, Any]:
+    """Give a statement with the arguments that go with it: none where the server may know no arguments."""
+    if database.dialect is Dialect.SEED:
+        return write_sql(literal), None
+    bound = Bound()
+    text = write_sql(bound)
+    return text, bound.values or None
+
+
+def _execute(database: Database, write_sql: Callable[[Write], str]) -> Result:
+    return database.execute(*statement(database, write_sql))
+
+
+def _sent(columns: Iterable[Column]) -> str:
+    """Give what is sent of each column: its value, cut if it is long, and what is to be known of that."""
+    parts = []
+    for column in columns:
+        value = f"t.{name(column.name)}"
+        size = f"length(CAST({value} AS BLOB))"
+        parts.append(
+            f"CASE typeof({value}) WHEN 'text' THEN iif({size} > {LONGEST}, substr({value}, 1, {_HEAD}), {value}) "
+            f"WHEN 'blob' THEN substr({value}, 1, {_BYTES}) "
+            f"WHEN 'real' THEN iif(abs({value}) = 9e999, CAST({value} AS TEXT), {value}) ELSE {value} END, "
+            f"CASE typeof({value}) WHEN 'text' THEN iif({size} > {LONGEST}, length({value}), NULL) "
+            f"WHEN 'blob' THEN length({value}) "
+            f"WHEN 'real' THEN iif(abs({value}) = 9e999, 'real', NULL) END"
+        )
+    return ",\n".join(parts)
+
+
+def _cells(row: Sequence[SqlValue], columns: Sequence[Column]) -> tuple[Cell, ...]:
+    pairs = zip(row[::2], row[1::2], columns, strict=True)
+    return tuple(_cell(value, about, column) for value, about, column in pairs)
+
+
+def _cell(value: SqlValue, about: SqlValue, column: Column) -> Cell:
+    match value:
+        case None:
+            return Cell("NULL", "null")
+        case bytes():
+            size = int(about or 0)
+            dots = "…" if size > len(value) else ""
+            return Cell(f"x'{value.hex()}{dots}' ({size:,} byte{'' if size == 1 else 's'})", "blob")
+        case str() if about == "real":  # an infinity, for which JSON has no form
+            return Cell(value, "number")
+        case str():
+            return _text(value, None if about is None else int(about), column)
+    return Cell(repr(value), "number")
+
+
+def _text(value: str, size: int | None, column: Column) -> Cell:
+    """Show a text so that it can be told from NULL, from a number, and from another with blanks at its ends."""
+    if size is not None or len(value) > SHOWN:
+        words = one_line(value[:SHOWN]) + "…"
+        return Cell(words, "text", size or len(value), None if size is not None else value)
+    looks_otherwise = affinity(column.type) != "TEXT" and (_NUMBER.fullmatch(value) or _BLOB.match(value))
+    quotes = not value.strip() or value != value.strip() or value.upper() == "NULL" or value[0] == "'"
+    return Cell(f"'{one_line(value)}'" if quotes or looks_otherwise else one_line(value), "text")
