@@ -223,6 +223,10 @@ class Platform:
         """Make a token for a database; ``expiration`` is like ``7d``, ``1w2d6h`` or ``never``."""
         return self._ask(lambda api: api.create_token(database, expiration=expiration, read_only=read_only))
 
+    def invalidate_tokens(self, database: str) -> None:
+        """Make all tokens of a database invalid, at once; with some services those of its whole group."""
+        self._ask(lambda api: api.invalidate_tokens(database))
+
     def set_overages(self, *, on: bool) -> bool:
         """Set whether the organization may go past its quotas; gives what it is then."""
         with self._changing():

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pipemagic.notebook.panels.databases import DatabasesModel, DatabasesView
+from pipemagic.notebook.panels.databases import DatabasesModel
+from pipemagic.notebook.panels.databases_view import DatabasesView
 from pipemagic.notebook.panels.explore import explore_view
 from pipemagic.notebook.panels.groups import GroupsModel, GroupsView
 from pipemagic.notebook.panels.holdings import Holdings, holdings_of

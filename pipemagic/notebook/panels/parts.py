@@ -51,11 +51,13 @@ def magic(line: str) -> Node:
     return h("div", h("code", line), copy, class_="pm-magic", live=True)
 
 
-def button(words: str, action: Action, *, kind: str = "", label: str | None = None, disabled: bool = False) -> Node:
+def button(
+    words: str, action: Action, *, kind: str = "", label: str | None = None, disabled: bool = False, **more: Any
+) -> Node:
     """Give a button. ``kind`` is main, danger, plain or ''; ``label`` says more than its words, for those who hear."""
     return h(
         "button", words, type="button", class_=f"pm-{kind}" if kind else None, aria_label=label,
-        on={"click": list(action)}, disabled=disabled, key=f"button {' '.join(action)}",
+        on={"click": list(action)}, disabled=disabled, key=f"button {' '.join(action)}", **more,
     )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ class TabsView(View):
               aria_controls="@front", tabindex=0 if title == front else -1, on={"click": ["tab", title]}, key=title)
             for title in self.views
         ]  # fmt: skip
-        inside = _addressed(self.views[front].draw(), front)
+        inside = addressed(self.views[front].draw(), front)
         return h(
             "div", h("div", tabs, role="tablist", live=True),
             h("div", inside, role="tabpanel", id="@front", aria_labelledby=f"@tab-{front}", key=f"front {front}"),
@@ -78,10 +78,10 @@ class TabsView(View):
             view.closed()
 
 
-def _addressed(node: Node, title: str) -> Node:
-    """Put the title of the view in front of every action."""
+def addressed(node: Node, title: str) -> Node:
+    """Put the title of a view that is drawn inside another in front of every action of it."""
     attributes = dict(node.attributes)
     if "on" in attributes:
         attributes["on"] = {event: [title, *action] for event, action in attributes["on"].items()}
-    inside = tuple(child if isinstance(child, str) else _addressed(child, title) for child in node.children)
+    inside = tuple(child if isinstance(child, str) else addressed(child, title) for child in node.children)
     return Node(node.tag, attributes, inside)

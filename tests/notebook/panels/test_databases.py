@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from waiting import until
+
 
 def test_from_a_name_to_a_cell(page, session):
     panel = page("databases")
@@ -12,9 +14,9 @@ def test_from_a_name_to_a_cell(page, session):
     panel.submit("Create database")
     panel.wait("Database flights is in group default.")
     assert "%pipedb create-database flights --group default" in panel.words
-    panel.wait("Connect")
+    until(lambda: panel.can("Connect to flights"))
     panel.click("Connect to flights")
     panel.wait("Connected to flights (embedded service).")
     assert session.current == "flights"
     assert session.run("SELECT 1 AS a")["a"].tolist() == [1]
-    assert panel.text == "Databases\n  Name     Group\n  flights  default  current\n  main     default"
+    assert panel.text == "Databases\n  Name     Group\n  flights  default  current\n  main     default  connected"
