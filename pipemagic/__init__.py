@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from pipemagic import errors
+    from pipemagic import errors, panels
     from pipemagic.client.database import Database, DatabaseTransaction, Result, connect
     from pipemagic.client.management import Management, management
     from pipemagic.errors import (
@@ -86,6 +86,7 @@ __all__ = [
     "errors",
     "load_ipython_extension",
     "management",
+    "panels",
     "unload_ipython_extension",
 ]
 
@@ -103,8 +104,8 @@ def __getattr__(name: str) -> Any:
     """Import a public name from where it is defined, at its first use."""
     if name not in __all__:
         raise AttributeError(f"module 'pipemagic' has no attribute {name!r}")
-    if name == "errors":
-        return import_module("pipemagic.errors")
+    if name in ("errors", "panels"):
+        return import_module(f"pipemagic.{name}")
     value = getattr(import_module(_HOMES.get(name, "pipemagic.errors")), name)
     globals()[name] = value
     return value

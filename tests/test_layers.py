@@ -22,6 +22,7 @@ LAYERS = [
     ["local", "explore"],
     ["session"],
     ["notebook", "cli"],
+    ["panels"],
     ["__init__", "__main__"],
 ]
 
@@ -39,6 +40,7 @@ ONLY = {
     "cryptography": {"service"},
     "jwt": {"service"},
     "IPython": {"notebook", "cli"},
+    "anywidget": {"notebook"},
     "ipywidgets": {"notebook"},
     "traitlets": {"notebook"},
     "pandas": {"frames", "client", "explore", "session", "notebook", "cli"},
@@ -50,7 +52,7 @@ ONLY = {
 
 # These take long to import, so neither `import pipemagic` nor `%load_ext pipemagic` does it.
 HEAVY = [
-    "pandas", "numpy", "pyarrow", "polars", "matplotlib", "ipywidgets", "httpx", "uvicorn", "starlette", "apsw",
+    "pandas", "numpy", "pyarrow", "polars", "matplotlib", "anywidget", "ipywidgets", "httpx", "uvicorn", "starlette", "apsw",
     "cryptography", "asyncio", "nbclient", "keyring", "jinja2",
 ]  # fmt: skip
 

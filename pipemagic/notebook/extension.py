@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from IPython.core.getipython import get_ipython
 from IPython.core.interactiveshell import InteractiveShell
 
+from pipemagic.errors import SessionError
 from pipemagic.notebook.completion.matcher import Matcher, matcher_of
 from pipemagic.notebook.display import warn
 from pipemagic.notebook.limits import restore
@@ -55,6 +57,15 @@ def load(shell: InteractiveShell) -> None:
         names = " and ".join(sorted({f"{'%%' if kind == 'cell' else '%'}{name}" for kind, name in replaced}))
         owners = ", ".join(sorted({_owner(function) for function in replaced.values()}))
         warn(f"pipemagic now answers to {names}, which {owners} did; %unload_ext pipemagic gives them back.")
+
+
+def loaded_magics() -> PipeMagics:
+    """Give the magics of the shell that runs; SessionError if there are none."""
+    shell = get_ipython()
+    loaded = None if shell is None else _loaded.get(shell)
+    if loaded is None:
+        raise SessionError("pipemagic is not loaded here, so there is no session", hint="%load_ext pipemagic")
+    return loaded.magics
 
 
 def unload(shell: InteractiveShell) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 from panel_page import PanelPage
 
-from pipemagic import local
+from pipemagic import local, panels
+from pipemagic.errors import SessionError
 from pipemagic.notebook.commands import panel as command
 from pipemagic.notebook.panels.opening import IN_ORGANIZATION, NAMES, open_panel
 from pipemagic.session import Session
+
+TITLES = [name.capitalize() for name in NAMES]
 
 
 @pytest.fixture
@@ -52,10 +55,30 @@ def test_a_panel_follows_when_a_cell_connects(unconnected):
     panel.wait("main")
 
 
+def test_every_panel_is_there_in_python(session):
+    functions = [one for one in panels.__all__ if one != "everything"]
+    assert set(NAMES) <= set(functions)
+    for name in NAMES:
+        panel = getattr(panels, name)(session)
+        assert str(panel).splitlines()[0] == name.capitalize()
+    assert "Databases" in str(panels.everything(session)).splitlines()
+
+
+def test_a_panel_from_python_uses_the_session_of_the_notebook(shell, data):
+    shell("%pipedb connect\nimport pipemagic\np = pipemagic.panels.databases()")
+    assert "main" in str(shell.names["p"])
+
+
+def test_without_the_extension_a_panel_from_python_says_what_to_type():
+    with pytest.raises(SessionError, match="pipemagic is not loaded here") as caught:
+        panels.databases()
+    assert caught.value.hint == "%load_ext pipemagic"
+
+
 def test_the_tabs_are_saved_one_below_the_other(page):
     panel = page()
-    titles = list(panel.panel.view.views)
-    assert [one.words for one in panel.find("h2")] == titles[:1]
-    for title in titles:
+    assert [one.words for one in panel.find("button") if one.attributes.get("role") == "tab"] == TITLES
+    assert len([one for one in panel.find("h2") if one.words in TITLES]) == 1
+    for title in TITLES:
         assert f"<h2>{title}</h2>" in panel.html
         assert title in panel.text.splitlines()
