@@ -52,8 +52,8 @@ ONLY = {
 
 # These take long to import, so neither `import pipemagic` nor `%load_ext pipemagic` does it.
 HEAVY = [
-    "pandas", "numpy", "pyarrow", "polars", "matplotlib", "anywidget", "ipywidgets", "httpx", "uvicorn", "starlette", "apsw",
-    "cryptography", "asyncio", "nbclient", "keyring", "jinja2",
+    "pandas", "numpy", "pyarrow", "polars", "matplotlib", "anywidget", "ipywidgets", "httpx", "uvicorn", "starlette",
+    "apsw", "cryptography", "asyncio", "nbclient", "keyring", "jinja2",
 ]  # fmt: skip
 
 RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
