@@ -1,0 +1,272 @@
+"""The panels of groups and of the organization on services that have less, or refuse: answers made by hand."""
+
+from __future__ import annotations
+
+import ipywidgets
+import pytest
+from hosted_api import STARTER, HostedApi, Shapes
+from panel_page import PanelPage
+from scripted_server import Answer, ScriptedServer, as_json, as_text
+from served import serve
+from waiting import until
+
+from pipemagic.notebook.panels.opening import open_panel
+from pipemagic.session import Session
+
+SEED = {"locations": {"ams": "Amsterdam", "nrt": "Tokyo"}}
+
+
+@pytest.fixture(scope="module")
+def behind(tmp_path_factory):
+    """The service that the databases are in."""
+    with serve(tmp_path_factory.mktemp("behind")) as served:
+        yield served
+
+
+@pytest.fixture
+def start(behind):
+    """Open a panel on a service that answers by hand; gives both."""
+    opened = []
+
+    def start(panel, api):
+        session = Session(environ={"PIPEMAGIC_API_URL": api.url, "PIPEMAGIC_API_TOKEN": getattr(api, "token", "t")})
+        opened.append((api, session))
+        session.organization("acme")
+        return PanelPage(open_panel(session, panel))
+
+    yield start
+    ipywidgets.Widget.close_all()
+    for api, session in opened:
+        session.shut_down()
+        api.close()
+
+
+@pytest.fixture
+def hosted(behind, start):
+    """Open a panel on a hosted service with one group, ``edge``, in ams, and its database ``flights``."""
+
+    def open_(panel="groups", shapes=None):
+        api = HostedApi(behind, shapes)
+        code = next(iter(api.shapes.places))
+        api.groups["edge"] = {"name": "edge", "locations": [code], "primary": code, "version": "v0.24.18"}
+        return api, start(panel, api)
+
+    return open_
+
+
+def create(api, name):
+    """Make a database in the group without the panel."""
+    session = Session(environ={"PIPEMAGIC_API_URL": api.url, "PIPEMAGIC_API_TOKEN": api.token})
+    session.platform.create_database(name, "edge")
+    session.shut_down()
+
+
+def add(panel, code):
+    panel.click("Add a location to edge")
+    panel.choose("New location of edge", code)
+    panel.submit("Add location")
+
+
+def test_a_location_is_there_when_the_hosted_service_lists_its_instances(hosted):
+    api, panel = hosted()
+    create(api, "flights")
+    add(panel, "nrt")
+    panel.wait("Group edge is in ams, nrt. Its database is there.")
+    panel.wait("caught up")
+    assert ", lag" not in panel.words
+    assert "v0.24.18" in panel.words
+
+
+def test_a_second_location_that_the_plan_does_not_have(hosted):
+    _, panel = hosted(shapes=Shapes(more_locations=as_json(STARTER, 402)))
+    add(panel, "nrt")
+    panel.wait("this feature is not available for starter plans")
+    assert "the organization's plan does not include this" in panel.words
+    panel.type("Group name", "other")
+    panel.submit("Create group")
+    panel.wait("Group other is in ams.")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (as_json({"error": "invalid location: nrt"}, 400), "invalid location: nrt"),
+        (as_json({"error": "your token has no permission"}, 403), "your token has no permission"),
+        (as_json({"error": "group not found"}, 404), "group not found"),
+        (as_json({"error": "the group is being changed"}, 409), "the group is being changed"),
+        (as_json({"error": "not available"}, 422), "not available"),
+        (as_text("out of order", 500), "HTTP 500"),
+        (Answer(503, b"<html>"), "HTTP 503"),
+    ],
+)  # fmt: skip
+def test_every_refusal_is_shown_and_the_panel_goes_on(hosted, answer, said):
+    api, panel = hosted()
+    api.refuse(r"POST .*/groups", answer)
+    add(panel, "nrt")
+    panel.wait(said)
+    until(lambda: not panel.panel.view.view.model.catching_up.busy)
+    assert any(one.attributes.get("role") == "alert" for one in panel.find("div"))
+    panel.type("Group name", "other")
+    panel.submit("Create group")
+    until(lambda: not panel.panel.view.view.model.busy)
+    assert panel.panel.view.view.model.error
+    api.relent()
+    until(lambda: panel.can("Create group"))
+    panel.submit("Create group")
+    panel.wait("Group other is in ams.")
+
+
+def test_where_instances_are_not_told_the_wait_is(hosted):
+    api, panel = hosted(shapes=Shapes(lacks=frozenset({"instances"})))
+    create(api, "flights")
+    api.refuse(r"GET .*/locations/nrt/wait", Answer())
+    add(panel, "nrt")
+    panel.wait("Group edge is in ams, nrt. Its database is there.")
+    panel.wait("This service does not tell how far replicas are.")
+
+
+def test_where_neither_is_told_it_is_done(hosted):
+    api, panel = hosted(shapes=Shapes(lacks=frozenset({"instances", "wait"})))
+    create(api, "flights")
+    add(panel, "nrt")
+    panel.wait("Group edge is in ams, nrt. This service does not tell how far its replicas are.")
+
+
+def test_progress_counts_databases_and_names_those_that_are_late(hosted):
+    api, panel = hosted()
+    for name in ("flights", "hotels", "trains"):
+        create(api, name)
+    ready = [{"name": "ams", "type": "primary"}, {"name": "nrt", "type": "replica"}]
+    api.refuse(r"GET .*/flights/instances", as_json({"instances": ready}))
+    api.refuse(r"GET .*/hotels/instances", as_json({"instances": [ready[0], {**ready[1], "status": "copying"}]}))
+    api.refuse(r"GET .*/trains/instances", as_text("out of order", 500))
+    add(panel, "nrt")
+    panel.wait("1 of 3 databases is there.")
+    panel.wait("hotels: copying")
+    panel.wait("trains: ")
+    assert "HTTP 500" in panel.words
+    (bar,) = [one for one in panel.find("div") if one.attributes.get("role") == "progressbar"]
+    assert (bar.attributes["aria-valuenow"], bar.attributes["aria-valuemax"]) == (1, 3)
+    panel.click("Add a location to edge")
+    assert not panel.can("Add location")
+    api.relent()
+    panel.wait("Its 3 databases are there.")
+
+
+def test_watching_can_be_stopped(hosted):
+    api, panel = hosted()
+    create(api, "flights")
+    api.refuse(r"GET .*/instances", as_json({"instances": [{"name": "nrt", "type": "replica", "status": "copying"}]}))
+    add(panel, "nrt")
+    panel.wait("0 of 1 database are there.")
+    panel.click("Stop watching")
+    panel.wait("The service goes on copying to nrt; 0 of 1 databases were there.")
+
+
+def test_a_service_that_answers_no_question_any_more_ends_the_following(hosted):
+    api, panel = hosted()
+    create(api, "flights")
+    api.refuse(r"GET .*/instances", as_text("out of order", 500))
+    add(panel, "nrt")
+    until(lambda: panel.panel.view.view.model.catching_up.error)
+    assert "HTTP 500" in panel.words
+
+
+def test_a_database_that_is_deleted_meanwhile_is_not_waited_for(hosted):
+    api, panel = hosted()
+    create(api, "flights")
+    api.refuse(r"GET .*/instances", as_json({"error": "database not found"}, 404))
+    add(panel, "nrt")
+    panel.wait("Group edge is in ams, nrt. It has no databases yet.")
+
+
+# -- the requirement's five endpoints
+
+
+class FiveEndpoints:
+    """As little as the requirement allows."""
+
+    def __call__(self, call):
+        path = call.path.removeprefix("/v1/organizations/acme")
+        match call.method, path.split("/"):
+            case "GET", ["", "v1", "locations"]:
+                return as_json(SEED)
+            case "POST", ["", "groups" | "databases", *_]:
+                return as_json({})
+            case "PATCH", [""]:
+                return as_json({})
+        return Answer(404, content_type="text/plain")
+
+
+def test_groups_where_nothing_is_listed(start):
+    panel = start("groups", ScriptedServer(FiveEndpoints()))
+    panel.wait("No groups yet that were made here; this service does not list others.")
+    panel.type("Group name", "edge")
+    panel.submit("Create group")
+    panel.wait("Group edge is in ams.")
+    panel.wait("This service does not list groups and databases: these are the ones made here.")
+    add(panel, "nrt")
+    panel.wait("Group edge is in ams, nrt.")
+    until(lambda: panel.can("Remove nrt from edge"))
+    panel.click("Remove nrt from edge")
+    panel.submit("Remove nrt")
+    panel.wait("this management API does not offer removing locations")
+    panel.click("Delete group edge")
+    panel.type("Type edge to delete the group", "edge")
+    panel.submit("Delete the group")
+    panel.wait("this management API does not offer deleting groups")
+    assert panel.can("Create group")
+
+
+def test_an_organization_of_which_nothing_is_told(start):
+    panel = start("organization", ScriptedServer(FiveEndpoints()))
+    panel.wait(
+        "This service does not tell its settings, which organizations there are, plan and quotas and what was used."
+    )
+    panel.wait("This service does not say whether overages are on.")
+    panel.click("Switch overages on")
+    panel.wait("Overages of organization acme are on.")
+    panel.submit("Switch")
+    panel.wait("which organization?")
+
+
+# -- hosted organizations
+
+
+@pytest.mark.parametrize("shape", ["wrapped", "bare"])
+def test_a_hosted_organization_in_both_shapes(hosted, shape):
+    _, panel = hosted("organization", Shapes(organizations=shape, storage="storage"))
+    panel.wait("Plan: starter.")
+    lines = [one.words for one in panel.find("li")]
+    assert "120 of 1,000,000,000 rows read (0.0 %)" in lines
+    assert "0 bytes of 9.0 GB stored (0.0 %)" in lines
+    assert "1 of 1 group (100.0 %)" in lines
+    assert "The account has no other organization." in panel.words
+    panel.click("Overages")
+    panel.wait("Overages of organization acme are on.")
+
+
+def test_what_a_hosted_service_does_not_tell(hosted):
+    _, panel = hosted("organization", Shapes(lacks=frozenset({"usage", "plans", "subscription"})))
+    panel.wait("This service does not tell plan and quotas and what was used.")
+    assert panel.can("Overages")
+
+
+def test_overages_without_a_payment_method(hosted):
+    api, panel = hosted("organization")
+    panel.wait("Plan: starter.")
+    api.refuse("PATCH ", as_json({"error": "a payment method is required"}, 402))
+    panel.click("Overages")
+    panel.wait("a payment method is required")
+    until(lambda: panel.can("Overages"))
+    assert panel.find("button", "Overages")[0].attributes["aria-checked"] == "false"
+
+
+def test_a_token_that_was_revoked(hosted):
+    api, panel = hosted("organization")
+    panel.wait("Plan: starter.")
+    api.renew_token()
+    panel.click("Look again at the organization")
+    until(lambda: panel.panel.view.view.model.figures.error)
+    assert "AUTH" in panel.words
+    assert "Plan: starter." in panel.words  # what was known stays
