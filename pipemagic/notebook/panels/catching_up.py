@@ -173,7 +173,7 @@ class CatchingUp(WorkingModel):
 def progress(model: CatchingUp, stop: Action) -> Node:
     """Show how far a new location is while it is followed; then how that ended."""
     if not model.busy or not model.total:
-        return h("div", state(model), key="catching up")
+        return h("div", state(model), class_="pm-watching", key="catching up")
     words = f"{model.there} of {plural(model.total, 'database')} {'is' if model.there == 1 else 'are'} there"
     bar = h(
         "div", h("div", style=f"width: {100 * model.there / model.total:.0f}%"), class_="pm-bar", role="progressbar",
@@ -185,7 +185,8 @@ def progress(model: CatchingUp, stop: Action) -> Node:
     return h(
         "div", state(model), bar,
         h("div", h("span", f"{words}."), button("Stop watching", stop, kind="plain"), class_="pm-watch"),
-        h("ul", shown, more, class_="pm-late") if shown else None, live=True, key="catching up",
+        h("ul", shown, more, class_="pm-late") if shown else None,
+        class_="pm-watching", live=True, key="catching up",
     )  # fmt: skip
 
 

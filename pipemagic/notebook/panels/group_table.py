@@ -94,7 +94,7 @@ class _Row:
         return row(
             name,
             h("td", name, class_="pm-name"),
-            _cell("Primary", h("div", place_of(self.has, self.group.primary)), self._primary_state()),
+            _cell("Primary", self._place(self.group.primary), self._primary_state()),
             _cell("Replicas", self._places()),
             _cell("Databases", self._folded()),
             _cell("Version", h("span", self.group.version or "–", class_=None if self.group.version else FAINT)),
@@ -113,7 +113,14 @@ class _Row:
     def _replica(self, code: str) -> Node:
         name = self.group.name
         remove = button("Remove", ("ask", "remove", name, code), kind="plain", label=f"Remove {code} from {name}")
-        return h("li", h("div", place_of(self.has, code)), h("div", self._state(code), " ", remove), key=code)
+        return h("li", self._place(code), h("div", self._state(code), " ", remove), key=code)
+
+    def _place(self, code: str) -> Node:
+        """Name a location; its code is never broken."""
+        name = place_of(self.has, code).removesuffix(f"({code})")
+        if name == code:
+            return h("div", code)
+        return h("div", name, h("span", f"({code})", class_="pm-code-of"))
 
     def _state(self, code: str) -> Node:
         """Say how far the replicas at a location are, as far as the service tells."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from traitlets import Int, List, Unicode
@@ -37,6 +38,8 @@ class GroupsModel(WorkingModel):
 
     def ask(self, *what: str) -> None:
         """Open a form, or close it."""
+        self.forget()
+        self.catching_up.forget()
         self.asking = list(what)
 
     def check(self, name: str) -> None:
@@ -62,13 +65,14 @@ class GroupsModel(WorkingModel):
             return f"Group {made.name} is in {', '.join(made.locations)}."
 
         line = f"%pipedb create-group {word(name)} --location {word(location)}"
-        self.start(f"Creating group {name} ...", work, line)
+        self._begin(f"Creating group {name} ...", work, line)
 
     def add(self, group: str, code: str) -> None:
         """Add a location to a group, and follow its replicas."""
         other = self.catching_up
+        self.forget()
         if other.add(group, code):
-            self.ask()
+            self.asking = []
         else:
             self.refuse(f"{other.place} is being added to {other.group}", "one location at a time")
 
@@ -80,8 +84,7 @@ class GroupsModel(WorkingModel):
             return f"Group {group} is in {', '.join(left.locations)}."
 
         line = f"%pipedb remove-location {word(group)} {word(code)}"
-        if self.start(f"Removing {code} from group {group} ...", work, line):
-            self.ask()
+        self._begin(f"Removing {code} from group {group} ...", work, line)
 
     def connections_in(self, group: str) -> list[str]:
         """Give the connections to databases of a group."""
@@ -100,13 +103,19 @@ class GroupsModel(WorkingModel):
             connected = self.connections_in(name)
             session.platform.delete_group(name)
             for one in connected:
-                session.close(one)
+                if one in session.connections:
+                    session.close(one)
             with_ = f" with its {plural(len(inside), 'database')}" if inside else ""
             closed = f" Closed: {plural(len(connected), 'connection')} ({listed(connected)})." if connected else ""
             return f"Group {name} was deleted{with_}.{closed}"
 
-        if self.start(f"Deleting group {name} ...", work, f"%pipedb delete-group {word(name)} --confirm"):
-            self.ask()
+        self._begin(f"Deleting group {name} ...", work, f"%pipedb delete-group {word(name)} --confirm")
+
+    def _begin(self, what: str, work: Callable[[], str], line: str) -> None:
+        """Begin a change; the form that asked for it closes."""
+        self.catching_up.forget()
+        if self.start(what, work, line):
+            self.asking = []
 
     def look(self) -> None:
         """Ask for everything anew."""

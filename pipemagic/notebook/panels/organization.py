@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ON = (
-    "On: statements go on when a quota of the plan is reached, and a service that charges bills what goes past it. "
+    "statements go on when a quota of the plan is reached, and a service that charges bills what goes past it. "
     "Hosted services want a payment method for that; switching it off later does not cancel what is owed by then."
 )
 OFF = (
-    "Off: when a quota of the plan is reached, statements fail with the code BLOCKED until the next month begins "
+    "when a quota of the plan is reached, statements fail with the code BLOCKED until the next month begins "
     "(UTC). Nothing is billed past the plan."
 )
 UNKNOWN = "This service does not say whether overages are on."
@@ -208,15 +208,23 @@ class OrganizationView(View):
                 "div", button("Switch overages on", ("overages", "on"), disabled=busy),
                 button("Switch overages off", ("overages", "off"), disabled=busy), class_="pm-row",
             )  # fmt: skip
-            return h("div", h("h3", "Overages"), h("p", UNKNOWN), tools, h("p", ON), h("p", OFF), key="overages")
+            return h(
+                "div",
+                h("h3", "Overages"),
+                h("p", UNKNOWN),
+                tools,
+                h("p", f"When on: {ON}"),
+                h("p", f"When off: {OFF}"),
+                key="overages",
+            )
         switch = h(
             "button", h("span", class_="pm-knob", aria_hidden="true"), "Overages: ", "on" if on else "off",
             type="button", role="switch", aria_checked=str(on).lower(), aria_label="Overages", class_="pm-switch",
             on={"click": ["overages", "off" if on else "on"]}, disabled=busy, key="switch",
         )  # fmt: skip
-        now, then = (ON, OFF) if on else (OFF, ON)
+        now, then = (f"Now on: {ON}", f"When off: {OFF}") if on else (f"Now off: {OFF}", f"When on: {ON}")
         return h(
-            "div", h("h3", "Overages"), switch, h("p", now), h("p", "If switched: ", then, class_="pm-faint"),
+            "div", h("h3", "Overages"), switch, h("p", now), h("p", then, class_="pm-faint"),
             key="overages",
         )  # fmt: skip
 

@@ -123,5 +123,5 @@ def _at(code: str, told: Sequence[Sequence[Instance]]) -> AtLocation:
     here = [next((one for one in instances if one.name == code), None) for instances in told]
     states = [state_of(one) for one in here]
     lags = [one.lag for one in here if one is not None and one.lag is not None]
-    others = tuple(sorted({one for one in states if one != THERE}))
+    others = tuple(sorted({"behind" if one.endswith("behind") else one for one in states if one != THERE}))
     return AtLocation(len(states), states.count(THERE), max(lags, default=None), others)

@@ -89,6 +89,12 @@ class WorkingModel(Model):
         with self.hold_trait_notifications():
             self.message, self.error, self.code, self.hint, self.line = "", error, "", hint, ""
 
+    def forget(self) -> None:
+        """Show nothing of the last work any more; other work of the same panel begins."""
+        if not self.busy:
+            with self.hold_trait_notifications():
+                self.message = self.error = self.code = self.hint = self.line = ""
+
     def wait(self, timeout: float | None = None) -> bool:
         """Wait, at most ``timeout`` seconds, for the end of the work; tells whether it has ended."""
         if self._worker is not None:
