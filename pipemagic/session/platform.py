@@ -51,6 +51,8 @@ class Platform:
         self.where = where
         self.on_change: Callable[[], None] = lambda: None
         """Called after every change that is made in the organization here."""
+        self.on_gone: Callable[[Sequence[str]], None] = lambda _: None
+        """Called with the names of databases that were deleted here."""
         self.moves = find_again is not None
         self._api = api
         self._find_again = find_again
@@ -69,6 +71,11 @@ class Platform:
     def address(self) -> str | None:
         """The address of the API; None for the embedded service, whose address is another after each start."""
         return None if self.moves else self._api.endpoint.address
+
+    def is_same(self, other: Platform) -> bool:
+        """Tell whether it is the same organization of the same service."""
+        mine, others = ((one.where, one.address, one.organization) for one in (self, other))
+        return self is other or mine == others
 
     def check(self) -> None:
         """Find out whether address, token and organization are right; SessionError if there is no such organization."""
@@ -161,14 +168,15 @@ class Platform:
             self.seen.setdefault("group", set()).add(name)
         return group
 
-    def delete_group(self, name: str) -> None:
-        """Delete a group with all its databases."""
+    def delete_group(self, name: str) -> list[str]:
+        """Delete a group with all its databases; gives the names of these, as far as they are known."""
         with self._changing():
+            gone = [one.name for one in self.databases().items if one.group == name]
             self._ask(lambda api: api.delete_group(name))
             self._groups.pop(name, None)
             self.seen.get("group", set()).discard(name)
-            for one in [one.name for one in self._databases.values() if one.group == name]:
-                self._forget(one)
+            self._forget(gone)
+        return gone
 
     def add_location(self, name: str, location: str, *, if_not_exists: bool = False) -> Group:
         """Replicate a group to one more location."""
@@ -213,7 +221,7 @@ class Platform:
         """Delete a database and everything in it."""
         with self._changing():
             self._ask(lambda api: api.delete_database(name))
-            self._forget(name)
+            self._forget([name])
 
     def instances(self, database: str) -> list[Instance]:
         """List a database's instances, one for each location, the primary first."""
@@ -266,9 +274,11 @@ class Platform:
             raise
         self.on_change()
 
-    def _forget(self, database: str) -> None:
-        self._databases.pop(database, None)
-        self.seen.get("database", set()).discard(database)
+    def _forget(self, databases: Sequence[str]) -> None:
+        for name in databases:
+            self._databases.pop(name, None)
+            self.seen.get("database", set()).discard(name)
+        self.on_gone(databases)
 
     def _find(self, name: str) -> DatabaseInfo:
         try:
