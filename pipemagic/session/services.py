@@ -156,4 +156,5 @@ class Services:
 
     def _remote(self, at: str | None, slug: str | None, token_env: str | None) -> Platform:
         api = hosted(self._environment, at, slug, token_env=token_env)
-        return Platform(api, api.endpoint.named_host)
+        variable = self._environment.token_variable(token_env, secrets.PLATFORM_TOKENS)
+        return Platform(api, api.endpoint.named_host, token_variable=variable)

@@ -10,7 +10,6 @@ from pipemagic.errors import UnsupportedError
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.display import say
-from pipemagic.session.token_places import TokenFile, Variable
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -57,6 +56,8 @@ def _of_databases(context: Context) -> DataFrame:
 
 def create_token(context: Context, args: Arguments) -> None:
     """Make a token for a database and put it where no notebook keeps it."""
+    from pipemagic.session.token_places import TokenFile, Variable
+
     variable, path, replace = args.get("--to-env"), args.get("--to-file"), args.on("--replace")
     if (variable is None) == (path is None):
         raise UsageError("say where the token goes, as it is not shown: --to-env VARIABLE or --to-file PATH")
