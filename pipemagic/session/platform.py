@@ -82,11 +82,6 @@ class Platform:
         """The address of the API; None for the embedded service, whose address is another after each start."""
         return None if self.moves else self._api.endpoint.address
 
-    def is_same(self, other: Platform) -> bool:
-        """Tell whether it is the same organization of the same service."""
-        mine, others = ((one.where, one.address, one.organization) for one in (self, other))
-        return self is other or mine == others
-
     def check(self) -> None:
         """Find out whether address, token and organization are right; SessionError if there is no such organization."""
         self.locations()

@@ -19,6 +19,7 @@ from pipemagic.configuration import config_folder
 from pipemagic.errors import AuthError, SessionError
 from pipemagic.frames.collector import collector_paused
 from pipemagic.session import hints, inquiries, keyrings, secrets
+from pipemagic.session.belonging import connections_of
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.changes import Changes
 from pipemagic.session.connection import Connection
@@ -413,8 +414,8 @@ class Session:
 
     def _forget_gone(self, platform: Platform, databases: Sequence[str]) -> None:
         """Close the connections to databases of an organization that were deleted."""
-        for one in self.connections.values():
-            if one.listed_as in databases and one.platform is not None and one.platform.is_same(platform):
+        for name in databases:
+            for one in connections_of(self, name, platform.organization, platform.where):
                 self._forget(one)
 
     def _end(self, connection: Connection) -> None:

@@ -157,8 +157,11 @@ class DatabasesModel(WorkingModel):
     def _close(self, name: str) -> str:
         session = self.holdings.session
         was_open = session.connection(name).transaction is Tx.OPEN
-        closed = f"Closed {session.close(name)}{', which rolled its transaction back' if was_open else ''}."
-        return closed if session.current else f"{closed} %%sql cells have no connection now."
+        return self._closed(session.close(name), was_open=was_open)
+
+    def _closed(self, name: str, *, was_open: bool) -> str:
+        closed = f"Closed {name}{', which rolled its transaction back' if was_open else ''}."
+        return closed if self.holdings.session.current else f"{closed} %%sql cells have no connection now."
 
     # -- details
 
@@ -180,9 +183,9 @@ class DatabasesModel(WorkingModel):
             return
 
         def work() -> str:
-            leading, session = self.connections(name), self.holdings.session
-            session.platform.delete_database(name)
-            told = [self._close(one.name) for one in leading if session.connections.get(one.name) is one]
+            leading = {one.name: one.transaction is Tx.OPEN for one in self.connections(name)}
+            self.holdings.session.platform.delete_database(name)  # closes them
+            told = [self._closed(one, was_open=was_open) for one, was_open in leading.items()]
             self._forget(name)
             return "\n".join([f"Database {name} is deleted.", *told])
 
