@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pipemagic.client.management import Management
@@ -39,8 +37,7 @@ class Services:
     """The current organization, and the leases on embedded services: at most a shared one and a temporary one.
 
     ``meanwhile`` is called while one of them starts, ``changed`` when another organization is the current one or
-    something in it is another, ``gone`` with the names of databases that were deleted in it. For several threads: while
-    one starts a service, others wait for it.
+    something in it is another.
     """
 
     def __init__(
@@ -48,13 +45,10 @@ class Services:
         environment: secrets.Environment,
         meanwhile: Callable[[], None] = lambda: None,
         changed: Callable[[], None] = lambda: None,
-        gone: Callable[[Platform, Sequence[str]], None] = lambda _platform, _names: None,
     ) -> None:
         self._environment = environment
         self._meanwhile = meanwhile
         self._changed = changed
-        self._gone = gone
-        self._lock = threading.RLock()
         self._current: Platform | None = None
         self._shared: Embedded | None = None
         self._temporary: Embedded | None = None
@@ -62,11 +56,10 @@ class Services:
     @property
     def current(self) -> Platform:
         """The organization that was chosen; else that of PIPEMAGIC_API_URL, else that of the embedded service."""
-        with self._lock:
-            if self._current is None:
-                at = self._environment.get(secrets.API_URL)
-                return self._take(self._remote(at, None, None) if at else self.embedded(temporary=False).platform)
-            return self._current
+        if self._current is None:
+            at = self._environment.get(secrets.API_URL)
+            return self._take(self._remote(at, None, None) if at else self.embedded(temporary=False).platform)
+        return self._current
 
     @property
     def chosen(self) -> Platform | None:
@@ -76,41 +69,38 @@ class Services:
     def choose(self, slug: str | None, at: str | None, token_env: str | None) -> Platform:
         """Choose the organization; without arguments the current one stays."""
         if at is None and token_env is None:
-            if slug is None:
-                return self.current
-            chosen = self.current.sibling(slug)
+            chosen = self.current if slug is None else self.current.sibling(slug)
         else:
             chosen = self._remote(at, slug, token_env)
+        if chosen is self._current:
+            return chosen
         try:
             chosen.check()
         except BaseException:
             chosen.close()
             raise
-        with self._lock:
-            self._leave()
-            return self._take(chosen)
+        self._leave()
+        return self._take(chosen)
 
     def embedded(self, *, temporary: bool) -> Embedded:
         """Give the embedded service, starting it if need be."""
         from pipemagic.session.embedded import Embedded  # a session with addresses only never needs it
 
-        with self._lock:
-            held = self._temporary if temporary else self._shared
-            if held is None:
-                held = Embedded(temporary=temporary, meanwhile=self._meanwhile)
-                if temporary:
-                    self._temporary = held
-                else:
-                    self._shared = held
-            return held
+        held = self._temporary if temporary else self._shared
+        if held is None:
+            held = Embedded(temporary=temporary, meanwhile=self._meanwhile)
+            if temporary:
+                self._temporary = held
+            else:
+                self._shared = held
+        return held
 
     def prepare(self, *, temporary: bool) -> str:
         """Make the embedded service's organization the current one; gives the name of a database in it."""
-        with self._lock:
-            embedded = self.embedded(temporary=temporary)
-            if self._current is not embedded.platform:
-                self._leave()
-                self._take(embedded.platform)
+        embedded = self.embedded(temporary=temporary)
+        if self._current is not embedded.platform:
+            self._leave()
+            self._take(embedded.platform)
         return embedded.prepare()
 
     def to_stop(self) -> Embedded | None:
@@ -119,31 +109,28 @@ class Services:
 
     def stop(self) -> bool:
         """Stop an embedded service; False if none was running."""
-        with self._lock:
-            embedded = self.to_stop()
-            if embedded is not None and embedded is self._temporary:
-                self._temporary = None
-                if self._current is embedded.platform:
-                    self._current = None
+        embedded = self.to_stop()
         if embedded is None:
             from pipemagic import local
 
             return local.stop()
+        if embedded is self._temporary:
+            self._temporary = None
+            if self._current is embedded.platform:
+                self._current = None
         return embedded.stop()
 
     def close(self) -> None:
         """Give the leases back."""
-        with self._lock:
-            self._leave()
-            held = [one for one in (self._shared, self._temporary) if one is not None]
-            self._shared = self._temporary = None
-        for embedded in held:
-            embedded.close()
+        self._leave()
+        for embedded in (self._shared, self._temporary):
+            if embedded is not None:
+                embedded.close()
+        self._shared = self._temporary = None
 
     def _take(self, platform: Platform) -> Platform:
         self._current = platform
         platform.on_change = self._changed
-        platform.on_gone = partial(self._gone, platform)
         self._changed()
         return platform
 
@@ -156,5 +143,4 @@ class Services:
 
     def _remote(self, at: str | None, slug: str | None, token_env: str | None) -> Platform:
         api = hosted(self._environment, at, slug, token_env=token_env)
-        variable = self._environment.token_variable(token_env, secrets.PLATFORM_TOKENS)
-        return Platform(api, api.endpoint.named_host, token_variable=variable)
+        return Platform(api, api.endpoint.named_host)

@@ -25,8 +25,17 @@ class Hands(Protocol):
     def write(self, field: Locator, text: str, *, then: str = "") -> None:
         """Write into an empty field, and press a key ``then``."""
 
+    def rewrite(self, field: Locator, text: str) -> None:
+        """Write over what is in a field."""
+
     def choose(self, choice: Locator, value: str) -> None:
         """Choose from a list."""
+
+    def turn_to(self, panel: Locator, title: str) -> None:
+        """Bring a tab of a panel to the front."""
+
+    def enter(self, number: int) -> None:
+        """Go from the cells to what one of them shows."""
 
 
 class Mouse:
@@ -50,8 +59,18 @@ class Mouse:
         if then:
             self._page.keyboard.press(then)
 
+    def rewrite(self, field: Locator, text: str) -> None:
+        field.click(click_count=3)
+        self._page.keyboard.type(text)
+
     def choose(self, choice: Locator, value: str) -> None:
         choice.select_option(value)
+
+    def turn_to(self, panel: Locator, title: str) -> None:
+        panel.get_by_role("tab", name=title, exact=True).click()
+
+    def enter(self, number: int) -> None:
+        self._notebook.cells.nth(number).scroll_into_view_if_needed()
 
 
 class Keyboard:
@@ -64,13 +83,18 @@ class Keyboard:
 
     def run(self, number: int) -> None:
         """From wherever the focus is back to the cells, along them, and Ctrl+Enter."""
+        self.enter(number)
+        self._keys.press("Control+Enter")
+        self._notebook.done(number)
+
+    def enter(self, number: int) -> None:
+        """Back to the active cell, and by arrows to another: Tab goes on from there into what it shows."""
         self._back_to(self._page.locator(".jp-Notebook .jp-Cell.jp-mod-active"))
-        for _ in range(len(self._notebook.cells.all())):
+        for _ in range(self._notebook.cells.count()):
             self._keys.press("ArrowUp")
         for _ in range(number):
             self._keys.press("ArrowDown")
-        self._keys.press("Control+Enter")
-        self._notebook.done(number)
+        expect(self._notebook.cells.nth(number)).to_be_focused()
 
     def press(self, button: Locator) -> None:
         """Enter and Space in turn: both press buttons."""
@@ -83,6 +107,23 @@ class Keyboard:
         self._keys.type(text)
         if then:
             self._keys.press(then)
+
+    def rewrite(self, field: Locator, text: str) -> None:
+        self.reach(field)
+        self._keys.press("Control+a")
+        self._keys.type(text)
+
+    def turn_to(self, panel: Locator, title: str) -> None:
+        """The row of tabs is one stop of Tab; arrows go along it."""
+        self.reach(panel.locator("[role=tab][aria-selected=true]"))
+        wanted = panel.get_by_role("tab", name=title, exact=True)
+        for _ in range(FAR):
+            if wanted.get_attribute("aria-selected") == "true":
+                return
+            selected = panel.locator("[role=tab][aria-selected=true]").inner_text()
+            self._keys.press("ArrowRight")
+            expect(panel.locator("[role=tab][aria-selected=true]")).not_to_have_text(selected)
+        raise AssertionError(f"there is no tab {title}")
 
     def choose(self, choice: Locator, value: str) -> None:
         self.reach(choice)

@@ -47,6 +47,8 @@ class Shapes:
     """What DELETE of a database gives: its ``name`` as text [docs], or the ``object`` as for groups [inferred]."""
     lacks: frozenset[str] = frozenset()
     """Endpoints that answer 404 without a word of what is missing: usage, plans, subscription, instances, wait."""
+    seed_only: bool = False
+    """It has the five endpoints of the requirement and no others."""
     pending: int = 0
     """How many requests a new database refuses with 404 before it is there [issue libsql-client-ts#346]."""
 
@@ -83,6 +85,8 @@ class HostedApi(ScriptedServer):
         self._refusals: list[tuple[str, Answer]] = []
         super().__init__()
         self.pages = {}
+        self.environment = {"PIPEMAGIC_API_URL": self.url, "PIPEMAGIC_API_TOKEN": self.token}
+        """The variables by which a session finds it."""
 
     def refuse(self, pattern: str, answer: Answer) -> None:
         """From now on answer so where ``METHOD /path`` begins to match the pattern; see `relent`."""
@@ -110,7 +114,7 @@ class HostedApi(ScriptedServer):
             return as_json({"error": "could not parse jwt id"}, 401)  # section 7, [issue turso-api-client-ts#17]
         for method, pattern, react in ROUTES:
             found = re.fullmatch(pattern, path)
-            if found and method == call.method:
+            if found and method == call.method and (not self.shapes.seed_only or react in SEED):
                 return react(self, call, *found.groups())
         return as_text("404 page not found", 404)  # [inferred]
 
@@ -354,3 +358,8 @@ ROUTES: list[tuple[str, str, Callable[..., Answer]]] = [
     ("POST", rf"{_DATABASE}/auth/tokens", HostedApi._create_token),
     ("POST", rf"{_DATABASE}/auth/rotate", HostedApi._rotate),
 ]
+
+SEED = (
+    HostedApi._locations, HostedApi._create_group, HostedApi._add_location, HostedApi._create_database,
+    HostedApi._update_organization,
+)  # fmt: skip

@@ -45,8 +45,7 @@ def hosted(behind):
 
     def start(shapes=None):
         api = HostedApi(behind, shapes)
-        environment = {"PIPEMAGIC_API_URL": api.url, "PIPEMAGIC_API_TOKEN": api.token}
-        session = Session(environ=environment)
+        session = Session(environ=api.environment)
         opened.append((api, session))
         return api, session
 

@@ -14,6 +14,8 @@ from waiting import until
 from pipemagic.client import transport
 from pipemagic.notebook.panels.opening import open_panel
 
+SOON = 10.0  # seconds
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -68,7 +70,45 @@ def _connect(page: PanelPage) -> None:
     page.click("Connect to flights")
 
 
+def _create_group(page: PanelPage) -> None:
+    page.type("Group name", "asia")
+    page.choose("Primary location", "nrt")
+    page.submit("Create group")
+
+
+def _add_location(page: PanelPage) -> None:
+    page.click("Add a location to edge")
+    page.choose("New location of edge", "ord")
+    page.submit("Add location")
+
+
+def _remove_location(page: PanelPage) -> None:
+    page.click("Remove nrt from edge")
+    page.submit("Remove nrt")
+
+
+def _delete_group(page: PanelPage) -> None:
+    page.click("Delete group edge")
+    page.type("Type edge to delete the group", "edge")
+    page.submit("Delete the group")
+
+
+def _switch_overages_on(page: PanelPage) -> None:
+    page.wait_for("Overages")
+    page.click("Overages")
+
+
 DEEDS = {
+    "create a group": Deed("groups", "POST .*/groups$", _create_group, "Group asia is in nrt."),
+    "add a location": Deed("groups", "POST .*/groups/edge/locations/ord", _add_location, "ord"),
+    "remove a location": Deed(
+        "groups",
+        "DELETE .*/groups/edge/locations/nrt",
+        _remove_location,
+        "Group edge is in ams.",
+    ),
+    "delete a group": Deed("groups", "DELETE .*/groups/edge", _delete_group, "Group edge was deleted"),
+    "overages": Deed("organization", "PATCH ", _switch_overages_on, "Overages of organization acme are"),
     "create a database": Deed("databases", "POST .*/databases$", _create_database, "trips"),
     "connect": Deed(
         "databases",
@@ -100,14 +140,14 @@ def test_a_refusal_is_shown_and_the_panel_goes_on(known, deed, status):
     page = PanelPage(open_panel(session, deed.panel))
     api.refuse(deed.request, refusal.answer)
     deed.do(page)
-    page.wait(says)
+    page.wait(says, SOON)
     shown = page.alerts
     assert any(says in one and one.startswith(refusal.code) and refusal.hint in one for one in shown), shown
     secrets = [api.token, *api.issued]
     everything = json.dumps(page.panel.tree) + page.text + page.html + repr(page.panel)
     assert not [secret for secret in secrets if secret in everything]
     api.relent()
-    until(lambda: not page.is_busy)
+    until(lambda: not page.is_busy, seconds=SOON)
     deed.do(page)
-    page.wait(deed.done)
+    page.wait(deed.done, SOON)
     assert not page.alerts

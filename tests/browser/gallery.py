@@ -1,0 +1,138 @@
+"""Pictures of every panel in every state, light and dark, wide and narrow, for people to look at.
+
+Arguments: the path of chromium, a folder for the pictures, and optionally names of states (all by default).
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from lab import PATIENCE, Notebook, Watch, browser, jupyterlab
+from playwright.sync_api import Locator, expect
+
+from pipemagic.notebook.panels.opening import NAMES
+
+WIDE, NARROW = 960, 400  # px
+
+START = """
+import os, threading
+from pipemagic.session import Session
+from pipemagic.notebook.panels.opening import open_panel
+from pipemagic.notebook.panels.holdings import holdings_of
+from pipemagic.notebook.panels.work import WorkingModel
+
+def started():
+    session = Session(environ={})
+    session.connect(temporary=True)
+    return session
+
+def usual():
+    session = started()
+    platform = session.platform
+    for group, codes in {"asia": ["nrt", "sin", "bom"], "europe": ["ams", "lhr", "fra"], "us": ["iad", "ewr"]}.items():
+        for place, code in enumerate(codes):
+            platform.add_location(group, code) if place else platform.create_group(group, code)
+    for name, group in {"flights": "us", "shop": "us", "trips": "europe", "airports": "asia"}.items():
+        platform.create_database(name, group)
+    session.connect("shop")
+    session.connect("flights")
+    session.run('''
+        CREATE TABLE flight
+            (id INTEGER PRIMARY KEY, carrier TEXT, origin TEXT, dest TEXT, dep_delay REAL, note, raw BLOB);
+        CREATE TABLE "long name of a table, with spaces and quotes" (a);
+        CREATE VIEW late AS SELECT * FROM flight WHERE dep_delay > 30;
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 240)
+        INSERT INTO flight SELECT i, 'UA', 'EWR', 'IAH', (i * 37 % 113) / 2.0 - 10,
+            CASE i % 4 WHEN 0 THEN NULL WHEN 1 THEN '' WHEN 2 THEN 'NULL'
+                ELSE replace(hex(zeroblob(90)), '00', 'long ') END,
+            CASE WHEN i % 3 THEN zeroblob(40) END FROM n;
+    ''')
+    return session
+
+def models(panel):
+    return [model for model in panel.view.models() if isinstance(model, WorkingModel)]
+"""
+
+STATES = {
+    "before": "session = Session(environ={})",
+    "empty": """
+session = started()
+session.platform.delete_database("main")
+session.close("main")
+session.platform.delete_group("default")
+""",
+    "usual": "session = usual()",
+    "many": """
+session = started()
+for number in range(100):
+    session.platform.create_database(f"db-{number:03}", "default")
+""",
+    "long": """
+session = started()
+group, database = "g" + "roup" * 14, "d" + "atab" * 14
+session.platform.create_group(group, "ams")
+session.platform.add_location(group, "nrt")
+session.platform.create_database(database, group)
+session.connect(database)
+session.run("CREATE TABLE " + "t" * 63 + " (" + "c" * 63 + ")")
+""",
+    "error": "session = usual()",
+    "busy": "session = usual()",
+    "transaction": "session = usual()\nsession.run('BEGIN; UPDATE flight SET dep_delay = 0 WHERE id < 10')",
+}
+
+AFTER = {
+    "error": """
+for model in models(panel):
+    model.refuse("the server refused the request (HTTP 402): this feature is not available for starter plans",
+                 "the organization's plan does not include this")
+    model.code = "SERVER"
+    break
+""",
+    "busy": """
+for model in models(panel)[:1]:
+    model.start("Doing something that takes its time ...", lambda: threading.Event().wait(600) or "")
+""",
+}
+
+
+def cells(state: str) -> list[str]:
+    """Give one cell that makes the state, then one for each panel."""
+    shown = [f"panel = open_panel(session, {name!r})\n{AFTER.get(state, '')}\npanel" for name in NAMES]
+    return [START + STATES[state], *shown, "session.shut_down()"]
+
+
+def draw(panel: Locator, width: int) -> None:
+    """Make a panel as wide as a page of that width would."""
+    panel.evaluate("(panel, width) => { panel.parentElement.style.width = `${width}px`; }", width)
+
+
+def main(chromium: str, folder: Path, states: list[str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for theme in ("light", "dark"):
+        with (
+            tempfile.TemporaryDirectory() as home,
+            jupyterlab(Path(home), dark=theme == "dark") as address,
+            browser(chromium, width=1500, height=2000) as page,
+        ):
+            watch = Watch(page)
+            for state in states:
+                notebook = Notebook(page, address, Path(home), cells(state), name=f"{state}")
+                notebook.run(0)
+                for place, name in enumerate(NAMES, 1):
+                    notebook.run(place)
+                    panel = notebook.cells.nth(place).locator(".pipemagic-panel:not(.pipemagic-saved)")
+                    expect(panel).to_be_visible(timeout=PATIENCE)
+                    if state != "busy":
+                        expect(panel.locator(".pm-busy")).to_have_count(0, timeout=PATIENCE)
+                    for width in (WIDE, NARROW):
+                        draw(panel, width)
+                        panel.screenshot(path=folder / f"{name}-{state}-{theme}-{width}.png")
+                notebook.run(len(NAMES) + 1)
+            watch.check()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:] or list(STATES))
