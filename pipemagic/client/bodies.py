@@ -14,13 +14,15 @@ from pipemagic.errors import AnswerTimeout, InterruptedRequest, UnknownOutcome
 class HttpAnswer:
     """A whole answer: its status, content type (lower case, '' if none), body, and date as the server writes it.
 
-    ``exchange`` is its record for the observer of the transport, None if there is none.
+    ``retry_after`` says when to ask again, if the server does: a number of seconds, or a date. ``exchange`` is its
+    record for the observer of the transport, None if there is none.
     """
 
     status: int
     content_type: str
     body: bytes = field(repr=False)
     date: str = ""
+    retry_after: str = ""
     exchange: Exchange | None = field(default=None, repr=False, compare=False)
 
     @property

@@ -12,6 +12,7 @@ import msgspec
 
 from pipemagic.client import urls
 from pipemagic.client.bodies import HttpAnswer
+from pipemagic.client.failures import PARTLY
 from pipemagic.client.resources import Organization, listed
 from pipemagic.client.secrets import Token
 from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT, Transport
@@ -134,7 +135,7 @@ class Caller:
         content = None if body is None else msgspec.json.encode(body)
         answer = self.transport.request(method, path, content, params=params)
         if not answer.ok:
-            self._refuse(answer)
+            self._refuse(answer, method)
         if not answer.body.strip():
             return None
         try:
@@ -144,11 +145,11 @@ class Caller:
                 f"what came back from {self.url} is not JSON", hint="is this the address of a management API?"
             ) from None
 
-    def _refuse(self, answer: HttpAnswer) -> NoReturn:
+    def _refuse(self, answer: HttpAnswer, method: str) -> NoReturn:
         error = self.transport.refusal(answer)
         text = error.message.lower()
         taken = "already exist" in text or (answer.status == 422 and "available" in text)
-        if answer.status == 409 or (answer.status in (400, 422) and taken):
+        if method != "DELETE" and (answer.status == 409 or (answer.status in (400, 422) and taken)):
             # The text after the status is the server's own.
             raise AlreadyExists(
                 error.message.rpartition(f"(HTTP {answer.status}): ")[2],
@@ -163,4 +164,7 @@ class Caller:
             error.hint = ""  # that of databases is about their read-only tokens; here the text says what it takes
         elif answer.status == 402:
             error.hint = "the organization's plan does not include this"
+        elif answer.status >= 500 and method == "GET":
+            later = "" if "try again" in error.hint else "; try again later"
+            error.hint = error.hint.replace(PARTLY, "nothing was changed") + later
         raise error

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC
 
 from pipemagic.client.http.messages import Broken, NotConnected, ProxyRefused, Silent, TookTooLong
 from pipemagic.client.urls import Endpoint
@@ -23,6 +25,8 @@ from pipemagic.errors import (
 
 _FORWARDED = "Failed to execute queries via RPC protocol"
 """How a libSQL replica says that its primary did not take what the replica does not do by itself."""
+
+PARTLY = "parts of what was sent may have been applied"
 
 
 def refusal(status: int, message: str, code: str = "", what: str = "the request") -> ServerError:
@@ -60,8 +64,20 @@ def refusal(status: int, message: str, code: str = "", what: str = "the request"
                 status=status, code="REPLICA",
                 hint="write at the primary's address (`pipemagic db show NAME --http-url`); a read may need a moment",
             )  # fmt: skip
-    hint = "parts of what was sent may have been applied" if status >= 500 else ""
+    hint = PARTLY if status >= 500 else ""
     return ServerError(f"the server refused {what} (HTTP {status}): {message}", status=status, hint=hint, code=code)
+
+
+def retry_time(told: str) -> str:
+    """Give a Retry-After header in words; '' if it says nothing."""
+    if re.fullmatch(r"\d{1,6}", told.strip(), re.ASCII):
+        return f"in {int(told)} s"
+    from email.utils import parsedate_to_datetime  # few need it
+
+    try:
+        return f"after {parsedate_to_datetime(told).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError):
+        return ""
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from pipemagic.client.bodies import HttpAnswer, Pieces
 from pipemagic.client.exchanges import Exchange, Observer, keep
-from pipemagic.client.failures import explained, refusal
+from pipemagic.client.failures import explained, refusal, retry_time
 from pipemagic.client.http.choice import sender_to
 from pipemagic.client.http.messages import Broken, Reply, Request, Silent
 from pipemagic.client.outlines import redact
@@ -177,7 +177,10 @@ class Transport:
     def refusal(self, answer: HttpAnswer, what: str = "the request") -> ServerError:
         """Turn an answer that is not 2xx into the error to raise; no token shows in it."""
         fault = read_fault(answer.body, answer.content_type)
-        return refusal(answer.status, self.token.redact(fault.message), fault.code or "", what)
+        error = refusal(answer.status, self.token.redact(fault.message), fault.code or "", what)
+        if answer.status in (429, 503) and (when := retry_time(answer.retry_after)):
+            error.hint = f"{error.hint.removesuffix(', or try again later')}; try again {when}".removeprefix("; ")
+        return error
 
     def close(self) -> None:
         """Close the connections, if they are ours."""
@@ -251,7 +254,12 @@ class Transport:
         with explained(endpoint):
             body = reply.read()
         answer = HttpAnswer(
-            reply.status, headers.get("content-type", "").lower(), body, headers.get("date", ""), exchange
+            reply.status,
+            headers.get("content-type", "").lower(),
+            body,
+            headers.get("date", ""),
+            headers.get("retry-after", ""),
+            exchange,
         )
         if exchange is not None:
             _note_head(exchange, reply)

@@ -42,7 +42,7 @@ def read_fault(body: bytes, content_type: str = "") -> Error:
     if isinstance(parsed, dict):
         code = parsed.get("code")
         for key in ("message", "error"):
-            if isinstance(text := parsed.get(key), str):
+            if isinstance(text := parsed.get(key), str) and text.strip():
                 return Error(text, code if isinstance(code, str) else None)
         if isinstance(inner := parsed.get("error"), dict):
             return _inner(inner)
@@ -51,7 +51,9 @@ def read_fault(body: bytes, content_type: str = "") -> Error:
 
 def _inner(inner: dict[str, Any]) -> Error:
     code = inner.get("code")
-    return Error(str(inner.get("message", inner)), code if isinstance(code, str) else None)
+    text = inner.get("message")
+    text = text if isinstance(text, str) else msgspec.json.encode(inner).decode()
+    return Error(text, code if isinstance(code, str) else None)
 
 
 def _first_line(body: bytes, content_type: str) -> str:

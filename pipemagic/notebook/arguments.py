@@ -203,10 +203,3 @@ def usage_of(head: str, positionals: Sequence[Positional], options: Sequence[Opt
         shown = f"{flag} {value}".rstrip()
         parts.append((shown if option.required else f"[{shown}]") + ("..." if option.many else ""))
     return " ".join(parts)
-
-
-def as_word(text: str) -> str:
-    """Write a text so that it is one word on the line of a magic, and no option."""
-    if re.fullmatch(r"[\w./:@+=%~-]+", text) and not text.startswith("-"):
-        return text
-    return '"' + text.replace('"', '""') + '"'

@@ -13,9 +13,8 @@ def database_of(connection: Connection, organization: str, where: str) -> str | 
     """Give the name of the database that a connection leads to, None if it is not of this organization and service."""
     if connection.platform is None or connection.where != where:
         return None
-    if connection.profile is None:  # of a temporary service, which has one organization
-        return connection.name
-    return connection.profile.database if connection.profile.organization == organization else None
+    profile = connection.profile  # None for a temporary service, which has one organization
+    return connection.listed_as if profile is None or profile.organization == organization else None
 
 
 def connections_of(session: Session, database: str, organization: str, where: str) -> list[Connection]:

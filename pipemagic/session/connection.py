@@ -18,6 +18,7 @@ from pipemagic.errors import (
     PipemagicError,
     ServerError,
     ServiceError,
+    SessionError,
     TransactionLost,
 )
 from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Request, Stmt
@@ -44,8 +45,8 @@ class Connection:
     """A database under a name. The stream is opened by the first cell and kept until it is closed.
 
     ``where`` says for people what it is a database of; ``platform`` is the organization it was found in, if it
-    was. ``find_again`` gives the database anew when nothing listens at its address any more (the embedded service
-    may come back on another port).
+    was, under the name ``listed_as``. ``find_again`` gives the database anew when nothing listens at its address any
+    more (the embedded service may come back on another port).
     """
 
     name: str
@@ -54,10 +55,12 @@ class Connection:
     platform: Platform | None = field(default=None, repr=False)
     find_again: Callable[[], Database] | None = field(default=None, repr=False)
     profile: Profile | None = field(default=None, repr=False)  # what would lead here again
+    listed_as: str = field(default="", repr=False)
     refused: bool = field(default=False, repr=False)  # the server no longer takes the token
     keeping: KeepAlive | None = field(default=None, repr=False)
     schema: SchemaCache = field(init=False, repr=False)
     _stream: ClientStream | None = field(default=None, repr=False)
+    _gone: bool = field(default=False, repr=False)
     _books: Bookkeeping = field(init=False, repr=False)
     _settings: Settings = field(default_factory=Settings, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a panel may close it meanwhile
@@ -100,6 +103,7 @@ class Connection:
         Raises StatementError, TransactionLost, and what ClientStream.send raises.
         """
         with self._lock:
+            self._check_not_gone()
             try:
                 return self._run(cell, wanted)
             finally:
@@ -228,13 +232,17 @@ class Connection:
 
     def once(self, ask: Callable[[Database], T]) -> T:
         """Ask the database something beside the stream, which keeps its clock and its transaction."""
+        self._check_not_gone()
+        database = self.database
         try:
-            return ask(self.database)
+            return ask(database)
         except ConnectError:
-            if self.find_again is None or self.transaction is Tx.OPEN:
-                raise  # with a transaction open the next cell has to tell that it is gone
-            self._stream = None
-            self._use(self.find_again())
+            with self._lock:
+                if self.database is database:  # else another thread has found it
+                    if self.find_again is None or self.transaction is Tx.OPEN:
+                        raise  # with a transaction open the next cell has to tell that it is gone
+                    self._stream = None
+                    self._use(self.find_again())
             return ask(self.database)
 
     def ask(self, requests: Sequence[Request]) -> list[Entry]:
@@ -270,15 +278,31 @@ class Connection:
             self.schema.forget_temporary()
             return was_open
 
+    def leave(self) -> None:
+        """End the stream if no cell runs on it and nothing is open in it; never waits for a cell."""
+        if not self._lock.acquire(blocking=False):
+            return  # the stream ends by itself when nobody uses it any more
+        try:
+            if self.transaction is Tx.NONE:
+                self.close()
+        finally:
+            self._lock.release()
+
     def forget(self) -> bool:
         """Close for good, the stream and the HTTP connections; tells what close() tells."""
-        was_open = self.close()
+        with self._lock:
+            self._gone = True
+            was_open = self.close()
         if self.keeping is not None:
             self.keeping.close()
             self.keeping = None
         self.schema.close()
         self.database.close()
         return was_open
+
+    def _check_not_gone(self) -> None:
+        if self._gone:
+            raise SessionError(f"the connection {self.name} was closed", hint=f"%pipedb connect {self.name}")
 
     def _still_open(self) -> bool:
         """Ask the server whether the transaction that was open still is; TransactionLost if it is not."""

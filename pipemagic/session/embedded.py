@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ class Embedded:
         self._meanwhile = meanwhile
         self._folder = folder
         self._lease: local.Lease | None = None
+        self._finding = threading.Lock()
         self.platform = Platform(self.management(), self.where, self.management)
 
     @property
@@ -38,18 +40,19 @@ class Embedded:
 
     def service(self) -> local.LocalService:
         """Find the service, or start it; a temporary one that has ended does not come back."""
-        if self._lease is not None and self._lease.alive:
+        with self._finding:
+            if self._lease is not None and self._lease.alive:
+                return self._lease.service
+            if self._lease is not None and self.temporary:
+                raise ServiceError(
+                    "the temporary service has ended, and its databases with it",
+                    hint="%pipedb connect --temporary starts a new one",
+                )
+            if self._lease is not None:
+                self._lease.close()
+            start = local.temporary if self.temporary else partial(local.ensure, self._folder)
+            self._lease = start(meanwhile=self._meanwhile)
             return self._lease.service
-        if self._lease is not None and self.temporary:
-            raise ServiceError(
-                "the temporary service has ended, and its databases with it",
-                hint="%pipedb connect --temporary starts a new one",
-            )
-        if self._lease is not None:
-            self._lease.close()
-        start = local.temporary if self.temporary else partial(local.ensure, self._folder)
-        self._lease = start(meanwhile=self._meanwhile)
-        return self._lease.service
 
     def management(self) -> Management:
         """Give the management API at the service's present address."""

@@ -27,6 +27,7 @@ from pipemagic.errors import (
     UnknownOutcome,
     UnsupportedError,
 )
+from pipemagic.session import refusals, secrets
 
 T = TypeVar("T")
 
@@ -44,15 +45,26 @@ class Platform:
 
     The requirement's API has five endpoints and no list of groups or databases: there the platform remembers
     what it made itself. ``find_again`` gives the API anew when nothing listens at its address any more, or when it
-    takes the token no longer; ``moves`` tells whether there is such a way. May be used from several threads.
+    takes the token no longer; ``moves`` tells whether there is such a way. The token came from ``token_variable``.
+    May be used from several threads.
     """
 
-    def __init__(self, api: Management, where: str, find_again: Callable[[], Management] | None = None) -> None:
+    def __init__(
+        self,
+        api: Management,
+        where: str,
+        find_again: Callable[[], Management] | None = None,
+        *,
+        token_variable: str = secrets.PLATFORM_TOKENS[0],
+    ) -> None:
         self.where = where
         self.on_change: Callable[[], None] = lambda: None
         """Called after every change that is made in the organization here."""
+        self.on_gone: Callable[[Sequence[str]], None] = lambda _: None
+        """Called with the names of databases that were deleted here."""
         self.moves = find_again is not None
         self._api = api
+        self._token_variable = token_variable
         self._find_again = find_again
         self._finding = threading.Lock()
         self._groups: dict[str, Group] = {}
@@ -88,7 +100,10 @@ class Platform:
             return Management(api.endpoint, api.transport.token, organization=slug)
 
         again = self._find_again
-        return Platform(of_slug(self._api), self.where, None if again is None else lambda: of_slug(again()))
+        return Platform(
+            of_slug(self._api), self.where, None if again is None else lambda: of_slug(again()),
+            token_variable=self._token_variable,
+        )  # fmt: skip
 
     def locations(self) -> list[Location]:
         """List the locations for groups, by code."""
@@ -161,14 +176,15 @@ class Platform:
             self.seen.setdefault("group", set()).add(name)
         return group
 
-    def delete_group(self, name: str) -> None:
-        """Delete a group with all its databases."""
+    def delete_group(self, name: str) -> list[str]:
+        """Delete a group with all its databases; gives the names of these, as far as they are known."""
         with self._changing():
+            gone = [one.name for one in self.databases().items if one.group == name]
             self._ask(lambda api: api.delete_group(name))
             self._groups.pop(name, None)
             self.seen.get("group", set()).discard(name)
-            for one in [one.name for one in self._databases.values() if one.group == name]:
-                self._forget(one)
+            self._forget(gone)
+        return gone
 
     def add_location(self, name: str, location: str, *, if_not_exists: bool = False) -> Group:
         """Replicate a group to one more location."""
@@ -213,7 +229,7 @@ class Platform:
         """Delete a database and everything in it."""
         with self._changing():
             self._ask(lambda api: api.delete_database(name))
-            self._forget(name)
+            self._forget([name])
 
     def instances(self, database: str) -> list[Instance]:
         """List a database's instances, one for each location, the primary first."""
@@ -266,9 +282,11 @@ class Platform:
             raise
         self.on_change()
 
-    def _forget(self, database: str) -> None:
-        self._databases.pop(database, None)
-        self.seen.get("database", set()).discard(database)
+    def _forget(self, databases: Sequence[str]) -> None:
+        for name in databases:
+            self._databases.pop(name, None)
+            self.seen.get("database", set()).discard(name)
+        self.on_gone(databases)
 
     def _find(self, name: str) -> DatabaseInfo:
         try:
@@ -290,10 +308,7 @@ class Platform:
         """Create; if the name is taken, look at what is there, where that is wanted and the API can tell."""
         try:
             return self._ask(create)
-        except ServerError as refused:
-            if not isinstance(refused, AlreadyExists):
-                refused.hint = refused.hint or _hint(refused.message)
-                raise
+        except AlreadyExists as refused:
             taken = refused
         if look is None:
             taken.hint = "choose another name, or take what is there with --if-not-exists"
@@ -308,6 +323,14 @@ class Platform:
             return known
 
     def _ask(self, ask: Callable[[Management], T]) -> T:
+        try:
+            return self._asked(ask)
+        except ServerError as error:
+            renewal = refusals.renewal(self._api.known_slug, self.address, self._token_variable)
+            refusals.add_hint(error, renewal=renewal)
+            raise
+
+    def _asked(self, ask: Callable[[Management], T]) -> T:
         """Ask the API; where it is another one by now, with another address or token, ask that one."""
         api = self._api
         try:
@@ -320,9 +343,3 @@ class Platform:
                 self._api = self._find_again()
                 api.close()
         return ask(self._api)
-
-
-def _hint(message: str) -> str:
-    """Say where the right names are listed, if a name was not one of them."""
-    unknown = re.search(r"(group|database) not found|invalid (location)", message, re.IGNORECASE)
-    return f"%pipedb {(unknown[1] or unknown[2]).lower()}s lists what there is" if unknown else ""

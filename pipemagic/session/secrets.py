@@ -70,6 +70,10 @@ class Environment:
         """Give a variable that is set and not empty, else None."""
         return self._variables.get(name) or None
 
+    def token_variable(self, named: str | None, usual: Sequence[str]) -> str:
+        """Give the name of the variable that `token` reads; the first of the ``usual`` where none is set."""
+        return named or next((name for name in usual if self.get(name)), usual[0])
+
     def token(self, named: str | None, usual: Sequence[str]) -> Secret | None:
         """Give the token in the variable ``named``, which then must be there, else in the first of the ``usual``."""
         if named is None:

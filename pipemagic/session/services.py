@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pipemagic.client.management import Management
@@ -37,7 +39,8 @@ class Services:
     """The current organization, and the leases on embedded services: at most a shared one and a temporary one.
 
     ``meanwhile`` is called while one of them starts, ``changed`` when another organization is the current one or
-    something in it is another.
+    something in it is another, ``gone`` with the names of databases that were deleted in it. For several threads: while
+    one starts a service, others wait for it.
     """
 
     def __init__(
@@ -45,10 +48,13 @@ class Services:
         environment: secrets.Environment,
         meanwhile: Callable[[], None] = lambda: None,
         changed: Callable[[], None] = lambda: None,
+        gone: Callable[[Platform, Sequence[str]], None] = lambda _platform, _names: None,
     ) -> None:
         self._environment = environment
         self._meanwhile = meanwhile
         self._changed = changed
+        self._gone = gone
+        self._lock = threading.RLock()
         self._current: Platform | None = None
         self._shared: Embedded | None = None
         self._temporary: Embedded | None = None
@@ -56,10 +62,11 @@ class Services:
     @property
     def current(self) -> Platform:
         """The organization that was chosen; else that of PIPEMAGIC_API_URL, else that of the embedded service."""
-        if self._current is None:
-            at = self._environment.get(secrets.API_URL)
-            return self._take(self._remote(at, None, None) if at else self.embedded(temporary=False).platform)
-        return self._current
+        with self._lock:
+            if self._current is None:
+                at = self._environment.get(secrets.API_URL)
+                return self._take(self._remote(at, None, None) if at else self.embedded(temporary=False).platform)
+            return self._current
 
     @property
     def chosen(self) -> Platform | None:
@@ -69,38 +76,41 @@ class Services:
     def choose(self, slug: str | None, at: str | None, token_env: str | None) -> Platform:
         """Choose the organization; without arguments the current one stays."""
         if at is None and token_env is None:
-            chosen = self.current if slug is None else self.current.sibling(slug)
+            if slug is None:
+                return self.current
+            chosen = self.current.sibling(slug)
         else:
             chosen = self._remote(at, slug, token_env)
-        if chosen is self._current:
-            return chosen
         try:
             chosen.check()
         except BaseException:
             chosen.close()
             raise
-        self._leave()
-        return self._take(chosen)
+        with self._lock:
+            self._leave()
+            return self._take(chosen)
 
     def embedded(self, *, temporary: bool) -> Embedded:
         """Give the embedded service, starting it if need be."""
         from pipemagic.session.embedded import Embedded  # a session with addresses only never needs it
 
-        held = self._temporary if temporary else self._shared
-        if held is None:
-            held = Embedded(temporary=temporary, meanwhile=self._meanwhile)
-            if temporary:
-                self._temporary = held
-            else:
-                self._shared = held
-        return held
+        with self._lock:
+            held = self._temporary if temporary else self._shared
+            if held is None:
+                held = Embedded(temporary=temporary, meanwhile=self._meanwhile)
+                if temporary:
+                    self._temporary = held
+                else:
+                    self._shared = held
+            return held
 
     def prepare(self, *, temporary: bool) -> str:
         """Make the embedded service's organization the current one; gives the name of a database in it."""
-        embedded = self.embedded(temporary=temporary)
-        if self._current is not embedded.platform:
-            self._leave()
-            self._take(embedded.platform)
+        with self._lock:
+            embedded = self.embedded(temporary=temporary)
+            if self._current is not embedded.platform:
+                self._leave()
+                self._take(embedded.platform)
         return embedded.prepare()
 
     def to_stop(self) -> Embedded | None:
@@ -109,28 +119,31 @@ class Services:
 
     def stop(self) -> bool:
         """Stop an embedded service; False if none was running."""
-        embedded = self.to_stop()
+        with self._lock:
+            embedded = self.to_stop()
+            if embedded is not None and embedded is self._temporary:
+                self._temporary = None
+                if self._current is embedded.platform:
+                    self._current = None
         if embedded is None:
             from pipemagic import local
 
             return local.stop()
-        if embedded is self._temporary:
-            self._temporary = None
-            if self._current is embedded.platform:
-                self._current = None
         return embedded.stop()
 
     def close(self) -> None:
         """Give the leases back."""
-        self._leave()
-        for embedded in (self._shared, self._temporary):
-            if embedded is not None:
-                embedded.close()
-        self._shared = self._temporary = None
+        with self._lock:
+            self._leave()
+            held = [one for one in (self._shared, self._temporary) if one is not None]
+            self._shared = self._temporary = None
+        for embedded in held:
+            embedded.close()
 
     def _take(self, platform: Platform) -> Platform:
         self._current = platform
         platform.on_change = self._changed
+        platform.on_gone = partial(self._gone, platform)
         self._changed()
         return platform
 
@@ -143,4 +156,5 @@ class Services:
 
     def _remote(self, at: str | None, slug: str | None, token_env: str | None) -> Platform:
         api = hosted(self._environment, at, slug, token_env=token_env)
-        return Platform(api, api.endpoint.named_host)
+        variable = self._environment.token_variable(token_env, secrets.PLATFORM_TOKENS)
+        return Platform(api, api.endpoint.named_host, token_variable=variable)

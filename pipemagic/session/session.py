@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,8 +18,8 @@ from pipemagic.client.transport import READ_TIMEOUT
 from pipemagic.configuration import config_folder
 from pipemagic.errors import AuthError, SessionError
 from pipemagic.frames.collector import collector_paused
-from pipemagic.hrana.stream import Tx
 from pipemagic.session import hints, inquiries, keyrings, secrets
+from pipemagic.session.belonging import connections_of
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.changes import Changes
 from pipemagic.session.connection import Connection
@@ -66,7 +67,7 @@ class Session:
         reads_ahead: Callable[[], bool] = bool,
         while_starting: Callable[[], None] = lambda: None,
     ) -> None:
-        self.connections: dict[str, Connection] = {}
+        self.connections: Mapping[str, Connection] = {}  # another one after each change, so that any thread can read it
         self.current: str | None = None
         self.wire = Wire()
         self.changes = Changes()
@@ -76,7 +77,10 @@ class Session:
         self._environment = secrets.Environment(environ)
         self.profiles = profiles or Profiles(config_folder(environ) / FILE)
         self._default, self._default_of_project = default, default_of_project
-        self._services = Services(self._environment, while_starting, lambda: self.changes.tell("organization"))
+        self._lock = threading.RLock()  # of the connections and which one is current; held for moments only
+        self._services = Services(
+            self._environment, while_starting, lambda: self.changes.tell("organization"), self._forget_gone
+        )
         self._reads_ahead = reads_ahead
         self.known = KnownNames(lambda: self._services.chosen)
 
@@ -173,18 +177,19 @@ class Session:
 
         SessionError if there is none.
         """
+        with self._lock:
+            found = self.connections.get(self.current or "" if name is None else name)
+            names = list(self.connections)
+        if found is not None:
+            return found
         if name is None:
-            if self.current is not None:
-                return self.connections[self.current]
-            if not self.connections and self._default():
+            if not names and self._default():
                 connection = self.connect()
                 self._tell(connection.greeting)
                 return connection
-            hint = f"%pipedb use {next(iter(self.connections))}" if self.connections else NOT_CONNECTED
+            hint = f"%pipedb use {names[0]}" if names else NOT_CONNECTED
             raise SessionError("no database is connected", hint=hint)
-        if name in self.connections:
-            return self.connections[name]
-        near = difflib.get_close_matches(name, self.connections, n=1)
+        near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]}?" if near else f"%pipedb connect {name}"
         raise SessionError(f"there is no connection {name!r}", hint=hint)
 
@@ -272,23 +277,23 @@ class Session:
         with _closing_on_error(found):
             _check(found)
         profile = replace(profile, organization=platform.organization, at=platform.address)
-        return Connection(name or database, found, platform.where, platform, again, profile=profile)
+        return Connection(name or database, found, platform.where, platform, again, profile=profile, listed_as=database)
 
     def adopt(self, connection: Connection) -> Connection:
         """Take a connection in under its name and make it the current one; an earlier one of the name is closed.
 
         If the server no longer took the earlier one's token and it is the same database, that one goes on.
         """
-        earlier = self.connections.get(connection.name)
-        same = earlier is not None and (earlier.database.url, earlier.read_only) == (
-            connection.database.url, connection.read_only
-        )  # fmt: skip
-        if earlier is not None and earlier.refused and same:
+        with self._lock:
+            earlier = self.connections.get(connection.name)
+            goes_on = earlier is not None and earlier.refused and _same_database(earlier, connection)
+            if not goes_on:
+                self.connections = {**self.connections, connection.name: connection}
+        if earlier is not None and goes_on:
             earlier.renew(connection)
             return self.use(connection.name)
         if earlier is not None:
-            self._forget(earlier)
-        self.connections[connection.name] = connection
+            self._end(earlier)
         if self._reads_ahead():
             connection.schema.start()
             self.known.refresh()
@@ -296,11 +301,12 @@ class Session:
 
     def use(self, name: str) -> Connection:
         """Make another connection the current one; the stream of the last one ends if nothing is open in it."""
-        connection = self.connection(name)
-        last = self.connections.get(self.current or "")
-        if last is not None and last is not connection and last.transaction is Tx.NONE:
-            last.close()
-        self.current = name
+        with self._lock:
+            connection = self.connection(name)
+            last = self.connections.get(self.current or "")
+            self.current = name
+        if last is not None and last is not connection:
+            last.leave()
         self.changes.tell("connections")
         return connection
 
@@ -339,7 +345,7 @@ class Session:
         Its databases stay, and the next cell starts it again; those of a temporary one end with it.
         """
         service = self._services.to_stop()
-        for connection in list(self.connections.values()):
+        for connection in self.connections.values():
             if service is None or connection.where != service.where:
                 continue
             if service.temporary:
@@ -350,7 +356,7 @@ class Session:
 
     def shut_down(self) -> None:
         """Close everything: streams, HTTP connections, leases."""
-        for connection in list(self.connections.values()):
+        for connection in self.connections.values():
             self._forget(connection)
         self._services.close()
 
@@ -397,12 +403,28 @@ class Session:
         return connection
 
     def _forget(self, connection: Connection) -> None:
-        del self.connections[connection.name]
-        if self.current == connection.name:
-            self.current = None
+        with self._lock:
+            if self.connections.get(connection.name) is not connection:
+                return  # another thread was faster
+            self.connections = {name: one for name, one in self.connections.items() if one is not connection}
+            if self.current == connection.name:
+                self.current = None
+        self._end(connection)
+        self.changes.tell("connections")
+
+    def _forget_gone(self, platform: Platform, databases: Sequence[str]) -> None:
+        """Close the connections to databases of an organization that were deleted."""
+        for name in databases:
+            for one in connections_of(self, name, platform.organization, platform.where):
+                self._forget(one)
+
+    def _end(self, connection: Connection) -> None:
         if connection.forget():
             self._tell(ROLLED_BACK)
-        self.changes.tell("connections")
+
+
+def _same_database(one: Connection, other: Connection) -> bool:
+    return (one.database.url, one.read_only) == (other.database.url, other.read_only)
 
 
 def _check(database: Database) -> None:

@@ -203,6 +203,10 @@ def test_names_of_what_there_is(shell, data):
     until(lambda: session.known.names("location"))
     assert offers(shell, "%pipedb create-database x --group de|") == ["default"]
     assert "ams" in offers(shell, "%pipedb create-group g --location |")
+    assert offers(shell, "%pipedb delete-group de|") == ["default"]
+    assert offers(shell, "%pipedb delete-database sa|") == ["sales"]
+    assert offers(shell, "%pipedb create-token sa|") == ["sales"]
+    assert offers(shell, "%pipedb remove-location default am|") == ["ams"]
     assert offers(shell, "%pipedb connect sa|") == ["sales"]
     assert offers(shell, "%pipedb use mi|") == ["mine"]
     assert offers(shell, "%%sql --on mi|") == ["mine"]

@@ -10,6 +10,7 @@ from pipemagic.notebook.commands import COMMANDS
 BESIDE = {
     "connect", "use", "connections", "close", "stop", "snippets", "panel", "organization", "locations", "groups",
     "databases", "create-group", "create-database", "add-location", "overages", "stats",
+    "delete-group", "delete-database", "remove-location", "organizations", "usage", "create-token",
 }  # fmt: skip
 """What has to do with no connection or with all of them, or names one as its own argument."""
 

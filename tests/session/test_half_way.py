@@ -306,5 +306,6 @@ def test_a_connection_that_was_forgotten_is_kept_no_more(numbers):
     connection = numbers.connection()
     connection.keep_alive(60)
     connection.forget()
-    connection.run(read("SELECT 1"))
+    with pytest.raises(SessionError, match="was closed"):
+        connection.run(read("SELECT 1"))
     assert connection.keeping is None

@@ -7,7 +7,9 @@ import difflib
 from IPython.core.error import UsageError
 
 from pipemagic.notebook.commands import (
+    accounting,
     connections,
+    deleting,
     exploring,
     helping,
     loading,
@@ -29,7 +31,7 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     ("Exploring", (*exploring.COMMANDS, *pictures.COMMANDS)),
     ("Data", (*loading.COMMANDS, snippets.COMMAND)),
     ("The wire", wire.COMMANDS),
-    ("Groups and databases", (*platform.COMMANDS, panel.COMMAND)),
+    ("Groups and databases", (*platform.COMMANDS, *deleting.COMMANDS, *accounting.COMMANDS, panel.COMMAND)),
 )
 """All subcommands but ``help``, under the headings of its list."""
 

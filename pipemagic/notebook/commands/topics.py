@@ -59,6 +59,15 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "create-database": ("%pipedb create-database flights --group europe",),
     "add-location": ("%pipedb add-location europe fra",),
     "overages": ("%pipedb overages off",),
+    "delete-group": ("%pipedb delete-group europe --confirm",),
+    "delete-database": ("%pipedb delete-database flights --confirm",),
+    "remove-location": ("%pipedb remove-location europe fra",),
+    "organizations": ("%pipedb organizations",),
+    "usage": ("%pipedb usage", "%pipedb usage --databases"),
+    "create-token": (
+        "%pipedb create-token flights --expiration 7d --read-only --to-env FLIGHTS_TOKEN",
+        "%pipedb create-token flights --to-file ~/flights.token",
+    ),
     "panel": ("%pipedb panel",),
 }
 """What one types, for each subcommand."""
@@ -177,6 +186,10 @@ needs none.
 
     %pipedb connect libsql://flights-acme.example.com --token-env FLIGHTS_TOKEN
     %pipedb connect libsql://flights-acme.example.com --token-file ~/flights.token
+
+A token for somebody else, or for a program, is made without showing it:
+
+    %pipedb create-token flights --expiration 7d --read-only --to-file ~/flights.token
 
 When a token has expired, put the new one where the old one was and connect again under the same name: an open
 transaction goes on, unless a rotation ended it. `pipemagic doctor NOTEBOOK` finds tokens in a notebook that is to be

@@ -81,18 +81,23 @@ class BrowsingModel(AskingModel):
         if self.page is None:
             self.list_tables()
             return
-        look = self.page.look
+        self._look_anew("Looking again ...", self.page.look)
 
+    def go_to(self, connection: str, table: str) -> None:
+        """Show the first page of a table of any connection."""
+        self._look_anew(f"Reading {table} ...", Look(connection, table))
+
+    def _look_anew(self, what: str, look: Look) -> None:
         def ask(database: Database) -> tuple[Schema, Page]:
             schema = read_schema(database)
             return schema, paging.read_page(database, look, schema.relation(look.table))
 
         def take(found: tuple[Schema, Page]) -> str:
-            self.schema, self._counted = found[0], None
+            self.connection, self.schema, self._counted = look.connection, found[0], None
             return self._take(found[1])
 
         self._wanted = look
-        self.ask("Looking again ...", look.connection, ask, take)
+        self.ask(what, look.connection, ask, take)
 
     def sort(self, column: str) -> None:
         """Sort by a column: ascending, then descending, then not at all."""

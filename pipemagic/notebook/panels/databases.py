@@ -12,8 +12,8 @@ from traitlets import Bool, Int, Unicode
 from pipemagic.client.database import Database
 from pipemagic.errors import ConnectError, NotFound, PipemagicError, SessionError
 from pipemagic.hrana.stream import Tx
-from pipemagic.notebook.arguments import as_word
 from pipemagic.notebook.panels.holdings import Holdings
+from pipemagic.notebook.panels.lines import word
 from pipemagic.notebook.panels.preview import ANSWER, PreviewModel
 from pipemagic.notebook.panels.sizes import SizesModel
 from pipemagic.notebook.panels.tokens import TokensModel
@@ -82,7 +82,7 @@ class DatabasesModel(WorkingModel):
                 self.made += 1
             return f"Database {made.name} is in group {made.group}."
 
-        self.start(f"Creating {name} ...", work, f"%pipedb create-database {name} --group {as_word(group)}")
+        self.start(f"Creating {name} ...", work, f"%pipedb create-database {name} --group {word(group)}")
 
     def create_group(self, location: str) -> None:
         """Create a first group."""
@@ -92,7 +92,7 @@ class DatabasesModel(WorkingModel):
             group = self.holdings.session.platform.create_group(FIRST_GROUP, location)
             return f"Group {group.name} is in {', '.join(group.locations)}."
 
-        line = f"%pipedb create-group {FIRST_GROUP} --location {as_word(location)}"
+        line = f"%pipedb create-group {FIRST_GROUP} --location {word(location)}"
         self.start(f"Creating group {FIRST_GROUP} ...", work, line)
 
     # -- connecting
@@ -110,7 +110,7 @@ class DatabasesModel(WorkingModel):
             self._check_free(name)
             return f"{self._patiently(name).greeting} {NOW_IN_USE}"
 
-        self.start(f"Connecting to {name} ...", work, f"%pipedb connect {as_word(name)}")
+        self.start(f"Connecting to {name} ...", work, f"%pipedb connect {word(name)}")
 
     def use(self, connection: str, place: str = "") -> None:
         """Make another connection the current one."""
@@ -119,12 +119,12 @@ class DatabasesModel(WorkingModel):
         def work() -> str:
             return f"Using {self.holdings.session.use(connection).name}. {NOW_IN_USE}"
 
-        self.start(f"Turning to {connection} ...", work, f"%pipedb use {as_word(connection)}")
+        self.start(f"Turning to {connection} ...", work, f"%pipedb use {word(connection)}")
 
     def close(self, connection: str, place: str = "") -> None:
         """Close a connection."""
         self.place = place
-        self.start(f"Closing {connection} ...", lambda: self._close(connection), f"%pipedb close {as_word(connection)}")
+        self.start(f"Closing {connection} ...", lambda: self._close(connection), f"%pipedb close {word(connection)}")
 
     def _check_free(self, name: str) -> None:
         """Let a name that means something else lead nowhere: SessionError."""
@@ -133,7 +133,7 @@ class DatabasesModel(WorkingModel):
         if other is not None and other not in self.connections(name):
             raise SessionError(
                 f"the connection {name} leads to another database ({other.description})",
-                hint=f"%pipedb close {as_word(name)} makes the name free",
+                hint=f"%pipedb close {word(name)} makes the name free",
             )
         profile = session.profiles.get(name) if other is None else None
         if profile is not None and profile.database != name:
@@ -157,8 +157,11 @@ class DatabasesModel(WorkingModel):
     def _close(self, name: str) -> str:
         session = self.holdings.session
         was_open = session.connection(name).transaction is Tx.OPEN
-        closed = f"Closed {session.close(name)}{', which rolled its transaction back' if was_open else ''}."
-        return closed if session.current else f"{closed} %%sql cells have no connection now."
+        return self._closed(session.close(name), was_open=was_open)
+
+    def _closed(self, name: str, *, was_open: bool) -> str:
+        closed = f"Closed {name}{', which rolled its transaction back' if was_open else ''}."
+        return closed if self.holdings.session.current else f"{closed} %%sql cells have no connection now."
 
     # -- details
 
@@ -180,13 +183,13 @@ class DatabasesModel(WorkingModel):
             return
 
         def work() -> str:
-            leading, session = self.connections(name), self.holdings.session
-            session.platform.delete_database(name)
-            told = [self._close(one.name) for one in leading if session.connections.get(one.name) is one]
+            leading = {one.name: one.transaction is Tx.OPEN for one in self.connections(name)}
+            self.holdings.session.platform.delete_database(name)  # closes them
+            told = [self._closed(one, was_open=was_open) for one, was_open in leading.items()]
             self._forget(name)
             return "\n".join([f"Database {name} is deleted.", *told])
 
-        self.start(f"Deleting {name} ...", work, f"%pipedb delete-database {as_word(name)} --confirm")
+        self.start(f"Deleting {name} ...", work, f"%pipedb delete-database {word(name)} --confirm")
 
     def _forget(self, name: str) -> None:
         self.place = ""

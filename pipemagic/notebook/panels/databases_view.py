@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pipemagic.client.names import longest
@@ -14,7 +14,7 @@ from pipemagic.notebook.panels.preview import PreviewView
 from pipemagic.notebook.panels.tabs import addressed
 from pipemagic.notebook.panels.tokens import TokensView
 from pipemagic.notebook.panels.tree import Node, h
-from pipemagic.notebook.panels.widget import Values, View
+from pipemagic.notebook.panels.widget import Turn, Values, View
 
 if TYPE_CHECKING:
     from traitlets import HasTraits
@@ -36,12 +36,10 @@ class DatabasesView(View):
 
     title = "Databases"
 
-    def __init__(self, model: DatabasesModel, explore: Callable[[str, str], None] | None = None) -> None:
+    def __init__(self, model: DatabasesModel) -> None:
         self.model = model
-        self.inner: dict[str, View] = {
-            "Tables": PreviewView(model.preview, explore),
-            "Tokens": TokensView(model.tokens),
-        }
+        self.tables = PreviewView(model.preview)
+        self.inner: dict[str, View] = {"Tables": self.tables, "Tokens": TokensView(model.tokens)}
 
     def models(self) -> tuple[HasTraits, ...]:
         """Give what is drawn."""
@@ -265,6 +263,16 @@ class DatabasesView(View):
     def take_secrets(self) -> Mapping[str, Secret | None]:
         """Give those of the tokens."""
         return self.inner["Tokens"].take_secrets()
+
+    def placed(self, turn: Turn) -> None:
+        """Let the tables be explored beside this view; what is not connected, Explore cannot show."""
+
+        def explore(database: str, table: str) -> None:
+            for one in self.model.connections(database)[:1]:
+                turn("Explore", ["show-table", one.name, table])
+
+        self.tables.explore = explore
+        self.tables.explorable = lambda database: bool(self.model.connections(database))
 
     def opened(self) -> None:
         """Begin to follow what changes."""

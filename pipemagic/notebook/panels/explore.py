@@ -190,6 +190,12 @@ class ExploreView(View):
         self.exporting.show(asking=False)
         self.browsing.open(name)
 
+    def on_show_table(self, _values: Values, connection: str, name: str) -> None:
+        """Show a table of a connection, as another panel asks."""
+        self.profiling.keep_to(connection, name)
+        self.exporting.show(asking=False)
+        self.browsing.go_to(connection, name)
+
     def on_tables(self, _values: Values) -> None:
         """Go back to the list."""
         self.profiling.clear()

@@ -99,12 +99,9 @@ class GroupsModel(WorkingModel):
 
         def work() -> str:
             session = self.holdings.session
-            inside = [one for one in session.platform.databases().items if one.group == name]
-            connected = self.connections_in(name)
-            session.platform.delete_group(name)
-            for one in connected:
-                if one in session.connections:
-                    session.close(one)
+            before = session.connections
+            inside = session.platform.delete_group(name)
+            connected = [one for one in before if one not in session.connections]
             with_ = f" with its {plural(len(inside), 'database')}" if inside else ""
             closed = f" Closed: {plural(len(connected), 'connection')} ({listed(connected)})." if connected else ""
             return f"Group {name} was deleted{with_}.{closed}"

@@ -93,13 +93,17 @@ def _read(database: Database, table: str) -> dict[str, Any]:
 
 
 class PreviewView(View):
-    """The list of tables, and below it the rows of the one chosen. ``explore`` shows a table in full, if anything."""
+    """The list of tables, and below it the rows of the one chosen.
+
+    ``explore`` shows a table of a database in full, if anything does, where ``explorable`` says so.
+    """
 
     title = "Tables"
 
-    def __init__(self, model: PreviewModel, explore: Callable[[str, str], None] | None = None) -> None:
+    def __init__(self, model: PreviewModel) -> None:
         self.model = model
-        self.explore = explore
+        self.explore: Callable[[str, str], None] | None = None
+        self.explorable: Callable[[str], bool] = bool
 
     def models(self) -> tuple[HasTraits, ...]:
         """Give what is drawn."""
@@ -144,7 +148,8 @@ class PreviewView(View):
         return h(
             "div",
             h("div", h("h4", f"First rows of {model.table}"),
-              button("Explore", ("explore",), kind="plain", label=f"Explore {model.table}") if self.explore else None,
+              button("Explore", ("explore",), kind="plain", label=f"Explore {model.table}")
+              if self.explore and self.explorable(model.database) else None,
               class_="pm-head"),
             _grid(found, model.table) if found.rows else empty("It has no rows."),
             empty(f"{found.columns_left} more columns are not shown.") if found.columns_left else None,

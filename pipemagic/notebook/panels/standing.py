@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pipemagic.notebook.panels.parts import button, not_connected, problem, section, state
 from pipemagic.notebook.panels.tree import Node, h
-from pipemagic.notebook.panels.widget import Values, View
+from pipemagic.notebook.panels.widget import Turn, Values, View
 
 if TYPE_CHECKING:
     from traitlets import HasTraits
@@ -57,6 +57,10 @@ class InOrganization(View):
     def take_secrets(self) -> Mapping[str, Secret | None]:
         """Give those of the view."""
         return self.view.take_secrets()
+
+    def placed(self, turn: Turn) -> None:
+        """Tell the view."""
+        self.view.placed(turn)
 
     def opened(self) -> None:
         """Open the view."""

@@ -29,6 +29,13 @@ class TabsView(View):
         self.model = model
         self.views = {view.name: view for view in views}
         model.front = model.front or next(iter(self.views))
+        for view in views:
+            view.placed(self.turn)
+
+    def turn(self, title: str, action: list[str]) -> None:
+        """Put a view in front, and have it do an action."""
+        self.model.front = title
+        self.views[title].act(action, {})
 
     def models(self) -> tuple[HasTraits, ...]:
         """Give the models of all tabs, each once."""

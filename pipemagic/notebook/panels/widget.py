@@ -9,9 +9,9 @@ import inspect
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import anywidget
 from IPython.core.getipython import get_ipython
@@ -35,6 +35,10 @@ Values = Mapping[str, Any]
 
 class Stranger(Exception):
     """A page asked for what no panel of ours asks for: it is older than the kernel, or not ours."""
+
+
+Turn: TypeAlias = Callable[[str, list[str]], None]
+"""Puts the view of a title in front and has it do an action."""
 
 
 class View:
@@ -78,6 +82,9 @@ class View:
     def take_secrets(self) -> Mapping[str, Secret | None]:
         """Give the secrets that the page is to hold from now on, by name; None takes one away. Called once for each."""
         return {}
+
+    def placed(self, turn: Turn) -> None:
+        """Learn how to put another view in front, where several are in tabs."""
 
     def opened(self) -> None:
         """Begin to follow what changes by itself; called when the panel is shown, also when it is shown again."""

@@ -1,0 +1,80 @@
+"""%pipedb delete-group, delete-database, remove-location: what cannot be had back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pipemagic.errors import ConfirmError
+from pipemagic.notebook.arguments import Arguments, Option, Positional
+from pipemagic.notebook.commands.base import Command, Context
+from pipemagic.notebook.display import say
+
+CONFIRM = Option("--confirm", "really delete")
+
+
+def delete_group(context: Context, args: Arguments) -> None:
+    """Delete a group with its databases."""
+    name = args["NAME"]
+    _confirmed(args, f"the group {name} with all its databases")
+    with _closing(context):
+        gone = context.session.platform.delete_group(name)
+        databases = f", and with it {', '.join(gone)}" if gone else ""
+        say(f"Deleted group {name}{databases}.")
+
+
+def delete_database(context: Context, args: Arguments) -> None:
+    """Delete a database."""
+    name = args["NAME"]
+    _confirmed(args, f"the database {name} with everything in it")
+    with _closing(context):
+        context.session.platform.delete_database(name)
+        say(f"Deleted database {name}.")
+
+
+def remove_location(context: Context, args: Arguments) -> None:
+    """Take a location from a group."""
+    group = context.session.platform.remove_location(args["GROUP"], args["CODE"])
+    left = f"; it is in {', '.join(group.locations)}" if group.locations else ""
+    say(f"Group {group.name} is no longer in {args['CODE']}{left}.")
+
+
+def _confirmed(args: Arguments, what: str) -> None:
+    if not args.on("--confirm"):
+        raise ConfirmError(
+            f"this deletes {what}; nothing was sent", hint="write --confirm behind it if that is what you want"
+        )
+
+
+@contextmanager
+def _closing(context: Context) -> Iterator[None]:
+    """Say which connections were closed because their database is gone."""
+    before = context.session.connections
+    yield
+    for name in before:
+        if name not in context.session.connections:
+            say(f"Closed {name}, whose database is gone.")
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "delete-group",
+        "Delete a group with all its databases",
+        delete_group,
+        (Positional("NAME", "the group's name", completes="group"),),
+        (CONFIRM,),
+    ),
+    Command(
+        "delete-database",
+        "Delete a database and everything in it",
+        delete_database,
+        (Positional("NAME", "the database's name", completes="database"),),
+        (CONFIRM,),
+    ),
+    Command(
+        "remove-location",
+        "Take a location from a group; its replicas there are deleted",
+        remove_location,
+        (Positional("GROUP", "the group's name"), Positional("CODE", "the location, not the primary one")),
+    ),
+)

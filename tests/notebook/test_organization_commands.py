@@ -1,0 +1,172 @@
+"""%pipedb delete-group, delete-database, remove-location, create-token, organizations, usage."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+import pandas as pd
+import pytest
+from IPython.core.error import UsageError
+from magic_shell import make_database
+
+from pipemagic.client.secrets import Secret
+from pipemagic.errors import ConfirmError, NotFound, ServerError, SessionError
+from pipemagic.session.token_places import TokenFile
+
+
+@pytest.fixture
+def embedded(shell, data):
+    """The shell, connected to main, with a group edge of two locations and a database flights."""
+    shell("%pipedb connect\n%pipedb create-group edge --location ams\n%pipedb add-location edge nrt")
+    shell("%pipedb create-database flights --group edge")
+    return shell
+
+
+# -- deleting
+
+
+def test_a_database_is_deleted_once_that_is_confirmed(embedded):
+    cell = embedded.fails("%pipedb delete-database flights")
+    assert isinstance(cell.error, ConfirmError)
+    assert cell.out == (
+        "CONFIRM: this deletes the database flights with everything in it; nothing was sent\n"
+        "write --confirm behind it if that is what you want\n"
+    )
+    assert embedded("%pipedb databases").value["database"].tolist() == ["flights", "main"]
+    assert embedded("%pipedb delete-database flights --confirm").lines == ["Deleted database flights."]
+    assert embedded("%pipedb databases").value["database"].tolist() == ["main"]
+    assert isinstance(embedded.fails("%pipedb delete-database flights --confirm").error, NotFound)
+
+
+def test_the_connections_to_a_deleted_database_are_closed(embedded):
+    embedded("%pipedb connect flights\n%pipedb connect flights --as again --read-only\n%pipedb use flights")
+    assert embedded("%pipedb delete-database flights --confirm").lines == [
+        "Deleted database flights.", "Closed flights, whose database is gone.", "Closed again, whose database is gone.",
+    ]  # fmt: skip
+    assert embedded("%pipedb connections").value["connection"].tolist() == ["main"]
+    assert "%pipedb use main" in embedded.fails("%sql SELECT 1").out
+
+
+def test_a_transaction_in_a_deleted_database_is_gone_too(embedded):
+    embedded("%pipedb connect flights\n%sql BEGIN")
+    lines = embedded("%pipedb delete-database flights --confirm").lines
+    assert lines[-2:] == ["Deleted database flights.", "Closed flights, whose database is gone."]
+
+
+def test_the_same_name_elsewhere_stays_connected(embedded, service, monkeypatch):
+    url, token = make_database(service, "elsewhere")
+    monkeypatch.setenv("PIPEMAGIC_TOKEN", token)
+    embedded(f"%pipedb connect {url} --as flights")
+    assert embedded("%pipedb delete-database flights --confirm").lines == ["Deleted database flights."]
+    assert embedded("%sql SELECT 1 AS a").value["a"].tolist() == [1]
+
+
+def test_a_group_is_deleted_with_its_databases(embedded):
+    embedded("%pipedb create-database trains --group edge\n%pipedb connect trains")
+    cell = embedded.fails("%pipedb delete-group edge")
+    assert "this deletes the group edge with all its databases; nothing was sent" in cell.out
+    assert embedded("%pipedb delete-group edge --confirm").lines == [
+        "Deleted group edge, and with it flights, trains.", "Closed trains, whose database is gone.",
+    ]  # fmt: skip
+    assert embedded("%pipedb groups").value["group"].tolist() == ["default"]
+    embedded("%pipedb create-group edge --location ams")
+    assert embedded("%pipedb delete-group edge --confirm").lines == ["Deleted group edge."]
+
+
+def test_a_location_is_removed(embedded):
+    assert embedded("%pipedb remove-location edge nrt").lines == ["Group edge is no longer in nrt; it is in ams."]
+    cell = embedded.fails("%pipedb remove-location edge ams")
+    assert isinstance(cell.error, ServerError)
+    assert "primary" in cell.out
+    assert isinstance(embedded.fails("%pipedb remove-location nope ams").error, NotFound)
+
+
+# -- tokens
+
+
+def test_a_token_goes_into_a_variable_and_is_not_shown(embedded, monkeypatch):
+    monkeypatch.delenv("FLIGHTS_TOKEN", raising=False)
+    line = "%pipedb create-token flights --expiration 7d --read-only --to-env FLIGHTS_TOKEN"
+    cell = embedded(line)
+    assert cell.lines == ["A read-only token for flights for 7d is in the variable FLIGHTS_TOKEN."]
+    token = os.environ["FLIGHTS_TOKEN"]
+    assert token.startswith("eyJ")
+    assert token not in f"{cell.out}{cell.value}{embedded.ip.user_ns.get('Out')}"
+    url = embedded.ip.magics_manager.registry["PipeMagics"].session.platform.databases().items[0].url
+    embedded(f"%pipedb connect {url} --as by_token --token-env FLIGHTS_TOKEN --read-only")
+    assert embedded("%sql SELECT 1 AS a").value["a"].tolist() == [1]
+    cell = embedded.fails(line)
+    assert cell.out == (
+        "SESSION: the variable FLIGHTS_TOKEN is set already\n--replace puts the new token in its place\n"
+    )
+    embedded(f"{line} --replace")
+    monkeypatch.delenv("FLIGHTS_TOKEN")
+
+
+def test_a_token_goes_into_a_file_of_ones_own(embedded, tmp_path):
+    path = tmp_path / "flights token"
+    line = f'%pipedb create-token flights --to-file "{path}"'
+    assert embedded(line).lines == [f"A token for flights that never expires is in the file {path}."]
+    first = path.read_text()
+    assert first.startswith("eyJ")
+    if os.name == "posix":
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert f"{path} is there already\n--replace" in embedded.fails(line).out
+    assert path.read_text() == first
+    embedded(f"{line} --replace --expiration 1d")
+    assert path.read_text() != first
+    assert sorted(one.name for one in tmp_path.iterdir() if "token" in one.name) == ["flights token"]
+    url = embedded.ip.magics_manager.registry["PipeMagics"].session.platform.databases().items[0].url
+    embedded(f'%pipedb connect {url} --as by_file --token-file "{path}"')
+    assert embedded("%sql SELECT 1 AS a").value["a"].tolist() == [1]
+
+
+@pytest.mark.parametrize("where", ["", "--to-env A --to-file b"])
+def test_a_token_needs_one_place(embedded, where):
+    cell = embedded.fails(f"%pipedb create-token flights {where}")
+    assert isinstance(cell.error, UsageError)
+    assert "--to-env VARIABLE or --to-file PATH" in cell.err
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("flights --to-env a-b", "that is no name of an environment variable"),
+        ("flights --to-file nowhere/x", "there is no folder nowhere"),
+        ("flights --to-file .", ". is there already\nname a file in it"),
+        ("flights --expiration soon --to-env A_TOKEN", "expiration"),
+        ("nope --to-env A_TOKEN", "could not find database with name nope"),
+    ],
+)
+def test_a_token_that_cannot_be_made_leaves_nothing(embedded, tmp_path, monkeypatch, line, words):
+    monkeypatch.chdir(tmp_path)
+    assert words in embedded.fails(f"%pipedb create-token {line}").out
+    assert "A_TOKEN" not in os.environ
+
+
+def test_a_token_is_not_written_over_a_file_that_appears_meanwhile(tmp_path):
+    place = TokenFile(tmp_path / "token")
+    place.check()
+    (tmp_path / "token").write_text("mine")
+    with pytest.raises(SessionError, match="cannot be written: File exists"):
+        place.put(Secret("other"))
+    assert (tmp_path / "token").read_text() == "mine"
+
+
+# -- the organization
+
+
+def test_organizations_and_what_they_use(embedded):
+    assert embedded("%pipedb organizations").value.to_dict("list") == {
+        "organization": ["local"], "name": ["local"], "type": ["personal"], "current": [True],
+    }  # fmt: skip
+    cell = embedded("%pipedb usage")
+    assert cell.lines == ["Organization local, plan self-hosted."]
+    frame = cell.value.set_index("resource")
+    assert frame["used"][["databases", "groups", "locations"]].tolist() == [2, 2, 3]
+    assert frame["limit"].isna().all()
+    frame = embedded("%pipedb usage --databases").value
+    assert frame.columns.tolist() == ["database", "rows_read", "rows_written", "storage_bytes"]
+    assert frame["database"].tolist() == ["flights", "main"]
+    assert isinstance(frame, pd.DataFrame)
