@@ -65,7 +65,13 @@ class Caller:
     def slug(self) -> str:
         """The organization's slug; asked from the server if none was given and there is only one to choose."""
         if self._slug is None:
-            mine = self.organizations()
+            try:
+                mine = self.organizations()
+            except UnsupportedError:
+                raise SessionError(
+                    "which organization? This management API does not list them",
+                    hint="%pipedb organization SLUG --at ADDRESS, or organization='slug' in Python",
+                ) from None
             mine = [one for one in mine if one.type == "personal"] if len(mine) > 1 else mine
             if len(mine) != 1:
                 raise SessionError("which organization?", hint="name it with organization='slug'")

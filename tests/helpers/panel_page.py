@@ -62,6 +62,10 @@ class PanelPage:
         """Give the values that a list offers."""
         return [one.attributes["value"] for one in self._field(self.tree, label).walk() if one.tag == "option"]
 
+    def has(self, label: str) -> bool:
+        """Tell whether there is a field with a label."""
+        return any(one.words == label for one in self._below(self.tree, "label"))
+
     def can(self, name: str) -> bool:
         """Tell whether there is a button of a name that can be pressed now."""
         return any(not node.attributes.get("disabled") for node in self.find("button", name))

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import threading
+
 import ipywidgets
 import pytest
 from hosted_api import HostedApi
 from panel_page import PanelPage
 from served import serve
+from waiting import PATIENCE
 
 from pipemagic import local
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.session import Session
+
+
+def close_panels():
+    """Close all panels, and wait for what they asked: it would open connections that nobody closes any more."""
+    ipywidgets.Widget.close_all()
+    for thread in threading.enumerate():
+        if thread.name.startswith("pipemagic: "):
+            thread.join(PATIENCE)
 
 
 @pytest.fixture
@@ -20,6 +31,7 @@ def session(tmp_path, monkeypatch):
     session = Session(environ={})
     session.connect()
     yield session
+    close_panels()
     session.shut_down()
     local.stop()
 
@@ -27,8 +39,7 @@ def session(tmp_path, monkeypatch):
 @pytest.fixture
 def page(session):
     """Open a panel by its name, or all in tabs."""
-    yield lambda name="all": PanelPage(open_panel(session, name))
-    ipywidgets.Widget.close_all()
+    return lambda name="all": PanelPage(open_panel(session, name))
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +61,7 @@ def hosted(behind):
         return api, session
 
     yield start
-    ipywidgets.Widget.close_all()
+    close_panels()
     for api, session in opened:
         session.shut_down()
         api.close()

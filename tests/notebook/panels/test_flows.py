@@ -1,0 +1,170 @@
+"""A visitor's whole way through the panels without a browser: on the embedded service and on hosted ones."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hosted_api import STARTER, Shapes
+from panel_page import PanelPage
+from scripted_server import as_json
+from waiting import until
+
+from pipemagic import local
+from pipemagic.notebook.panels.opening import open_panel
+
+HOSTED = {
+    "as documented": Shapes(),
+    "as the client package reads it": Shapes(organizations="bare", sums="usage", deleted="object", taken=400),
+    "as the command-line tool reads it": Shapes(locations="two levels", sums="usage", taken=422),
+    "regions": Shapes(locations="regions", storage="storage"),
+    "lacking": Shapes(lacks=frozenset({"usage", "plans", "subscription", "instances", "wait"})),
+    "slow": Shapes(pending=2),
+}
+
+REFUSED = {
+    "400": as_json({"error": "this group may have one location only"}, 400),
+    "402": as_json({"error": "more locations need a paid plan"}, 402),
+    "starter plan": as_json(STARTER, 402),
+}
+"""How a hosted service may refuse a second location."""
+
+SOON = 10.0  # seconds
+
+PANELS = ("groups", "groups", "databases", "databases", "organization")
+
+
+class Visit:
+    """All panels of a session, side by side: each has to agree with the others."""
+
+    def __init__(self, session):
+        self.session = session
+        self.locations, self.groups, self.databases, self.other, self.panel = (
+            PanelPage(open_panel(session, name)) for name in PANELS
+        )
+
+    def create_group(self, name, code):
+        self.groups.type("Group name", name)
+        self.groups.choose("Primary location", code)
+        self.groups.submit("Create group")
+        self.groups.wait(f"Group {name} is in {code}.")
+        until(lambda: self.databases.has("Group") and name in self.databases.options("Group"), f"{name} is not offered")
+        self.locations.wait(name)
+
+    def add_location(self, group, code):
+        self.groups.click(f"Add a location to {group}")
+        self.groups.choose(f"New location of {group}", code)
+        self.groups.submit("Add location")
+
+    def places_of(self, group):
+        """Give the codes of a group's locations, as the groups' panel shows them."""
+        words = next(row.words for row in self.groups.find("tr") if row.attributes.get("key") == group)
+        return set(re.findall(r"\(([a-z0-9-]+)\)", words))
+
+    def create_database(self, name, group):
+        self.databases.type("Database name", name)
+        assert self.databases.error_of("Database name") == ""
+        self.databases.choose("Group", group)
+        self.databases.submit("Create database")
+        self.databases.wait_for(f"Connect to the new database {name}")
+        self.other.wait_for(f"Details of {name}")
+
+    def connect(self, name):
+        self.databases.click(f"Connect to the new database {name}")
+        until(lambda: self.session.current == name, "the database is not connected")
+        self.other.wait_for(f"Close the connection {name}")
+
+    def delete_database(self, name):
+        self.databases.click(f"Details of {name}")
+        self.databases.click(f"Delete {name} ...")
+        self.databases.type(f"Type {name} to delete", name)
+        self.databases.submit("Delete")
+        until(lambda: not self.databases.can(f"Details of {name}"), "the database is still there")
+        until(lambda: not self.other.can(f"Details of {name}"), "the other panel still shows it")
+        until(lambda: name not in self.session.connections, "the connection is still there")
+
+
+def go(session, first, second):
+    """Go the whole way: two locations by code."""
+    visit = Visit(session)
+    visit.create_group("edge", first)
+    visit.add_location("edge", second)
+    until(lambda: visit.places_of("edge") == {first, second}, "the location was not added")
+    finish(visit)
+
+
+def finish(visit):
+    """From a group to a database, a transaction, and away again."""
+    visit.create_database("flights", "edge")
+    visit.connect("flights")
+    session = visit.session
+    session.run("CREATE TABLE airport (code TEXT)")
+    session.run("BEGIN; INSERT INTO airport VALUES ('JFK')")
+    session.run("COMMIT")
+    assert session.run("SELECT code FROM airport")["code"].tolist() == ["JFK"]
+    visit.delete_database("flights")
+
+
+def test_on_the_embedded_service(session):
+    go(session, "ams", "nrt")
+
+
+@pytest.mark.parametrize("shapes", HOSTED.values(), ids=HOSTED)
+def test_on_a_hosted_service(hosted, shapes):
+    _, session = hosted(shapes)
+    go(session, *list(shapes.places)[:2])
+
+
+@pytest.mark.parametrize("refusal", REFUSED.values(), ids=REFUSED)
+def test_a_service_with_one_location_for_each_group(hosted, refusal):
+    _, session = hosted(Shapes(more_locations=refusal))
+    visit = Visit(session)
+    visit.create_group("edge", "ams")
+    visit.add_location("edge", "nrt")
+    words = refusal.body.decode().partition('"error": "')[2].partition('"')[0]
+    until(lambda: any(words in one for one in visit.groups.alerts), f"{words!r} is not on the page", SOON)
+    finish(visit)
+
+
+def test_on_the_smallest_management_api(hosted):
+    """It lists nothing and makes no database tokens: what was made here is shown, and the rest is said."""
+    api, session = hosted(Shapes(seed_only=True))
+    session.organization("acme", at=api.url)  # nothing there tells which organization it is
+    visit = Visit(session)
+    visit.create_group("edge", "ams")
+    visit.add_location("edge", "nrt")
+    until(lambda: api.groups["edge"]["locations"] == ["ams", "nrt"])
+    visit.create_database("flights", "edge")
+    visit.databases.click("Connect to the new database flights")
+    visit.databases.wait("the service makes no tokens for flights")
+
+
+def test_the_service_is_killed_in_the_middle(session, tmp_path):
+    visit = Visit(session)
+    visit.create_group("edge", "ams")
+    for child in local._started:
+        if str(tmp_path) in str(child.args):
+            child.kill()
+            child.wait()
+    visit.create_database("flights", "edge")
+    visit.connect("flights")
+    assert session.run("SELECT 1 AS a")["a"].tolist() == [1]
+
+
+def test_the_token_is_revoked_in_the_middle(hosted):
+    api, session = hosted()
+    visit = Visit(session)
+    visit.create_group("edge", "ams")
+    api.environment["PIPEMAGIC_API_TOKEN"] = api.renew_token()
+    visit.databases.type("Database name", "flights")
+    visit.databases.submit("Create database")
+    until(lambda: any(one.startswith("AUTH") for one in visit.databases.alerts), "the refusal is not on the page", SOON)
+    session.organization(at=api.url)
+    finish(visit)
+
+
+def test_the_smallest_management_api_cannot_tell_which_organization_it_is(hosted):
+    _, session = hosted(Shapes(seed_only=True))
+    page = PanelPage(open_panel(session, "groups"))
+    page.wait("which organization? This management API does not list them")
+    assert "%pipedb organization SLUG --at ADDRESS" in page.words
