@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pipemagic.client.calls import Caller
@@ -204,8 +205,7 @@ class Management(Caller):
 
     def databases(self, group: str | None = None) -> list[DatabaseInfo]:
         """List the databases, of one group or of all."""
-        parsed = self._list(self._path("databases"), "databases", {"group": group} if group else None)
-        found = [self._database(one) for one in listed(parsed, "databases")]
+        found = [self._database(one) for one in self._pages(self._path("databases"), "databases", group)]
         # A server that does not know the filter gives all of them.
         return [one for one in found if group is None or one.group in (group, "")]
 
@@ -264,6 +264,18 @@ class Management(Caller):
             raise AuthError(text, status=refused.status, code=refused.code) from None
         token = _secret(member(parsed, "token", "jwt"))
         return Login(token, text_of(parsed, "username") or username, text_of(parsed, "organization"))
+
+    def _pages(self, path: str, what: str, group: str | None) -> Iterator[Any]:
+        """Give a list's items, also where it comes in pages: ``pagination.next`` leads to the next one."""
+        params, seen = {"group": group} if group else {}, set[str]()
+        while True:
+            parsed = self._list(path, what, params)
+            yield from listed(parsed, what)
+            cursor = text_of(member(parsed, "pagination"), "next")
+            if not cursor or cursor in seen:
+                return
+            seen.add(cursor)
+            params = {**params, "cursor": cursor}
 
     def _turn(self, group: str, location: str, how: str) -> Group:
         parsed = self._offered(f"to {how} locations", "POST", f"{self._location(group, location)}/{how}")

@@ -310,3 +310,115 @@ def test_a_refused_login_says_why_and_shows_no_password(platform_of) -> None:
         platform_of(as_json({"error": "the username or the password is wrong"}, 401)).login("ada", "hunter2-hunter2")
     assert caught.value.message == "the username or the password is wrong"
     assert "hunter2" not in repr(caught.value)
+
+
+# -- where documents disagree, both ways
+
+FREE = {
+    "rowsRead": 10,
+    "rowsWritten": 5,
+    "storage": 9,
+    "databases": None,
+    "bytesSynced": 3,
+    "groups": 1,
+    "locations": 3,
+}
+SNAKE = {"rows_read": 10, "rows_written": 5, "storage_bytes": 9, "bytes_synced": 3, "groups": 1, "locations": 3}
+USED = {"rows_read": 3, "rows_written": 2, "storage_bytes": 8}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [{"slug": "acme", "name": "Acme", "type": "team", "overages": True}],
+        {"organizations": [{"Slug": "acme", "Name": "Acme", "Type": "team", "Overages": True}]},
+    ],
+)
+def test_organizations_bare_or_wrapped(platform_of, body) -> None:
+    assert platform_of(as_json(body)).organizations() == [Organization("acme", "Acme", "team", True)]
+
+
+@pytest.mark.parametrize("quotas", [FREE, SNAKE])
+def test_quotas_have_one_name_each(platform_of, quotas) -> None:
+    (plan,) = platform_of(as_json({"plans": [{"name": "starter", "quotas": quotas}]})).plans()
+    assert plan.quotas == SNAKE
+
+
+@pytest.mark.parametrize("sums", ["usage", "total", None])
+@pytest.mark.parametrize("storage", ["storage", "storage_bytes"])
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_usage_in_any_shape(platform_of, sums, storage, wrapped) -> None:
+    figures = {storage if name == "storage_bytes" else name: value for name, value in USED.items()}
+    shown = {sums: figures} if sums else figures
+    body = {"uuid": "u", **shown, "databases": [{"uuid": "d", "instances": [], **shown}]}
+    used = platform_of(as_json({"organization": body} if wrapped else body)).usage()
+    assert (used.figures, used.databases) == (USED, {"d": USED})
+
+
+def test_usage_without_databases(platform_of) -> None:
+    used = platform_of(as_json({"organization": {"usage": USED, "databases": None}})).usage()
+    assert (used.figures, used.databases) == (USED, {})
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        as_json({"database": "flights"}), as_json({"database": {"Name": "flights"}}),
+        as_json({"group": {"name": "edge"}}), as_json({}), Answer(), Answer(204),
+    ],
+)  # fmt: skip
+def test_deleting_rotating_and_waiting_need_no_words(platform_of, answer) -> None:
+    platform = platform_of(answer)
+    platform.delete_database("flights")
+    platform.delete_group("edge")
+    platform.invalidate_tokens("flights")
+    platform.wait_for_location("edge", "nrt")
+
+
+def test_a_new_database_needs_three_members_only(platform_of) -> None:
+    told = {"DbId": "9a7d", "Hostname": "inventory-acme.example.io", "Name": "inventory"}
+    made = platform_of(as_json({"database": told})).create_database("inventory", "edge")
+    assert (made.name, made.group, made.id, made.created) == ("inventory", "edge", "9a7d", None)
+    assert made.url == "https://inventory-acme.example.io"
+
+
+@pytest.mark.parametrize(
+    ("told", "created"),
+    [
+        ("2026-01-31T00:00:00Z", 1769817600.0), ("2026-01-31T01:00:00+01:00", 1769817600.0),
+        ("2026-01-31T00:00:00", 1769817600.0), (1769817600, 1769817600.0),
+        ("yesterday", None), (None, None), (True, None),
+    ],
+)  # fmt: skip
+def test_when_a_database_was_made(platform_of, told, created) -> None:
+    platform = platform_of(as_json({"database": {"Name": "flights", "created_at": told}}))
+    assert platform.database("flights").created == created
+
+
+@pytest.mark.parametrize(("told", "lag"), [(0.5, 0.5), (0, 0.0), (None, None), ("1", None), (True, None)])
+def test_the_lag_of_an_instance(platform_of, told, lag) -> None:
+    one = {"name": "nrt", "type": "replica", "hostname": "nrt.example.io", "lag_seconds": told}
+    assert platform_of(as_json({"instances": [one]})).instances("flights")[0].lag == lag
+
+
+@pytest.mark.parametrize(("answer", "code"), [(as_json({"server": "lhr", "client": "lhr"}), "lhr"), (as_json({}), "")])
+def test_the_closest_location(platform_of, answer, code) -> None:
+    assert platform_of(answer).closest() == code
+
+
+def test_lists_that_come_in_pages(platform_of) -> None:
+    asked = []
+
+    def reply(call):
+        asked.append(call.path.partition("?")[2])
+        if "cursor=b%26c" in call.path:
+            return as_json({"databases": [{"Name": "two"}], "pagination": {"next": None}})
+        return as_json({"databases": [{"Name": "one"}], "pagination": {"next": "b&c"}})
+
+    assert [one.name for one in platform_of(reply).databases("edge")] == ["one", "two"]
+    assert asked == ["group=edge", "group=edge&cursor=b%26c"]
+
+
+def test_a_page_that_leads_to_itself_is_not_read_for_ever(platform_of) -> None:
+    body = {"databases": [{"Name": "one"}], "pagination": {"next": "x"}}
+    assert [one.name for one in platform_of(as_json(body)).databases()] == ["one", "one"]

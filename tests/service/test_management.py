@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -14,6 +15,7 @@ ORG = "/v1/organizations/local"
 DATABASE_MEMBERS = {
     "Name", "DbId", "Hostname", "hostname", "group", "primaryRegion", "regions", "type", "version", "is_schema",
     "schema", "allow_attach", "block_reads", "block_writes", "sleeping", "archived", "delete_protection",
+    "created_at",
 }  # fmt: skip
 
 
@@ -80,6 +82,7 @@ def test_create_a_group(api):
     assert group == {
         "name": "edge", "locations": ["ams"], "primary": "ams", "archived": False, "version": __version__,
         "delete_protection": False, "status": {"locations": [{"name": "ams", "status": "ok"}]},
+        "created_at": "2023-11-14T22:13:20Z",
     }  # fmt: skip
 
 
@@ -117,6 +120,8 @@ def test_organizations_are_wrapped(api):
 
 def test_groups(filled):
     (group,) = filled.ok("GET", f"{ORG}/groups")["groups"]
+    assert datetime.fromisoformat(group["created_at"]).tzinfo is UTC
+    assert group["created_at"].endswith("Z")
     assert filled.ok("GET", f"{ORG}/groups/edge")["group"] == group
     assert filled.ok("DELETE", f"{ORG}/groups/edge")["group"] == group
     assert filled.ok("GET", f"{ORG}/groups") == {"groups": []}
@@ -128,6 +133,7 @@ def test_databases(filled):
     (database,) = filled.ok("GET", f"{ORG}/databases")["databases"]
     assert set(database) == DATABASE_MEMBERS
     assert (database["primaryRegion"], database["regions"], database["type"]) == ("ams", ["ams"], "logical")
+    assert datetime.fromisoformat(database["created_at"]).tzinfo is UTC
     assert filled.ok("GET", f"{ORG}/databases/flights")["database"] == database
     assert filled.ok("GET", f"{ORG}/databases", query={"group": "edge"})["databases"] == [database]
     assert filled.ok("GET", f"{ORG}/databases", query={"group": "other"}) == {"databases": []}

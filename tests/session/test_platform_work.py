@@ -10,6 +10,8 @@ from pipemagic import local
 from pipemagic.client.database import Database
 from pipemagic.client.secrets import Token
 from pipemagic.errors import AuthError, NotFound, ServerError
+from pipemagic.service.layout import PLATFORM_TOKEN_FILE
+from pipemagic.session import Session
 from pipemagic.session.embedded import Embedded
 
 
@@ -146,3 +148,32 @@ def test_another_token_in_the_data_folder_is_taken(tmp_path):
     finally:
         embedded.close()
         local.stop(tmp_path / "data")
+
+
+def test_a_platform_token_that_was_made_anew_is_found(tmp_path):
+    """Its file is removed and the service started again, as one does when it has become known."""
+    data = tmp_path / "data"
+    embedded = Embedded(data)
+    try:
+        embedded.prepare()
+        first = (data / PLATFORM_TOKEN_FILE).read_text()
+        local.stop(data)
+        (data / PLATFORM_TOKEN_FILE).unlink()
+        assert names(embedded.platform.databases()) == ["main"]
+        assert (data / PLATFORM_TOKEN_FILE).read_text() != first
+    finally:
+        embedded.close()
+        local.stop(data)
+
+
+def test_a_session_goes_on_after_the_platform_token_was_made_anew(tmp_path, monkeypatch):
+    data = tmp_path / "data"
+    monkeypatch.setenv("PIPEMAGIC_DATA", str(data))
+    with Session(environ={}) as session:
+        session.connect()
+        session.run("CREATE TABLE t(a)")
+        local.stop(data)
+        (data / PLATFORM_TOKEN_FILE).unlink()
+        assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
+        assert names(session.platform.databases()) == ["main"]
+    local.stop(data)

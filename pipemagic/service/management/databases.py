@@ -113,9 +113,14 @@ def shown(call: Call, record: DatabaseRecord) -> dict[str, Any]:
         "type": "logical", "version": __version__, "is_schema": False, "schema": "", "allow_attach": False,
         "block_reads": record.configuration.block_reads, "block_writes": record.configuration.block_writes,
         "sleeping": False, "archived": False, "delete_protection": record.configuration.delete_protection,
-        "created_at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="seconds"),
+        "created_at": written(record.created),
         **address(call, record),
     }  # fmt: skip
+
+
+def written(moment: float) -> str:
+    """Write a moment (Unix seconds) as RFC 3339."""
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def instances(call: Call, record: DatabaseRecord) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pipemagic import __version__
 from pipemagic.service.management.bodies import Body
-from pipemagic.service.management.databases import remove
+from pipemagic.service.management.databases import remove, written
 from pipemagic.service.management.routing import ORG, Call, Route, route
 from pipemagic.service.registry.records import GroupRecord
 
@@ -58,6 +58,7 @@ def shown(call: Call, record: GroupRecord) -> dict[str, Any]:
     return {
         "name": record.name, "uuid": record.id, "locations": record.locations, "primary": record.primary,
         "archived": False, "version": __version__, "delete_protection": record.delete_protection,
+        "created_at": written(record.created),
         "status": {"locations": [{"name": code, "status": states.get(code, "ok")} for code in record.locations]},
     }  # fmt: skip
 

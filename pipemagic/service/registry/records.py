@@ -8,13 +8,17 @@ from typing import Any
 
 @dataclass(frozen=True)
 class GroupRecord:
-    """A group and its locations; the first one is the primary, and some may be ``paused``."""
+    """A group and its locations; the first one is the primary, and some may be ``paused``.
+
+    ``created`` is in Unix seconds.
+    """
 
     id: str
     name: str
     organization: str
     locations: tuple[str, ...]
     paused: frozenset[str]
+    created: float
     delete_protection: bool = False
 
     @property
@@ -69,7 +73,7 @@ _PLACES = """
 """
 
 GROUPS = f"""
-SELECT g.id, g.name, g.organization, {_PLACES}, g.delete_protection
+SELECT g.id, g.name, g.organization, {_PLACES}, g.created, g.delete_protection
 FROM "groups" AS g
 """
 
@@ -83,8 +87,8 @@ FROM databases AS d JOIN "groups" AS g ON g.id = d.group_id JOIN hosts AS h ON h
 
 def read_group(row: tuple[Any, ...]) -> GroupRecord:
     """Read a row of `GROUPS`."""
-    group_id, name, organization, locations, paused, protection = row
-    return GroupRecord(group_id, name, organization, *_codes(locations, paused), bool(protection))
+    group_id, name, organization, locations, paused, created, protection = row
+    return GroupRecord(group_id, name, organization, *_codes(locations, paused), created, bool(protection))
 
 
 def read_database(row: tuple[Any, ...], domain: str) -> DatabaseRecord:
