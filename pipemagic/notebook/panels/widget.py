@@ -136,9 +136,9 @@ class Panel(anywidget.AnyWidget):
     def _leave(self) -> None:
         if self._following:  # ipywidgets may close what is closed
             self._following = False
+            self.view.closed()  # while it is still heard: secrets are taken from the page
             for model in self.view.models():
                 model.unobserve(self._changed)
-            self.view.closed()
 
     def _changed(self, _change: Any = None) -> None:
         """Draw anew, in one thread at a time: who waits for another's turn finds its own change drawn then."""

@@ -1,0 +1,178 @@
+"""Panels in JupyterLab: contrast in both themes, the saved face, and what is said when the kernel is gone.
+
+Arguments: the path of chromium, a folder to work in. Leaves pictures there, and prints one line for each thing checked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from lab import PATIENCE, Notebook, browser, jupyterlab
+from playwright.sync_api import Locator, Page, expect
+
+CELLS = [
+    "%load_ext pipemagic\n%pipedb connect\n%sql CREATE TABLE airport (code TEXT PRIMARY KEY, name TEXT)",
+    "%pipedb panel",
+]
+LIVE = ".pipemagic-panel:not(.pipemagic-saved)"
+SAVED = ".pipemagic-saved"
+TEXT, CONTROL = 4.5, 3.0  # WCAG 2, 1.4.3 and 1.4.11
+
+# Every text, and the edge of every control, that can be seen: [what, contrast]. A colour is read from a canvas, which
+# knows all ways to write one.
+MEASURE = """(root) => {
+  const context = Object.assign(document.createElement("canvas"), { width: 1, height: 1 })
+    .getContext("2d", { willReadFrequently: true });
+  const read = (colour) => {
+    context.clearRect(0, 0, 1, 1);
+    context.fillStyle = colour;
+    context.fillRect(0, 0, 1, 1);
+    const [red, green, blue, alpha] = context.getImageData(0, 0, 1, 1).data;
+    return [red, green, blue, alpha / 255];
+  };
+  const over = (top, below) => [0, 1, 2].map((at) => top[at] * top[3] + below[at] * (1 - top[3])).concat(1);
+  const behind = (element) => {
+    const layers = [];
+    for (let at = element; at; at = at.parentElement) layers.push(read(getComputedStyle(at).backgroundColor));
+    return layers.reverse().reduce((below, top) => over(top, below), [255, 255, 255, 1]);
+  };
+  const light = (colour) => {
+    const part = (value) => (value /= 255) <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+    return 0.2126 * part(colour[0]) + 0.7152 * part(colour[1]) + 0.0722 * part(colour[2]);
+  };
+  const contrast = (one, other) => {
+    const [low, high] = [light(one), light(other)].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+  };
+  const seen = (element) => element.checkVisibility() && element.getBoundingClientRect().width > 1
+    && !element.closest("[aria-disabled=true]");
+  const texts = [], edges = [];
+  for (const element of root.querySelectorAll("*")) {
+    if (!seen(element) || element.closest("svg")) continue;
+    const style = getComputedStyle(element), words = [...element.childNodes]
+      .filter((node) => node.nodeType === Node.TEXT_NODE && node.data.trim()).map((node) => node.data.trim()).join(" ");
+    const below = behind(element);
+    if (words || element.matches("input, select")) {
+      texts.push([`${element.tagName} ${element.className} ${words}`, contrast(over(read(style.color), below), below)]);
+    }
+    if (element.matches("button:not(.pm-plain, [role=tab]), input, select, textarea") && style.borderTopWidth !== "0px") {
+      const around = behind(element.parentElement), edge = over(read(style.borderTopColor), around);
+      edges.push([`${element.tagName} ${element.className} ${words}`, Math.max(contrast(edge, around), contrast(below, around))]);
+    }
+  }
+  return { texts, edges };
+}"""
+
+OUTLINE = """() => {
+  const style = getComputedStyle(document.activeElement);
+  return [document.activeElement.textContent, style.outlineStyle, parseFloat(style.outlineWidth), style.outlineColor];
+}"""
+
+
+def check_contrast(page: Page, panel: Locator, theme: str, folder: Path) -> None:
+    """Look at every tab."""
+    for tab in panel.get_by_role("tab").all():
+        tab.click()
+        expect(tab).to_have_attribute("aria-selected", "true", timeout=PATIENCE)
+        expect(panel.locator(".pm-busy")).to_have_count(0, timeout=PATIENCE)
+        title = tab.inner_text()
+        panel.screenshot(path=folder / f"{theme.lower()}-{title.lower()}.png")
+        found = panel.evaluate(MEASURE)
+        assert found["texts"]
+        weak = [(what, round(value, 2)) for what, value in found["texts"] if value < TEXT]
+        weak += [(what, round(value, 2)) for what, value in found["edges"] if value < CONTROL]
+        assert not weak, f"{theme}, {title}: {weak}"
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Tab")
+    _words, style, width, _colour = page.evaluate(OUTLINE)
+    assert (style, width) == ("solid", 2), page.evaluate(OUTLINE)
+    print(f"contrast in {theme}", flush=True)
+
+
+def run_panel(page: Page, notebook: Notebook, *numbers: int) -> Locator:
+    for number in numbers:
+        notebook.run(number)
+    panel = page.locator(LIVE)
+    expect(panel).to_have_count(1, timeout=PATIENCE)
+    expect(page.locator(SAVED)).not_to_be_visible()  # it gives way to the live one
+    return panel
+
+
+def check_restart(page: Page, panel: Locator, folder: Path) -> None:
+    """The kernel is started again: the panel knows."""
+    page.locator("[data-jp-item-name=restart] jp-button, [data-jp-item-name=restart] button").first.click()
+    page.locator(".jp-Dialog .jp-mod-accept").click()
+    gone = page.get_by_text("The kernel of this panel is gone: run the cell again.")
+    expect(gone).to_be_visible(timeout=PATIENCE)
+    page.screenshot(path=folder / "gone.png")
+    print("a kernel that was started again", flush=True)
+
+
+def check_saved(page: Page, address: str, path: Path, folder: Path) -> None:
+    """The notebook is opened where it is trusted, and where it is not."""
+    for trusted in (True, False):
+        if not trusted:  # another author's: its signature is not known here
+            notebook = json.loads(path.read_text("utf-8"))
+            notebook["cells"][1]["outputs"][0]["data"]["text/html"] = [
+                *notebook["cells"][1]["outputs"][0]["data"]["text/html"], "<!-- another author's -->"]  # fmt: skip
+            path.write_text(json.dumps(notebook), "utf-8")
+        page.goto(f"{address}/lab/tree/{path.name}?reset")
+        expect(page.locator(".jp-OutputArea").first).to_be_visible(timeout=PATIENCE)
+        face = page.locator(".jp-OutputArea-output").get_by_role("heading", name="Databases")
+        expect(face).to_be_visible(timeout=PATIENCE)
+        page.screenshot(path=folder / f"saved-{'trusted' if trusted else 'untrusted'}.png", full_page=True)
+        expect(page.get_by_text("model not found")).not_to_be_visible()
+        cell = page.locator(".jp-OutputArea-output table td").first
+        assert cell.evaluate("(cell) => getComputedStyle(cell).textAlign") == "left", "it looks like the live one"
+    print("the saved face, trusted and not", flush=True)
+
+
+def check_exported(path: Path, folder: Path) -> None:
+    """The page that nbconvert makes has the face."""
+    subprocess.run(
+        [sys.executable, "-m", "nbconvert", "--to", "html", str(path), "--output-dir", str(folder)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    exported = (folder / "test.html").read_text("utf-8")
+    assert re.search(r'<div class="pipemagic-panel pipemagic-saved">.*<h2>Databases</h2>', exported, re.DOTALL)
+    print("the face in an exported page", flush=True)
+
+
+def set_theme(folder: Path, name: str) -> None:
+    settings = folder / "settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings"
+    settings.write_text(json.dumps({"theme": name}), "utf-8")
+
+
+def main(chromium: str, folder: Path) -> None:
+    with jupyterlab(folder) as address, browser(chromium) as page:
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        set_theme(folder, "JupyterLab Light")
+        notebook = Notebook(page, address, folder, CELLS)
+        check_contrast(page, run_panel(page, notebook, 0, 1), "Light", folder)
+        notebook.save()
+        set_theme(folder, "JupyterLab Dark")
+        page.reload()
+        expect(page.locator("body[data-jp-theme-light=false]")).to_have_count(1, timeout=PATIENCE)
+        notebook.cells.first.wait_for(timeout=PATIENCE)
+        panel = page.locator(LIVE)
+        expect(panel).to_have_count(1, timeout=PATIENCE)  # it lives on after the page was loaded again
+        check_contrast(page, panel, "Dark", folder)
+        check_restart(page, panel, folder)
+        notebook.save()
+        page.evaluate("""async () => {
+          const headers = { "X-XSRFToken": document.cookie.match(/_xsrf=([^;]*)/)?.[1] };
+          const sessions = await (await fetch("/api/sessions")).json();
+          for (const one of sessions) await fetch(`/api/sessions/${one.id}`, { method: "DELETE", headers });
+        }""")
+        check_exported(notebook.path, folder)
+        check_saved(page, address, notebook.path, folder)
+        assert not errors, errors
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
