@@ -59,9 +59,10 @@ MEASURE = """(root) => {
     if (words || element.matches("input, select")) {
       texts.push([`${element.tagName} ${element.className} ${words}`, contrast(over(read(style.color), below), below)]);
     }
-    if (element.matches("button:not(.pm-plain, [role=tab]), input, select, textarea") && style.borderTopWidth !== "0px") {
+    if (element.matches("button:not(.pm-plain, [role=tab]), input, select, textarea")) {
       const around = behind(element.parentElement), edge = over(read(style.borderTopColor), around);
-      edges.push([`${element.tagName} ${element.className} ${words}`, Math.max(contrast(edge, around), contrast(below, around))]);
+      const best = Math.max(contrast(edge, around), contrast(below, around));
+      edges.push([`${element.tagName} ${element.className} ${words}`, best]);
     }
   }
   return { texts, edges };
@@ -75,6 +76,7 @@ OUTLINE = """() => {
 
 def check_contrast(page: Page, panel: Locator, theme: str, folder: Path) -> None:
     """Look at every tab."""
+    weak = []
     for tab in panel.get_by_role("tab").all():
         tab.click()
         expect(tab).to_have_attribute("aria-selected", "true", timeout=PATIENCE)
@@ -83,9 +85,9 @@ def check_contrast(page: Page, panel: Locator, theme: str, folder: Path) -> None
         panel.screenshot(path=folder / f"{theme.lower()}-{title.lower()}.png")
         found = panel.evaluate(MEASURE)
         assert found["texts"]
-        weak = [(what, round(value, 2)) for what, value in found["texts"] if value < TEXT]
-        weak += [(what, round(value, 2)) for what, value in found["edges"] if value < CONTROL]
-        assert not weak, f"{theme}, {title}: {weak}"
+        weak += [(title, what, round(value, 2)) for what, value in found["texts"] if value < TEXT]
+        weak += [(title, what, round(value, 2)) for what, value in found["edges"] if value < CONTROL]
+    assert not weak, f"{theme}: {weak}"
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Tab")
     _words, style, width, _colour = page.evaluate(OUTLINE)
