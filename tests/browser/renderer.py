@@ -40,7 +40,6 @@ HARNESS = """async (source) => {
     panel.draw = (tree) => { panel.tree = tree; heard["change:tree"].forEach((react) => react()); };
     panel.cut = () => {
       panel.gone = true;
-      panel.elements.forEach((one) => one.classList.add("jupyter-widgets-disconnected"));
       heard["comm_live_update"].forEach((react) => react());
     };
     panel.elements = [];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,6 +15,7 @@ from pipemagic.notebook.panels.organization import OrganizationModel, Organizati
 from pipemagic.notebook.panels.standing import InOrganization
 from pipemagic.notebook.panels.tabs import TabsModel, TabsView
 from pipemagic.notebook.panels.widget import Panel, View
+from pipemagic.notebook.panels.work import WorkingModel
 
 if TYPE_CHECKING:
     from pipemagic.session import Session
@@ -48,8 +50,19 @@ def open_panel(session: Session, name: str = "all", variables: Variables | None 
         holdings.wait(PATIENCE)
     variables = {} if variables is None else variables
     if name != "all":
-        return Panel(_view(holdings, name, variables))
-    return Panel(TabsView(TabsModel(), [_view(holdings, one, variables) for one in NAMES]))
+        panel = Panel(_view(holdings, name, variables))
+    else:
+        panel = Panel(TabsView(TabsModel(), [_view(holdings, one, variables) for one in NAMES]))
+    _wait_for(panel.view)
+    return panel
+
+
+def _wait_for(view: View) -> None:
+    """Wait until everything that was asked at the opening has its answer, but not for long."""
+    end = time.monotonic() + PATIENCE
+    for model in view.models():
+        if isinstance(model, WorkingModel):
+            model.wait(max(0.0, end - time.monotonic()))
 
 
 def _view(holdings: Holdings, name: str, variables: Variables) -> View:

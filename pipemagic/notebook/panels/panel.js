@@ -313,8 +313,7 @@ function render(channel, model, el) {
   const redraw = () => draw(page, model.get("tree"));
   const stop = new AbortController();
   listen(page, channel, stop.signal);
-  // The framework marks what is cut off, on an element around this one, a moment after it tells of it.
-  const live = () => setTimeout(() => el.closest(".jupyter-widgets-disconnected") && channel.end());
+  const live = () => setTimeout(() => channel.send({ clock: true })); // to a kernel that is gone this fails
   model.on("change:tree", redraw);
   model.on("comm_live_update", live);
   redraw();
