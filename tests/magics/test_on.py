@@ -11,6 +11,7 @@ BESIDE = {
     "connect", "use", "connections", "close", "stop", "snippets", "panel", "organization", "locations", "groups",
     "databases", "create-group", "create-database", "add-location", "overages", "stats",
     "delete-group", "delete-database", "remove-location", "organizations", "usage", "create-token",
+    "invalidate-tokens",
 }  # fmt: skip
 """What has to do with no connection or with all of them, or names one as its own argument."""
 

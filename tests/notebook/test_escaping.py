@@ -114,6 +114,7 @@ CELLS = {
     "organizations": "%pipedb organizations",
     "usage": "%pipedb usage --databases",
     "create-token": f"%pipedb create-token {WORD} --to-env A_TOKEN",
+    "invalidate-tokens": f"%pipedb invalidate-tokens {WORD} --confirm",
     "help": f"%pipedb help {WORD}",
     "no command": f"%pipedb {WORD}",
     "no option": f"%pipedb tables --{EVIL.split()[0]}",

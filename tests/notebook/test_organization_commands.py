@@ -1,4 +1,4 @@
-"""%pipedb delete-group, delete-database, remove-location, create-token, organizations, usage."""
+"""%pipedb delete-group, delete-database, remove-location, invalidate-tokens, create-token, organizations, usage."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from IPython.core.error import UsageError
 from magic_shell import make_database
 
 from pipemagic.client.secrets import Secret
-from pipemagic.errors import ConfirmError, NotFound, ServerError, SessionError
+from pipemagic.errors import AuthError, ConfirmError, NotFound, ServerError, SessionError
 from pipemagic.session.token_places import TokenFile
 
 
@@ -60,6 +60,21 @@ def test_the_same_name_elsewhere_stays_connected(embedded, service, monkeypatch)
     embedded(f"%pipedb connect {url} --as flights")
     assert embedded("%pipedb delete-database flights --confirm").lines == ["Deleted database flights."]
     assert embedded("%sql SELECT 1 AS a").value["a"].tolist() == [1]
+
+
+def test_tokens_are_made_invalid_and_the_connections_here_go_on(embedded):
+    embedded("%pipedb connect flights\n%pipedb create-token flights --to-env FLIGHTS_TOKEN")
+    cell = embedded.fails("%pipedb invalidate-tokens flights")
+    assert isinstance(cell.error, ConfirmError)
+    assert "this makes every token of flights invalid, wherever it is in use; nothing was sent" in cell.out
+    assert embedded("%pipedb invalidate-tokens flights --confirm").lines == [
+        "All tokens of flights are invalid.", "flights goes on with a new token.",
+    ]  # fmt: skip
+    assert embedded("%sql SELECT 1 AS a").value["a"].tolist() == [1]
+    session = embedded.ip.magics_manager.registry["PipeMagics"].session
+    [url] = [one.url for one in session.platform.databases().items if one.name == "flights"]
+    again = embedded.fails(f"%pipedb connect {url} --as other --token-env FLIGHTS_TOKEN")
+    assert isinstance(again.error, AuthError)
 
 
 def test_a_group_is_deleted_with_its_databases(embedded):

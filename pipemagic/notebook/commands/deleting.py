@@ -1,4 +1,4 @@
-"""%pipedb delete-group, delete-database, remove-location: what cannot be had back."""
+"""%pipedb delete-group, delete-database, remove-location, invalidate-tokens: what cannot be had back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONFIRM = Option("--confirm", "really delete")
 def delete_group(context: Context, args: Arguments) -> None:
     """Delete a group with its databases."""
     name = args["NAME"]
-    _confirmed(args, f"the group {name} with all its databases")
+    _confirmed(args, f"deletes the group {name} with all its databases")
     with _closing(context):
         gone = context.session.platform.delete_group(name)
         databases = f", and with it {', '.join(gone)}" if gone else ""
@@ -26,7 +26,7 @@ def delete_group(context: Context, args: Arguments) -> None:
 def delete_database(context: Context, args: Arguments) -> None:
     """Delete a database."""
     name = args["NAME"]
-    _confirmed(args, f"the database {name} with everything in it")
+    _confirmed(args, f"deletes the database {name} with everything in it")
     with _closing(context):
         context.session.platform.delete_database(name)
         say(f"Deleted database {name}.")
@@ -39,11 +39,19 @@ def remove_location(context: Context, args: Arguments) -> None:
     say(f"Group {group.name} is no longer in {args['CODE']}{left}.")
 
 
+def invalidate(context: Context, args: Arguments) -> None:
+    """Make all tokens of a database invalid."""
+    from pipemagic.session.rotation import invalidate_tokens
+
+    name = args["DATABASE"]
+    _confirmed(args, f"makes every token of {name} invalid, wherever it is in use")
+    for line in invalidate_tokens(context.session, name):
+        say(line)
+
+
 def _confirmed(args: Arguments, what: str) -> None:
     if not args.on("--confirm"):
-        raise ConfirmError(
-            f"this deletes {what}; nothing was sent", hint="write --confirm behind it if that is what you want"
-        )
+        raise ConfirmError(f"this {what}; nothing was sent", hint="write --confirm behind it if that is what you want")
 
 
 @contextmanager
@@ -76,5 +84,12 @@ COMMANDS: tuple[Command, ...] = (
         "Take a location from a group; its replicas there are deleted",
         remove_location,
         (Positional("GROUP", "the group's name"), Positional("CODE", "the location, not the primary one")),
+    ),
+    Command(
+        "invalidate-tokens",
+        "Make all tokens of a database invalid; the connections here get new ones",
+        invalidate,
+        (Positional("DATABASE", "the database's name", completes="database"),),
+        (Option("--confirm", "really make them invalid"),),
     ),
 )

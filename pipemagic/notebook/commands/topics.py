@@ -68,6 +68,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "%pipedb create-token flights --expiration 7d --read-only --to-env FLIGHTS_TOKEN",
         "%pipedb create-token flights --to-file ~/flights.token",
     ),
+    "invalidate-tokens": ("%pipedb invalidate-tokens flights --confirm",),
     "panel": ("%pipedb panel",),
 }
 """What one types, for each subcommand."""
