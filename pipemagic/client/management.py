@@ -245,9 +245,8 @@ class Management(Caller):
     def create_token(self, database: str, *, expiration: str = "never", read_only: bool = False) -> Secret:
         """Make a token for a database; ``expiration`` is like ``7d``, ``1w2d6h`` or ``never``."""
         wish = _token_wish(expiration, read_only)
-        return _secret(
-            member(self._call("POST", self._path("databases", database, "auth", "tokens"), params=wish), "jwt")
-        )
+        path = self._path("databases", database, "auth", "tokens")
+        return _secret(member(self._offered("tokens", "POST", path, params=wish), "jwt"))
 
     def invalidate_tokens(self, database: str) -> None:
         """Make all tokens of a database invalid, at once; with some services those of its whole group."""

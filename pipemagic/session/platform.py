@@ -262,7 +262,7 @@ class Platform:
             )
         try:
             token = self._ask(lambda api: api.create_token(name, read_only=read_only))
-        except NotFound:
+        except (NotFound, UnsupportedError):
             raise SessionError(
                 f"the service makes no tokens for {name}", hint=f"%pipedb connect {info.url} --token-env VARIABLE"
             ) from None

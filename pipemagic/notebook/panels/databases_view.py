@@ -115,7 +115,7 @@ class DatabasesView(View):
                 disabled=bool(model.busy), focus=True,
             )  # fmt: skip
         return h(
-            "div", h("p", h("strong", made.name), f" is there, in group {made.group}." if made.group else " is there."),
+            "div", h("p", h("strong", made.name)),
             _url(made), now, button("Done", ("seen",), kind="plain"), class_="pm-made", key=f"made {model.made}",
             live=True,
         )  # fmt: skip
@@ -326,10 +326,12 @@ class DatabasesView(View):
 
     def on_ask_to_delete(self, _values: Values) -> None:
         """Open the form to delete."""
+        self.model.forget()
         self.model.deleting = True
 
     def on_cancel(self, _values: Values) -> None:
         """Close the form to delete."""
+        self.model.forget()
         self.model.deleting = False
 
     def on_delete(self, values: Values, name: str) -> None:

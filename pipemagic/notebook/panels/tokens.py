@@ -180,6 +180,7 @@ class TokensView(View):
     def on_ask(self, _values: Values, form: str) -> None:
         """Open a form."""
         if form in ("create", "invalidate"):
+            self.model.forget()
             self.model.asking = form
 
     def on_lasting(self, values: Values) -> None:
@@ -202,6 +203,7 @@ class TokensView(View):
 
     def on_cancel(self, _values: Values) -> None:
         """Close the form."""
+        self.model.forget()
         self.model.asking, self.model.own = "", False
 
 
