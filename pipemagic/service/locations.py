@@ -1,8 +1,4 @@
-"""The locations that groups and databases can be placed in: code, display name, approximate coordinates.
-
-The coordinates are those of the airport, or of the metropolis that a cloud region is named after; they are
-good for a map picture and nothing else.
-"""
+"""The locations that groups and databases can be placed in, and how far they are from each other."""
 
 from __future__ import annotations
 
@@ -11,6 +7,8 @@ from difflib import get_close_matches
 from functools import cache
 from math import asin, cos, radians, sin, sqrt
 from typing import NamedTuple
+
+from pipemagic.geography import COORDINATES
 
 EARTH_RADIUS = 6371.0  # km
 KM_PER_SECOND = 200_000.0  # of light in fibre
@@ -27,51 +25,51 @@ class Location(NamedTuple):
     longitude: float
 
 
-_TABLE = (
-    Location("ams", "Amsterdam, Netherlands", 52.31, 4.76),
-    Location("arn", "Stockholm, Sweden", 59.65, 17.93),
-    Location("atl", "Atlanta, Georgia (US)", 33.64, -84.43),
-    Location("aws-ap-northeast-1", "AWS Tokyo", 35.68, 139.69),
-    Location("aws-ap-south-1", "AWS Mumbai", 19.08, 72.88),
-    Location("aws-eu-west-1", "AWS Ireland", 53.35, -6.26),
-    Location("aws-us-east-1", "AWS Virginia", 39.04, -77.49),
-    Location("aws-us-east-2", "AWS Ohio", 39.96, -83.00),
-    Location("aws-us-west-2", "AWS Oregon", 45.84, -119.70),
-    Location("bog", "Bogotá, Colombia", 4.70, -74.15),
-    Location("bom", "Mumbai, India", 19.09, 72.87),
-    Location("bos", "Boston, Massachusetts (US)", 42.36, -71.01),
-    Location("cdg", "Paris, France", 49.01, 2.55),
-    Location("den", "Denver, Colorado (US)", 39.86, -104.67),
-    Location("dfw", "Dallas, Texas (US)", 32.90, -97.04),
-    Location("ewr", "Secaucus, NJ (US)", 40.69, -74.17),
-    Location("eze", "Ezeiza, Argentina", -34.82, -58.54),
-    Location("fra", "Frankfurt, Germany", 50.03, 8.56),
-    Location("gdl", "Guadalajara, Mexico", 20.52, -103.31),
-    Location("gig", "Rio de Janeiro, Brazil", -22.81, -43.25),
-    Location("gru", "São Paulo, Brazil", -23.43, -46.47),
-    Location("hkg", "Hong Kong, Hong Kong", 22.31, 113.91),
-    Location("iad", "Ashburn, Virginia (US)", 38.94, -77.46),
-    Location("jnb", "Johannesburg, South Africa", -26.13, 28.24),
-    Location("lax", "Los Angeles, California (US)", 33.94, -118.41),
-    Location("lhr", "London, United Kingdom", 51.47, -0.45),
-    Location("mad", "Madrid, Spain", 40.47, -3.56),
-    Location("mia", "Miami, Florida (US)", 25.79, -80.29),
-    Location("nrt", "Tokyo, Japan", 35.77, 140.39),
-    Location("ord", "Chicago, Illinois (US)", 41.98, -87.90),
-    Location("otp", "Bucharest, Romania", 44.57, 26.09),
-    Location("phx", "Phoenix, Arizona (US)", 33.43, -112.01),
-    Location("qro", "Querétaro, Mexico", 20.62, -100.19),
-    Location("scl", "Santiago, Chile", -33.39, -70.79),
-    Location("sea", "Seattle, Washington (US)", 47.45, -122.31),
-    Location("sin", "Singapore, Singapore", 1.36, 103.99),
-    Location("sjc", "San Jose, California (US)", 37.36, -121.93),
-    Location("syd", "Sydney, Australia", -33.95, 151.18),
-    Location("waw", "Warsaw, Poland", 52.17, 20.97),
-    Location("yul", "Montreal, Canada", 45.47, -73.74),
-    Location("yyz", "Toronto, Canada", 43.68, -79.63),
+_NAMES = (
+    ("ams", "Amsterdam, Netherlands"),
+    ("arn", "Stockholm, Sweden"),
+    ("atl", "Atlanta, Georgia (US)"),
+    ("aws-ap-northeast-1", "AWS Tokyo"),
+    ("aws-ap-south-1", "AWS Mumbai"),
+    ("aws-eu-west-1", "AWS Ireland"),
+    ("aws-us-east-1", "AWS Virginia"),
+    ("aws-us-east-2", "AWS Ohio"),
+    ("aws-us-west-2", "AWS Oregon"),
+    ("bog", "Bogotá, Colombia"),
+    ("bom", "Mumbai, India"),
+    ("bos", "Boston, Massachusetts (US)"),
+    ("cdg", "Paris, France"),
+    ("den", "Denver, Colorado (US)"),
+    ("dfw", "Dallas, Texas (US)"),
+    ("ewr", "Secaucus, NJ (US)"),
+    ("eze", "Ezeiza, Argentina"),
+    ("fra", "Frankfurt, Germany"),
+    ("gdl", "Guadalajara, Mexico"),
+    ("gig", "Rio de Janeiro, Brazil"),
+    ("gru", "São Paulo, Brazil"),
+    ("hkg", "Hong Kong, Hong Kong"),
+    ("iad", "Ashburn, Virginia (US)"),
+    ("jnb", "Johannesburg, South Africa"),
+    ("lax", "Los Angeles, California (US)"),
+    ("lhr", "London, United Kingdom"),
+    ("mad", "Madrid, Spain"),
+    ("mia", "Miami, Florida (US)"),
+    ("nrt", "Tokyo, Japan"),
+    ("ord", "Chicago, Illinois (US)"),
+    ("otp", "Bucharest, Romania"),
+    ("phx", "Phoenix, Arizona (US)"),
+    ("qro", "Querétaro, Mexico"),
+    ("scl", "Santiago, Chile"),
+    ("sea", "Seattle, Washington (US)"),
+    ("sin", "Singapore, Singapore"),
+    ("sjc", "San Jose, California (US)"),
+    ("syd", "Sydney, Australia"),
+    ("waw", "Warsaw, Poland"),
+    ("yul", "Montreal, Canada"),
+    ("yyz", "Toronto, Canada"),
 )
 
-LOCATIONS: dict[str, Location] = {location.code: location for location in _TABLE}
+LOCATIONS: dict[str, Location] = {code: Location(code, name, *COORDINATES[code]) for code, name in _NAMES}
 """All locations by code, in the order of their codes."""
 
 
