@@ -22,12 +22,21 @@ def organization(context: Context, args: Arguments) -> None:
     say(f"Organization {chosen.organization} ({chosen.where}).")
 
 
-def locations(context: Context, args: Arguments) -> DataFrame:  # noqa: ARG001
-    """Give the locations as a DataFrame."""
+def locations(context: Context, args: Arguments) -> DataFrame:
+    """Give the locations as a DataFrame, or how far away those in use are."""
     from pandas import DataFrame
 
-    rows = [(location.code, location.name) for location in context.session.platform.locations()]
-    return DataFrame(rows, columns=["location", "place"])
+    platform = context.session.platform
+    rows = [(location.code, location.name) for location in platform.locations()]
+    if not args.on("--latency"):
+        return DataFrame(rows, columns=["location", "place"])
+    from pipemagic.session.latency import addresses, latencies
+
+    places = dict(rows)
+    measured = [(one.code, places.get(one.code, ""), str(one)) for one in latencies(addresses(platform))]
+    if not measured:
+        say("There is no database to measure the way to.")
+    return DataFrame(measured, columns=["location", "place", "latency"])
 
 
 def groups(context: Context, args: Arguments) -> DataFrame:  # noqa: ARG001
@@ -96,7 +105,12 @@ COMMANDS: tuple[Command, ...] = (
             Option("--token-env", "the environment variable that holds the platform token", "VARIABLE"),
         ),
     ),
-    Command("locations", "List the locations that a group can have", locations),
+    Command(
+        "locations",
+        "List the locations that a group can have",
+        locations,
+        options=(Option("--latency", "list those where databases are, and the time that a small request takes there"),),
+    ),
     Command("groups", "List the groups", groups),
     Command("databases", "List the databases", databases),
     Command(

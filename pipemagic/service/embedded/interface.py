@@ -76,7 +76,8 @@ class DatabaseInterface:
         if request.method not in ("GET", "HEAD"):
             return http.empty(405, ("allow", "GET,HEAD"))
         if request.path == HEALTH:
-            return http.empty(200 if self._healthy(request, record) else 503)
+            delay = self._placement.distance(record, request.host) if record is not None else 0.0
+            return Response(200 if self._healthy(request, record) else 503, (), "", delay=delay)
         return http.text(LINES[request.path])
 
     def _healthy(self, request: Request, record: DatabaseRecord | None) -> bool:

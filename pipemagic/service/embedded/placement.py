@@ -207,6 +207,11 @@ class Placement(Engine):
         onward = round_trip(stream.entry, stream.database.code) if stream.pinned else 0.0
         return round_trip(self.here, stream.entry) + onward
 
+    def distance(self, record: DatabaseRecord, host: str) -> float:
+        """Give the seconds that the way to the instance at an address takes, 0 for the database's own address."""
+        code = self.code_of(record, host) if self._simulate else None
+        return 0.0 if code is None or self.here is None else round_trip(self.here, code)
+
     # How the instances are.
 
     def status(self, record: DatabaseRecord) -> dict[str, InstanceStatus]:

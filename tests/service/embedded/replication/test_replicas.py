@@ -423,6 +423,19 @@ def test_distance_costs_time_where_that_is_wanted(tmp_path):
     one.close()
 
 
+def test_the_distance_can_be_measured_without_a_token(tmp_path):
+    one = Replicated(tmp_path / "data", here="syd", simulate_latency=True)
+    one.location("nrt")
+    one.follow()
+    hosts = {"": one.record.hostname, **one.record.instances}
+    found = {code: one.service.call(Request("GET", "/health", headers={"host": host})) for code, host in hosts.items()}
+    assert {answer.status for answer in found.values()} == {200}
+    assert found[""].delay == 0
+    assert 0.1 < found["nrt"].delay < 0.15
+    assert 0.2 < found["ams"].delay < 0.3
+    one.close()
+
+
 def delay(one, sql):
     caller = one.at()
     body = json.dumps({"requests": [execute(sql), CLOSE]}).encode()

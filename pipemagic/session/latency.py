@@ -1,0 +1,89 @@
+"""How far away the locations in use are: the round-trip times of small requests to an instance at each of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from pipemagic.client.transport import Transport
+from pipemagic.client.urls import parse
+from pipemagic.errors import NotFound, PipemagicError, UnsupportedError
+from pipemagic.session.platform import Platform
+
+TIMES = 5
+"""How many round trips are measured at a location, after a first one that opens the connection."""
+
+PATIENCE = 5.0
+"""Seconds to wait for an answer."""
+
+PATHS = ("/health", "/v2")
+"""What is asked for: the first of them that a server has. No token goes along."""
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Latency:
+    """What was measured at a location: ``seconds``, or the ``trouble`` that kept it from being measured."""
+
+    code: str
+    seconds: float | None
+    trouble: str = ""
+
+    def __str__(self) -> str:
+        if self.seconds is None:
+            return self.trouble
+        return f"{1000 * self.seconds:.1f} ms" if self.seconds < 0.01 else f"{1000 * self.seconds:.0f} ms"
+
+
+def addresses(platform: Platform) -> dict[str, str]:
+    """Give the address of one database instance at each location where the organization has one, by code.
+
+    Where the service does not list instances, only databases whose group has one location are of use.
+    """
+    groups = {group.name: group.locations for group in platform.groups().items}
+    found: dict[str, str] = {}
+    for database in platform.databases().items:
+        codes = groups.get(database.group, ())
+        if set(codes) <= set(found):
+            continue
+        try:
+            found = {**{one.name: one.url for one in platform.instances(database.name) if one.url}, **found}
+        except (UnsupportedError, NotFound):  # a service without this list, or a database that has just been deleted
+            if len(codes) == 1 and database.url:
+                found[codes[0]] = database.url
+    return found
+
+
+def latencies(places: Mapping[str, str], clock: Clock = time.perf_counter) -> Iterator[Latency]:
+    """Measure each of the `addresses`, one after the other: together they would delay each other."""
+    for code, address in places.items():
+        try:
+            yield _measured(code, address, clock)
+        except PipemagicError as error:
+            yield Latency(code, None, f"unreachable: {error.message}")
+
+
+def _measured(code: str, address: str, clock: Clock) -> Latency:
+    """Give the median of some round trips on one connection."""
+    with Transport(parse(address), timeout=PATIENCE, connect_timeout=PATIENCE) as transport:
+        path, status = _first_answer(transport)
+        if status >= 400:
+            return Latency(code, None, f"not ready: it answers {status}")
+        times = []
+        for _ in range(TIMES):
+            begun = clock()
+            transport.get(path)
+            times.append(clock() - begun)
+    return Latency(code, median(times))
+
+
+def _first_answer(transport: Transport) -> tuple[str, int]:
+    """Open the connection; give the path that is answered, and the status."""
+    for path in PATHS:
+        status = transport.get(path).status
+        if status < 400 or status >= 500:  # what is not well has the path all the same
+            break
+    return path, status
