@@ -12,7 +12,8 @@ from pipemagic.notebook.panels.tree import Node
 from pipemagic.svg import printable
 
 ACTING = {"button", "form", "input", "select", "textarea", "label", "dialog"}
-BLOCKS = {"section", "div", "p", "ul", "li", "h2", "h3", "h4", "header", "footer", "nav", "figure", "details"}
+BLOCKS = {"section", "div", "p", "ul", "li", "h2", "h3", "h4", "header", "footer", "nav", "details"}
+PICTURES = {"svg", "figure"}
 OURS = {"on", "key", "focus", "copy", "secret", "live", "until", "of"}
 IDS = {"id", "for", "aria-controls", "aria-describedby", "aria-labelledby"}
 GAP = "  "
@@ -41,14 +42,14 @@ def _is_left_out(node: Node) -> bool:
 
 
 def _lines(node: Node) -> Iterator[str]:
-    if _is_left_out(node) or node.tag == "svg":
+    if _is_left_out(node) or node.tag in PICTURES:
         return
     if node.tag == "table":
         yield from _table(node)
         return
     line = ""
     for child in node.children:
-        if isinstance(child, Node) and (child.tag in BLOCKS or child.tag in ("table", "svg")):
+        if isinstance(child, Node) and (child.tag in BLOCKS | PICTURES or child.tag == "table"):
             if line.strip():
                 yield line
             line = ""

@@ -6,13 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import cos, inf, pi, sin
 
-DISTANCES = (2.0, 8.0, 16.0, 26.0, 38.0, 52.0)
+DISTANCES = (2.0, 8.0, 16.0, 26.0, 38.0, 52.0, 68.0)
 """How far from its marker a label may be."""
 
 DIRECTIONS = tuple((cos(2 * pi * part / 16), sin(2 * pi * part / 16)) for part in range(16))
 
 COVERED = 1000.0
 """What it costs to cover a marker: more than any distance."""
+
+BESIDE = 4.0
+"""How much wider than its words a label is: neighbours do not touch."""
 
 SHORTENED = 30.0
 """What it costs to say less."""
@@ -100,7 +103,7 @@ def placed(
 def _places(one: Wanted, frame: Box, character: float, height: float) -> Iterator[tuple[float, Label]]:
     """Give the places in the picture that a label can have, the better ones with less cost."""
     for shorter, words in enumerate(one.words):
-        width = character * len(words)
+        width = character * len(words) + BESIDE
         for distance in DISTANCES:
             far = one.reach + distance
             for right, down in DIRECTIONS:

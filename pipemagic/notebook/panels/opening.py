@@ -11,6 +11,7 @@ from pipemagic.notebook.panels.databases_view import DatabasesView
 from pipemagic.notebook.panels.explore import explore_view
 from pipemagic.notebook.panels.groups import GroupsModel, GroupsView
 from pipemagic.notebook.panels.holdings import Holdings, holdings_of
+from pipemagic.notebook.panels.locations import LocationsModel, LocationsView
 from pipemagic.notebook.panels.organization import OrganizationModel, OrganizationView
 from pipemagic.notebook.panels.standing import InOrganization
 from pipemagic.notebook.panels.tabs import TabsModel, TabsView
@@ -27,6 +28,7 @@ Variables: TypeAlias = MutableMapping[str, Any]
 """The variables of the notebook."""
 
 IN_ORGANIZATION: dict[str, Callable[[Holdings], View]] = {
+    "locations": lambda holdings: LocationsView(LocationsModel(holdings)),
     "groups": lambda holdings: GroupsView(GroupsModel(holdings)),
     "databases": lambda holdings: DatabasesView(DatabasesModel(holdings)),
     "organization": lambda holdings: OrganizationView(OrganizationModel(holdings)),

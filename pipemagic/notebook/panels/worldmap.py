@@ -28,7 +28,7 @@ NORTH, SOUTH = 79.0, -57.0
 SIZES = {"wide": 640.0, "narrow": 380.0}
 """How many units wide each map is. A page shows the one that fits it: texts have the same size in both."""
 
-CHARACTER, LINE = 6.6, 14.0
+CHARACTER, LINE = 6.8, 14.0
 """How wide and high a character of a label is, at most, in units."""
 
 REACH = {"primary": 6.5, "replica": 4.5, "free": 2.4}
@@ -63,11 +63,14 @@ class Mark:
         return HERE if self.here else REACH[self.kind]
 
 
-def world_map(marks: Sequence[Mark], words: str) -> Node:
-    """Give the map in both sizes, and what its shapes mean; ``words`` tell those who do not see it what it shows."""
+def world_map(marks: Sequence[Mark], words: str, *, free: str = "not in use") -> Node:
+    """Give the map in both sizes, and what its shapes mean; ``words`` tell those who do not see it what it shows.
+
+    ``free`` is what the dots stand for.
+    """
     # Locations in use are drawn last: over the others.
     ordered = tuple(sorted(marks, key=lambda mark: ("free", "replica", "primary").index(mark.kind)))
-    return h("figure", [_picture(size, ordered, words) for size in SIZES], _legend(ordered), class_="pm-map")
+    return h("figure", [_picture(size, ordered, words) for size in SIZES], _legend(ordered, free), class_="pm-map")
 
 
 @lru_cache(maxsize=16)
@@ -85,12 +88,12 @@ def _picture(size: str, marks: tuple[Mark, ...], words: str) -> Node:
     )  # fmt: skip
 
 
-def _legend(marks: Sequence[Mark]) -> Node:
+def _legend(marks: Sequence[Mark], free: str) -> Node:
     kinds = {mark.kind for mark in marks}
     told = [
         ("primary", "primary", "primary" in kinds),
         ("replica", "replica", "replica" in kinds),
-        ("free", "not in use", "free" in kinds),
+        ("free", free, "free" in kinds),
         ("here", "here: closest to the service", any(mark.here for mark in marks)),
     ]
     items = [

@@ -1,0 +1,103 @@
+"""How far away the locations in use are."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from scripted_server import Answer, ScriptedServer
+
+from pipemagic.session.embedded import Embedded
+from pipemagic.session.latency import TIMES, Latency, addresses, latencies
+
+
+class Script(ScriptedServer):
+    """Answers each path with a status."""
+
+    def __init__(self, **statuses):
+        super().__init__()
+        self.statuses = {f"/{path}": status for path, status in statuses.items()}
+        self.asked = []
+
+    def answer(self, call):
+        self.asked.append((call.path, call.headers.get("authorization")))
+        return Answer(self.statuses.get(call.path, 404))
+
+
+@pytest.fixture
+def script():
+    opened = []
+
+    def start(**statuses):
+        opened.append(Script(**statuses))
+        return opened[-1]
+
+    yield start
+    for one in opened:
+        one.close()
+
+
+def ticking(*seconds):
+    """A clock by which the round trips take so long."""
+    times = [0.0]
+    for one in seconds:
+        times += [times[-1] + one, times[-1] + one + 1]
+    return iter(times).__next__
+
+
+def test_the_median_of_five_round_trips_after_a_first_one(script):
+    server = script(health=200)
+    (found,) = latencies({"ams": server.url}, ticking(0.04, 0.05, 0.9, 0.03, 0.06))
+    assert (found.code, round(found.seconds, 6), str(found)) == ("ams", 0.05, "50 ms")
+    assert server.asked == [("/health", None)] * (TIMES + 1)
+
+
+def test_a_server_without_that_address_is_asked_for_another(script):
+    server = script(v2=200)
+    (found,) = latencies({"ams": server.url})
+    assert re.fullmatch(r"\d+(\.\d)? ms", str(found))
+    assert [path for path, _ in server.asked] == ["/health"] + ["/v2"] * (TIMES + 1)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "words"),
+    [({"health": 503, "v2": 200}, "not ready: it answers 503"), ({}, "not ready: it answers 404"),
+     ({"health": 401, "v2": 401}, "not ready: it answers 401")],
+)  # fmt: skip
+def test_what_is_not_well_is_not_measured(script, statuses, words):
+    (found,) = latencies({"ams": script(**statuses).url})
+    assert (found.seconds, str(found)) == (None, words)
+
+
+def test_what_cannot_be_reached_says_so_and_the_others_are_measured(script):
+    server = script(health=200)
+    gone, there = latencies({"nrt": "http://127.0.0.1:9", "ams": server.url})
+    assert str(gone).startswith("unreachable: ")
+    assert "127.0.0.1:9" in str(gone)
+    assert there.seconds is not None
+
+
+def test_small_times_have_a_decimal():
+    assert str(Latency("ams", 0.00123)) == "1.2 ms"
+    assert str(Latency("ams", 0.2336)) == "234 ms"
+
+
+def test_one_instance_at_each_location():
+    embedded = Embedded(temporary=True)
+    try:
+        platform = embedded.platform
+        before = set(addresses(platform))
+        platform.create_group("edge", "fra")
+        platform.add_location("edge", "nrt")
+        assert set(addresses(platform)) == before  # no database is there
+        platform.create_database("one", "edge")
+        platform.create_database("two", "edge")
+        found = addresses(platform)
+        assert set(found) - before == {"fra", "nrt"}
+        assert re.match(r"http://fra-(one|two)-", found["fra"])
+        platform.wait_for_location("edge", "nrt")
+        measured = {one.code: one.seconds for one in latencies(found)}
+        assert set(measured) == set(found)
+        assert all(seconds is not None and seconds < 5 for seconds in measured.values())
+    finally:
+        embedded.close()
