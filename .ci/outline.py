@@ -12,6 +12,7 @@ import json
 import subprocess
 import tarfile
 import tempfile
+from itertools import pairwise
 from math import hypot
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,7 @@ def unwrapped(ring: list[Point]) -> list[Point]:
 
 def is_wanted(ring: list[Point]) -> bool:
     """Tell whether a ring is north enough and large enough to be seen."""
-    area = sum(x * v - u * y for (x, y), (u, v) in zip(ring, ring[1:], strict=False)) / 2
+    area = sum(x * v - u * y for (x, y), (u, v) in pairwise(ring)) / 2
     return abs(area) >= LEAST and max(y for _, y in ring) > SOUTH
 
 

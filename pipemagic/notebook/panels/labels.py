@@ -63,7 +63,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Wanted:
-    """A label for a marker at (x, y) that is ``reach`` wide to each side; ``words`` from the fullest to the shortest."""
+    """A label for a marker at (x, y) that reaches so far from there; ``words`` from the fullest to the shortest."""
 
     x: float
     y: float

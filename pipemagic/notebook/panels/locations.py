@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from traitlets import Dict, Unicode
 
@@ -74,7 +74,8 @@ class LocationsModel(WorkingModel):
         if not group:
             self.refuse("no group was named")
         elif self.catching_up.add(group, code):
-            self.chosen = ""
+            with self.hold_trait_notifications():
+                self.chosen = self.message = self.error = self.line = ""
         else:
             busy = self.catching_up
             self.refuse(f"{busy.place} is being added to {busy.group}", "one location at a time, or stop watching that")
@@ -124,7 +125,7 @@ class LocationsView(View):
             self.title,
             self._map(),
             self._form(),
-            progress(model.catching_up, ("stop-watching",)),
+            self._progress(),
             state(model),
             self._tools(),
             self._table(),
@@ -205,8 +206,12 @@ class LocationsView(View):
 
     def _why_not(self, code: str) -> str:
         if not self.model.holdings.groups:
-            return f": there is no group yet. The panel Groups makes one, or %pipedb create-group NAME --location {code}"
+            return f": there is no group yet. Groups makes one, or %pipedb create-group NAME --location {code}."
         return ": every group is there."
+
+    def _progress(self) -> Node | None:
+        adding = self.model.catching_up
+        return progress(adding, ("stop-watching",)) if adding.busy or adding.message or adding.error else None
 
     # -- the table
 
@@ -242,7 +247,7 @@ class LocationsView(View):
         add = button("Add to a group", ("choose", one.code), kind="plain", label=f"Add {one.code} to a group")
         can = not self.model.holdings.complete or self.model.others(one.code)
         return row(
-            one.code, h("th", one.code, here, scope="row"), one.name, h("td", ", ".join(users) or NONE, class_="pm-users"),
+            one.code, h("th", one.code, here, scope="row"), one.name, ", ".join(users) or NONE,
             h("td", self.model.latency(one.code), live=True, class_="pm-number"),
             h("td", add if can else None, live=True, class_="pm-nowrap"),
             current=bool(users),
@@ -250,7 +255,7 @@ class LocationsView(View):
 
     def _notes(self) -> list[str]:
         """Say what is not as one might expect."""
-        model, has, notes = self.model, self.model.holdings, []
+        has, notes = self.model.holdings, []
         if not has.complete:
             notes.append("This service does not list its groups: only those that were made here are known.")
         elif not has.groups:

@@ -25,13 +25,11 @@ USES = {
 
 
 def marks(used, here="ams"):
+    kinds = {code: "replica" if number % 3 else "primary" for number, code in enumerate(used)}
     return [
-        Mark(
-            code, whereabouts(code), ("primary" if used.index(code) % 3 == 0 else "replica") if code in used else "free",
-            code == here, f"about {code}", ("choose", code),
-        )
+        Mark(code, whereabouts(code), kinds.get(code, "free"), code == here, f"about {code}", ("choose", code))
         for code in LOCATIONS
-    ]  # fmt: skip
+    ]
 
 
 def spots(used, size):
@@ -54,7 +52,9 @@ def test_labels_do_not_overlap_nor_leave_the_picture(used, size):
 @pytest.mark.parametrize("used", [USES["one"], USES["three groups"], CROWDED], ids=["one", "three groups", "crowded"])
 def test_no_label_covers_a_marker(used, size):
     labels = worldmap.labels(spots(used, size), frame(size).right, frame(size).bottom)
-    covered = [(one.words, box) for one in labels for box in worldmap.markers(spots(used, size)) if one.box.overlaps(box)]
+    covered = [
+        (one.words, box) for one in labels for box in worldmap.markers(spots(used, size)) if one.box.overlaps(box)
+    ]
     assert covered == []
 
 
@@ -79,7 +79,9 @@ def test_a_label_that_has_no_room_is_left_out():
 
 def test_a_label_says_less_before_it_covers_a_marker():
     markers = [Box.around(50, 50, 4, 4), Box(70, 0, 200, 100)]
-    (label,) = placed([Wanted(50, 50, 2, ("ams (primary)", "ams"))], markers, Box(0, 40, 200, 60), character=8, height=8)
+    (label,) = placed(
+        [Wanted(50, 50, 2, ("ams (primary)", "ams"))], markers, Box(0, 40, 200, 60), character=8, height=8
+    )
     assert label.words == "ams"
     assert not any(label.box.overlaps(marker) for marker in markers)
 
@@ -89,7 +91,9 @@ def test_primary_replica_here_and_the_others_have_shapes_of_their_own():
     wide = next(node for node in drawn.walk() if node.tag == "svg" and node.attributes.get("class") == "pm-wide")
     assert wide.attributes["aria-label"] == "words"
     shapes = {
-        node.attributes["aria-label"]: [one.tag + " " + one.attributes["class"] for one in node.children if one.tag != "title"]
+        node.attributes["aria-label"]: [
+            one.tag + " " + one.attributes["class"] for one in node.children if one.tag != "title"
+        ]
         for node in wide.walk()
         if node.attributes.get("class") == "pm-mark"
     }
@@ -98,7 +102,12 @@ def test_primary_replica_here_and_the_others_have_shapes_of_their_own():
     assert shapes["fra on the map"] == [hit, "circle pm-replica"]
     assert shapes["nrt on the map"] == ["circle pm-here", hit, "circle pm-free"]
     legend = next(node for node in drawn.walk() if node.tag == "figcaption")
-    assert [node.words for node in legend.children] == ["primary", "replica", "not in use", "here: closest to the service"]
+    assert [node.words for node in legend.children] == [
+        "primary",
+        "replica",
+        "not in use",
+        "here: closest to the service",
+    ]
 
 
 def test_the_legend_explains_only_what_is_there():
