@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 
 import pytest
 from hosted_api import STARTER, Shapes
 from panel_page import PanelPage
-from scripted_server import as_json
-from seed_server import SeedServer
-from served import serve
+from scripted_server import ScriptedServer, as_json, as_text
 from waiting import until
 
 from pipemagic.notebook.panels.opening import open_panel
@@ -144,8 +143,10 @@ def test_what_the_service_refuses_is_shown(page, world):
     panel.choose("Add to group", "logs")
     world.delete_group("logs")  # as somebody else would
     panel.panel.view.view.model.add("logs", "syd")
-    panel.wait("group not found")
-    panel.wait("%pipedb groups lists what there is")
+    panel.panel.view.view.model.catching_up.wait(10)
+    assert [node.words for node in panel.tree.walk() if node.attributes.get("role") == "alert"] == [
+        "NOT_FOUND: not found: group not found%pipedb groups lists what there is"
+    ]
 
 
 def test_the_latency_is_measured(page, world):
@@ -180,12 +181,13 @@ def test_without_a_group(page, session):
 def test_the_saved_faces(page, world):
     panel = page("locations")
     panel.type("Filter", "moon")
-    assert panel.text.splitlines()[:5] == [
+    lines = panel.text.splitlines()
+    assert [re.sub("  +", " | ", line) for line in lines[:5]] == [
         "Locations",
-        "  Code                Place                       In use by",
-        "  ams (here)          Amsterdam, Netherlands      default (primary)",
-        "  fra                 Frankfurt, Germany          shop (primary)",
-        "  nrt                 Tokyo, Japan                logs (primary), shop (replica)",
+        " | Code | Place | In use by",
+        " | ams (here) | Amsterdam, Netherlands | default (primary)",
+        " | fra | Frankfurt, Germany | shop (primary)",
+        " | nrt | Tokyo, Japan | logs (primary), shop (replica)",
     ]
     assert len(panel.text.splitlines()) == 43
     assert panel.html.count("<svg") == 2 + 3
@@ -224,16 +226,25 @@ def test_a_location_whose_place_is_not_known(hosted):
     assert "Not on the map" in panel.text
 
 
-def test_on_a_service_that_lists_no_groups(tmp_path):
-    with serve(tmp_path) as behind, SeedServer(behind) as seed:
-        session = Session(environ={"PIPEMAGIC_API_URL": seed.url, "PIPEMAGIC_API_TOKEN": behind.platform_token})
+def test_on_a_service_that_lists_no_groups():
+    def answer(call):
+        """Answer as little as the requirement allows."""
+        if (call.method, call.path) == ("GET", "/v1/locations"):
+            return as_json({"locations": {"ams": "Amsterdam", "nrt": "Tokyo"}})
+        return as_json({}) if call.method == "POST" else as_text("404 page not found", 404)
+
+    with closing(ScriptedServer(answer)) as api:
+        session = Session(environ={"PIPEMAGIC_API_URL": api.url, "PIPEMAGIC_API_TOKEN": "t"})
+        session.organization("acme")
         panel = PanelPage(open_panel(session, "locations"))
         assert "This service does not list its groups: only those that were made here are known." in panel.words
-        panel.click("Add fra to a group")
-        panel.submit("Add fra")
+        panel.click("Add nrt to a group")
+        panel.submit("Add nrt")
         assert "no group was named" in panel.words
-        panel.type("Add to group", "default")
-        panel.submit("Add fra")
-        panel.wait("Group default is in")
-        assert kinds(panel)["fra"] == "replica"
+        panel.type("Add to group", "edge")
+        panel.submit("Add nrt")
+        panel.wait("Group edge is in nrt.")
+        until(lambda: kinds(panel) == {"nrt": "replica"})
+        panel.click("Measure latency")
+        panel.wait("There is no database to measure the way to.")
         session.shut_down()
