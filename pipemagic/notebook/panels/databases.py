@@ -43,7 +43,7 @@ class DatabasesModel(WorkingModel):
     filter = Unicode(help="part of the names that are listed")
     chosen = Unicode(help="the database whose details are shown, '' for none")
     deleting = Bool(help="whether the form to delete the chosen one is open")
-    place = Unicode(help="where the work was begun: '' or details")
+    place = Unicode(help="where the work was begun: '', details or deletion")
 
     def __init__(self, holdings: Holdings, pauses: Sequence[float] = PAUSES) -> None:
         super().__init__()
@@ -177,7 +177,7 @@ class DatabasesModel(WorkingModel):
 
     def delete(self, name: str, typed: str) -> None:
         """Delete a database, if its name was typed."""
-        self.place = "details"
+        self.place = "deletion"
         if typed.strip() != name:
             self.refuse(f"nothing was deleted: what was typed is not {name}")
             return

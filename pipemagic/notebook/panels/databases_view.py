@@ -48,15 +48,15 @@ class DatabasesView(View):
 
     def draw(self) -> Node:
         """Draw the form, the list and the details."""
-        model = self.model
+        model, details = self.model, self._details()
         again = button("Look again", ("again",), disabled=bool(model.holdings.busy))
         return section(
             self.title,
             self._creating(),
-            state(model) if model.place == "" else None,
+            state(model) if details is None or model.place not in ("details", "deletion") else None,
             self._created(),
             self._list(),
-            self._details(),
+            details,
             tools=again,
         )
 
@@ -233,10 +233,11 @@ class DatabasesView(View):
               button("Close details", ("details", one.name), kind="plain"), class_="pm-head"),
             h("dl", [(h("dt", words), h("dd", fact)) for words, fact in facts if fact], class_="pm-facts"),
             h("div", self._connection(one.name, "details"), class_="pm-row pm-acts"),
+            state(model) if model.place == "details" else None,
             [addressed(view.draw(), name) for name, view in self.inner.items()],
             h("h4", "Delete"),
             self._deleting(one.name),
-            state(model) if model.place == "details" else None,
+            state(model) if model.place == "deletion" else None,
             aria_label=f"Database {one.name}", class_="pm-details", key=f"details of {one.name}", tabindex=-1,
             focus=True, on={"escape": ["details", one.name]}, live=True,
         )  # fmt: skip
