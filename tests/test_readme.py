@@ -12,7 +12,7 @@ from traitlets.config import Config
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES = [README, ROOT / "docs" / "results.md"]
+PAGES = [README, ROOT / "docs" / "results.md", ROOT / "docs" / "panels.md"]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
