@@ -92,7 +92,7 @@ class Visitor:
 
     def run_sql(self) -> None:
         self.hands.run(QUERY)
-        expect(self.notebook.output(QUERY).locator("table tbody tr")).to_have_count(1, timeout=PATIENCE)
+        expect(self.notebook.output(QUERY).last).to_contain_text("JFK", timeout=PATIENCE)
         self.album.take("sql")
         self.hands.enter(PANEL)
 
@@ -107,11 +107,11 @@ class Visitor:
                                              arg=[bar.element_handle(), before])  # fmt: skip
         assert 0 < float(left_of(bar)) < float(before) <= 1, "the bar does not run down"
         self.hands.enter(PANEL)
-        self.hands.press(self.button("Commit"))
+        self.hands.press(self.button("Commit flights"))
         self.told("Committed")
         self.album.take("committed")
         self.hands.run(LOOK)
-        expect(self.notebook.output(LOOK).locator("table tbody tr")).to_have_count(2, timeout=PATIENCE)
+        expect(self.notebook.output(LOOK).last).to_contain_text("LGA", timeout=PATIENCE)
         self.hands.enter(PANEL)
 
     def delete_database(self) -> None:

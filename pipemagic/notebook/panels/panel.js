@@ -227,7 +227,9 @@ function listen(page, channel, signal) {
   window.addEventListener("keydown", (event) => {
     // Keys here are for the panel, not for the notebook around it, which would run its cell; but Ctrl+S still saves.
     const forAll = (event.ctrlKey || event.metaKey) && event.key !== "Enter";
-    if (page.root.contains(event.target)) page.root.toggleAttribute("data-lm-suppress-shortcuts", !forAll);
+    // On the very element: a shortcut for whatever has the focus is found before what is around that is looked at, and
+    // would take the arrow keys from lists.
+    if (page.root.contains(event.target)) event.target.toggleAttribute("data-lm-suppress-shortcuts", !forAll);
   }, { capture: true, signal });
   page.root.addEventListener("keydown", (event) => {
     if (event.isComposing) return; // Enter and Escape are for the input method
