@@ -20,8 +20,11 @@ GAP = "  "
 
 
 def html(node: Node) -> str:
-    """Write a tree as HTML; '' where nothing of it is left."""
-    if _is_left_out(node):
+    """Write a tree as HTML; '' where nothing of it is left.
+
+    Titles in pictures go, too: where pictures are not trusted, only the texts in them are shown, one after the other.
+    """
+    if _is_left_out(node) or node.tag == "title":
         return ""
     given = "".join(
         f" {name}" if value is True else f' {name}="{escape(str(value))}"'

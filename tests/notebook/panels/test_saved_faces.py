@@ -51,7 +51,7 @@ def test_the_html_of_a_tree():
         '<section aria-label="Things"><div class="pm-head"><h2>Things</h2></div><p>One <b>&amp; only</b> line</p>'
         '<table aria-label="&quot;Things&quot;"><thead><tr><th>Name</th><th>Group</th></tr></thead>'
         "<tbody><tr><td>&lt;b&gt;a&lt;/b&gt;</td><td>edge</td></tr><tr><td>\x1b[31mbell</td><td>x</td></tr></tbody>"
-        '</table><svg><title>a map</title><circle r="3"></circle></svg>'
+        '</table><svg><circle r="3"></circle></svg>'
         "<ul><li>first</li><li>second<ul><li>inside</li></ul></li></ul></section>"
     )
 
