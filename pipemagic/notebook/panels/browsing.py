@@ -144,7 +144,9 @@ class BrowsingModel(AskingModel):
 
     def open_value(self, row: int, column: int) -> None:
         """Show the whole of a long value on the page."""
-        page: Page = self.page
+        page: Page | None = self.page
+        if page is None or self.busy:  # a page that is on its way goes first
+            return
         cell, name = page.rows[row][column], page.columns[column].name
         if cell.whole is not None:
             self.whole = (row, name, cell.whole, len(cell.whole))

@@ -126,12 +126,12 @@ class ExploreView(View):
         ]  # fmt: skip
         return h(
             "div", h("div", h("h3", f"{words} in {page.look.connection}"),
-                     h("div", tools, class_="pm-row", live=True), class_="pm-head"),
+                     h("div", tools, class_="pm-turns", live=True), class_="pm-head"),
             exporting.drawn(self.exporting, words) if live else None,
             self._filters(page), self._conditions(page),
             self._working(),
             self._uncommitted() if model.uncommitted else None,
-            h("div", rows_table(page, live=live), class_="pm-cells"),
+            h("div", rows_table(page, live=live, busy=bool(model.busy)), class_="pm-cells"),
             pager(page, model.total, model.uncounted), whole_value(page, model.whole) if model.whole else None,
             magic(line + paging.rows_sql(page.look, page.relation)),
             profiling.drawn(self.profiling) if live else None,

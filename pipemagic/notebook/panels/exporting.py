@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from traitlets import Bool
+from traitlets import Bool, Int
 
 from pipemagic.client.cursors import Cursor
 from pipemagic.errors import SessionError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pipemagic.notebook.panels.paging import Page
     from pipemagic.session import Session
 
-FORMS = {"variable": "a DataFrame in the notebook", "csv": "a CSV file", "parquet": "a Parquet file"}
+FORMS = {"variable": "DataFrame variable", "csv": "CSV file", "parquet": "Parquet file"}
 
 _TELL_EVERY = 0.5  # seconds
 
@@ -41,6 +41,7 @@ class ExportingModel(AskingModel):
     """
 
     asking = Bool(help="whether the form is open")
+    opened = Int(help="how many times it was opened; a new form for each")
 
     def __init__(self, session: Session, variables: Variables) -> None:
         super().__init__(session)
@@ -77,6 +78,7 @@ class ExportingModel(AskingModel):
         """Open the form, or close it."""
         with self.hold_trait_notifications():
             self.asking = asking
+            self.opened += asking
             if not self.busy:
                 self.message, self.error, self.code, self.hint, self.line = "", "", "", "", ""
 
@@ -132,10 +134,10 @@ def line(session: Session, page: Page, form: str, target: str) -> str:
 
 def drawn(model: ExportingModel, table: str) -> Node:
     """Draw the form if it is open, and how the last export ended."""
-    return h("div", _form(model, table) if model.asking else None,
-             h("div", button("Stop the export", ("stop_export",)), class_="pm-row") if model.busy else None,
-             state(model) if model.asking or model.busy or model.message or model.error else None,
-             key="export")  # fmt: skip
+    stop = h("div", button("Stop the export", ("stop_export",)), class_="pm-row") if model.busy else None
+    told = state(model) if model.asking or model.busy or model.message or model.error else None
+    inside = (_form(model, table) if model.asking else None, stop, told)
+    return h("div", inside, class_="pm-box" if model.asking else None, key="export")
 
 
 def _form(model: ExportingModel, table: str) -> Node:
@@ -143,11 +145,11 @@ def _form(model: ExportingModel, table: str) -> Node:
         "form", h("h3", f"Export all rows of {table}, as they are filtered and sorted"),
         h("div",
           choice("To", "form", tuple(FORMS.items()), focus=True),
-          field("Name of the variable, or of the file", "target"),
+          field("Variable or file", "target"),
           check("Replace what is there", "replace"),
           submit("Export", disabled=bool(model.busy)),
           button("Cancel", ("export_form",)), class_="pm-row"),
-        key="form", class_="pm-box", on={"submit": ["export"], "escape": ["export_form"]},
+        key=f"form {model.opened}", on={"submit": ["export"], "escape": ["export_form"]},
     )  # fmt: skip
 
 

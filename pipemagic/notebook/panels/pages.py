@@ -12,7 +12,7 @@ from pipemagic.notebook.panels.tree import Node, h
 _ORDERS = {False: ("ascending", " ▲"), True: ("descending", " ▼")}
 
 
-def rows_table(page: Page, *, live: bool) -> Node:
+def rows_table(page: Page, *, live: bool, busy: bool) -> Node:
     """Draw the rows; with ``live`` the headings sort, and a long value has a button that shows it whole."""
     headings = [
         h("th", "#", scope="col", class_="pm-number"),
@@ -20,7 +20,7 @@ def rows_table(page: Page, *, live: bool) -> Node:
     ]
     rows = [
         row(f"row {number}", h("th", f"{page.look.offset + number + 1:,}", scope="row", class_="pm-number"),
-            *(_cell(page, cell, number, place, live=live) for place, cell in enumerate(cells)))
+            *(_cell(page, cell, number, place, live=live, busy=busy) for place, cell in enumerate(cells)))
         for number, cells in enumerate(page.rows)
     ]  # fmt: skip
     none = "No row fits the filters." if page.look.conditions or page.look.where else "The table is empty."
@@ -41,11 +41,11 @@ def _heading(page: Page, column: Column, *, live: bool) -> Node:
     return h("th", sort, h("div", kind, profile, class_="pm-under"), scope="col", aria_sort=order, key=column.name)
 
 
-def _cell(page: Page, cell: Cell, number: int, place: int, *, live: bool) -> Node:
+def _cell(page: Page, cell: Cell, number: int, place: int, *, live: bool, busy: bool) -> Node:
     if cell.size is None or not live:
         return h("td", cell.words, class_=f"pm-{cell.kind}")
     label = f"Whole value of {one_line(page.columns[place].name)} in row {page.look.offset + number + 1}"
-    whole = button("whole", ("value", str(number), str(place)), kind="plain", label=label)
+    whole = button("whole", ("value", str(number), str(place)), kind="plain", label=label, disabled=busy)
     return h("td", cell.words, " ", whole, class_=f"pm-{cell.kind}")
 
 
@@ -89,7 +89,7 @@ def pager(page: Page, total: int | None, uncounted: str) -> Node:
 
 def _of(page: Page, last: int, total: int | None, uncounted: str) -> Node | str:
     if total is not None:
-        return f" of {total:,}"
+        return f" of {total:,}" if total else ""
     more = f" of more than {last:,}" if page.more else ""
     return h("span", f"{more}; {uncounted}" if uncounted else more, live=True)
 

@@ -63,7 +63,7 @@ def drawn(model: ProfilingModel) -> Node | None:
         return None
     close = button("Close the profiles", ("close_profiles",), kind="plain")
     rows = [_row(one) for one in model.profiles]
-    headings = ["Column", "Values", "NULL", "Different", "Least", "Median", "Greatest", "Spread or most frequent"]
+    headings = ["Column", "Values", "NULL", "Different", "Spread or most frequent", "Least", "Median", "Greatest"]
     return h(
         "div", h("div", h("h3", "Profiles, of all rows"), button("Stop", ("stop_profile",)) if model.busy else close,
                  class_="pm-head"),
@@ -75,7 +75,7 @@ def drawn(model: ProfilingModel) -> Node | None:
 def _row(one: ColumnProfile) -> Node:
     numbers = [h("td", f"{number:,}", class_="pm-number") for number in (one.count, one.nulls, one.distinct)]
     shown = [_figure(one, figure) for figure in (one.minimum, one.quartiles[1], one.maximum)]
-    return row(one.name, h("th", values.one_line(one.name), scope="row"), *numbers, *shown, _spread(one))
+    return row(one.name, h("th", values.one_line(one.name), scope="row"), *numbers, _spread(one), *shown)
 
 
 def _figure(one: ColumnProfile, given: object) -> str:

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+
+import ipywidgets
+import pandas as pd
 import pytest
+from panel_page import PanelPage
+from waiting import until
+
+from pipemagic import local
+from pipemagic.notebook.panels.opening import open_panel
+
+SLOW = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000000000) SELECT count(*) AS c FROM n"
+)
 
 
 @pytest.fixture
@@ -15,28 +28,44 @@ def flights(session):
     )
 
 
+@pytest.fixture
+def explore(session):
+    """Open the panel, and a table in it."""
+
+    def opened(table="flights", variables=None):
+        panel = PanelPage(open_panel(session, "explore", variables))
+        panel.click(f"Explore {table}")
+        panel.wait(f"{table} in main")
+        return panel
+
+    yield opened
+    ipywidgets.Widget.close_all()
+
+
 def cells(panel, label="Rows of flights"):
     """The words of the body of a table, without those of its buttons."""
     (table,) = panel.find("table", label)
     body = next(node for node in table.walk() if node.tag == "tbody")
     return [
-        [" ".join(c for c in cell.children if isinstance(c, str)).strip() for cell in row.children[1:]]
+        [" ".join(words for words in cell.children if isinstance(words, str)).strip() for cell in row.children[1:]]
         for row in body.children
     ]
 
 
-def opened(page, table="flights"):
-    panel = page("explore")
-    panel.click(f"Explore {table}")
-    panel.wait(f"{table} in main")
-    return panel
+def shown_cell(panel):
+    """The cell that the panel says does the same as the page."""
+    return next(node.words for node in panel.find("code") if "LIMIT" in node.words)
+
+
+def order_of(panel, column):
+    return next(n.attributes["aria-sort"] for n in panel.find("th") if n.attributes.get("key") == column)
 
 
 @pytest.mark.usefixtures("flights")
-def test_a_table_by_pages(page):
-    panel = opened(page)
-    panel.wait("Rows 1 to 25")
+def test_a_table_by_pages(explore):
+    panel = explore()
     panel.wait(" of 130")
+    assert "Rows 1 to 25" in panel.words
     assert cells(panel)[:4] == [
         ["1", "LGA", "1.5", "'NULL'"],
         ["2", "EWR", "3.0", "''"],
@@ -44,7 +73,8 @@ def test_a_table_by_pages(page):
         ["4", "LGA", "6.0", "'7'"],
     ]
     assert cells(panel)[9] == ["10", "LGA", "NULL", "10"]
-    assert "%%sql\nSELECT * FROM flights\nORDER BY rowid\nLIMIT 25" in panel.words
+    assert shown_cell(panel) == "%%sql\nSELECT * FROM flights\nORDER BY rowid\nLIMIT 25"
+    assert not panel.can("First")
     panel.click("Last")
     panel.wait("Rows 126 to 130")
     assert not panel.can("Next")
@@ -55,3 +85,396 @@ def test_a_table_by_pages(page):
     panel.type("Go to row", "51")
     panel.submit("Go")
     panel.wait("Rows 51 to 130")
+    panel.type("Go to row", "9999")
+    panel.submit("Go")
+    panel.wait("There are no rows so far down.")
+    panel.type("Go to row", "zero")
+    panel.submit("Go")
+    panel.wait("that is not the number of a row")
+
+
+@pytest.mark.usefixtures("flights")
+def test_sorting_goes_up_then_down_then_away(explore, session):
+    panel = explore()
+    assert order_of(panel, "delay") == "none"
+    panel.click("Sort by delay")
+    panel.wait("ORDER BY delay, rowid")
+    assert order_of(panel, "delay") == "ascending"
+    assert [row[2] for row in cells(panel)[:14]] == ["NULL"] * 13 + ["1.5"]
+    panel.click("Sort by delay")
+    panel.wait("ORDER BY delay DESC, rowid")
+    assert order_of(panel, "delay") == "descending"
+    assert cells(panel)[0] == ["129", "JFK", "193.5", "129"]
+    frame = session.run(shown_cell(panel).removeprefix("%%sql\n"))
+    assert [str(number) for number in frame["id"]] == [row[0] for row in cells(panel)]
+    panel.click("Sort by delay")
+    panel.wait("ORDER BY rowid")
+    assert order_of(panel, "delay") == "none"
+
+
+@pytest.mark.usefixtures("flights")
+def test_filters_and_a_condition_in_sql(explore, session):
+    panel = explore()
+    panel.choose("Column", "origin")
+    panel.type("Value", "JFK")
+    panel.submit("Add filter")
+    panel.wait("origin = JFK")
+    panel.wait(" of 43")
+    panel.choose("Column", "delay")
+    panel.choose("Comparison", ">=")
+    panel.type("Value", "180")
+    panel.submit("Add filter")
+    panel.wait("delay >= 180")
+    assert [row[0] for row in cells(panel)] == ["123", "126", "129"]
+    panel.type("Condition in SQL", "id < 129 -- not the last")
+    panel.submit("Apply")
+    panel.wait("id < 129")
+    expected = (
+        "%%sql\nSELECT * FROM flights\nWHERE origin = 'JFK' AND delay >= 180 AND (id < 129 -- not the last\n)\n"
+        "ORDER BY rowid\nLIMIT 25"
+    )
+    until(lambda: shown_cell(panel) == expected, shown_cell(panel))
+    assert session.run(expected.removeprefix("%%sql\n"))["id"].tolist() == [123, 126]
+    panel.click("Remove origin = JFK")
+    panel.wait("Rows 1 to 8")
+    panel.choose("Column", "tail")
+    panel.choose("Comparison", "is null")
+    panel.submit("Add filter")
+    panel.wait("No row fits the filters.")
+
+
+@pytest.mark.usefixtures("flights")
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("nope > 1", "no such column: nope"),
+        ("id >", "syntax error"),
+        ("1) OR (1", "a quote or a parenthesis of the condition is not closed, or not opened"),
+        ("origin = 'J", "a quote or a parenthesis of the condition is not closed, or not opened"),
+        ("1; DROP TABLE flights", "a condition is one expression, and there is a ; in it"),
+        ("id = :id", ":id has no value here"),
+    ],
+)
+def test_a_wrong_condition_leaves_the_page(explore, typed, words):
+    panel = explore()
+    panel.type("Condition in SQL", typed)
+    panel.submit("Apply")
+    panel.wait(words)
+    assert len(cells(panel)) == 25
+    assert shown_cell(panel) == "%%sql\nSELECT * FROM flights\nORDER BY rowid\nLIMIT 25"
+    panel.click("Next")
+    panel.wait("Rows 26 to 50")
+    assert words not in panel.words
+
+
+def test_a_long_value_is_cut_and_shown_whole_on_demand(explore, session):
+    session.run("CREATE TABLE notes(a TEXT, b TEXT)")
+    session.run("INSERT INTO notes VALUES (:a, :b)", {"a": "ä" * 150_000, "b": "line\n" * 20})
+    panel = explore("notes")
+    assert cells(panel, "Rows of notes") == [["ä" * 80 + "…", "line\\n" * 16 + "…"]]
+    panel.click("Whole value of b in row 1")
+    panel.wait("b in row 1: 100 characters")
+    assert panel.find("pre")[0].words == "line\n" * 20
+    panel.click("Close the value")
+    assert not panel.find("pre")
+    panel.click("Whole value of a in row 1")
+    panel.wait("a in row 1: 150,000 characters; the first 100,000")
+    assert panel.find("pre")[0].words == "ä" * 100_000
+    panel.escape("whole 0 a")
+    assert not panel.find("pre")
+
+
+def test_values_are_told_apart(explore, session):
+    session.run("CREATE TABLE t(a, n INTEGER, d TEXT)")
+    session.run(
+        "INSERT INTO t VALUES (9007199254740993, 9223372036854775807, '2013-01-01'), (9e999, -1, ' x'), "
+        "('5', NULL, '5'), (5, 0, 'null'), (0.1, 1, '<b>'), (zeroblob(1000), 2, char(9))"
+    )
+    panel = explore("t")
+    assert cells(panel, "Rows of t") == [
+        ["9007199254740993", "9223372036854775807", "2013-01-01"],
+        ["Inf", "-1", "' x'"],
+        ["'5'", "NULL", "5"],
+        ["5", "0", "'null'"],
+        ["0.1", "1", "<b>"],
+        ["x'00000000000000000000000000000000…' (1,000 bytes)", "2", "'\\t'"],
+    ]
+    for typed, row in [("5", ["5", "0", "'null'"]), ("'5'", ["'5'", "NULL", "5"])]:
+        panel.choose("Column", "a")
+        panel.type("Value", typed)
+        panel.submit("Add filter")
+        panel.wait(f"a = {typed}")
+        assert cells(panel, "Rows of t") == [row]
+        panel.click(f"Remove a = {typed}")
+        panel.wait("Rows 1 to 6")
+    assert "&lt;b&gt;" in panel.html
+    assert "<b>" not in panel.html
+
+
+def test_what_tables_there_are(page, session):
+    for number in range(12):
+        session.run(f"CREATE TABLE t{number}(a)")
+    session.run("CREATE VIEW seen AS SELECT * FROM t1; CREATE TABLE gone(a); CREATE VIEW broken AS SELECT * FROM gone")
+    session.run("DROP TABLE gone")
+    panel = page("explore")
+    assert "broken  view: no such table: main.gone  unknown" in panel.text
+    panel.type("Find a table", "SEE")
+    assert [row[0] for row in cells_of_tables(panel)] == ["seen"]
+    panel.type("Find a table", "nothing")
+    panel.wait("No name has that in it.")
+
+
+def cells_of_tables(panel):
+    (table,) = panel.find("table", "Tables of main")
+    body = next(node for node in table.walk() if node.tag == "tbody")
+    return [[cell.words for cell in row.children] for row in body.children]
+
+
+ODD = "we \"ird` na'me, 1.5"
+
+
+@pytest.mark.parametrize(
+    ("definition", "order"),
+    [
+        (f'CREATE TABLE `{ODD.replace("`", "``")}`(`select` INTEGER, `a``b "c"` TEXT)', "rowid"),
+        (f'CREATE TABLE `{ODD.replace("`", "``")}`(`select` PRIMARY KEY, `a``b "c"` TEXT) WITHOUT ROWID', "`select`"),
+        (f'CREATE TABLE `{ODD.replace("`", "``")}`(`select`, `a``b "c"` TEXT, rowid)', "_rowid_"),
+        (f"CREATE VIEW `{ODD.replace('`', '``')}` AS SELECT 2 AS `select`, 'x' AS `a``b \"c\"`", ""),
+    ],
+)
+def test_names_that_need_quotes(explore, session, definition, order):
+    session.run(definition)
+    panel = explore(ODD)
+    assert (f"ORDER BY {order}" if order else "ORDER BY") in shown_cell(panel) or not order
+    panel.choose("Column", 'a`b "c"')
+    panel.choose("Comparison", "contains")
+    panel.type("Value", "50%_\\'")
+    panel.submit("Add filter")
+    panel.wait('a`b "c" contains 50%_\\\'')
+    panel.click('Sort by a`b "c"')
+    panel.wait('ORDER BY `a``b "c"`')
+    assert session.run(shown_cell(panel).removeprefix("%%sql\n")).shape[0] == 0
+    panel.click("Profile select")
+    panel.wait("Profiles, of all rows")
+    until(lambda: not panel.is_busy)
+    assert panel.alerts == []
+
+
+def test_two_thousand_columns(explore, session):
+    session.run(f"CREATE TABLE wide({', '.join(f'c{number}' for number in range(2000))})")
+    session.run("INSERT INTO wide(c0, c40, c1999) VALUES (1, 2, 3)")
+    panel = explore("wide")
+    assert "Columns 1 to 40 of 2,000." in panel.words
+    assert cells(panel, "Rows of wide") == [["1"] + ["NULL"] * 39]
+    panel.click("Columns after")
+    panel.wait("Columns 41 to 80 of 2,000.")
+    assert cells(panel, "Rows of wide")[0][0] == "2"
+
+
+def test_generated_and_empty(explore, session):
+    session.run("CREATE TABLE g(a INTEGER, b AS (a * 2), c AS (a + 1) STORED)")
+    panel = explore("g")
+    panel.wait("The table is empty.")
+    assert "virtual generated" in panel.words
+    assert "stored generated" in panel.words
+    session.run("INSERT INTO g VALUES (4)")
+    panel.click("Look again")
+    panel.wait("Rows 1 to 1")
+    assert cells(panel, "Rows of g") == [["4", "8", "5"]]
+
+
+@pytest.mark.usefixtures("flights")
+def test_profiles(explore):
+    panel = explore()
+    panel.click("Profile delay")
+    panel.wait("%pipedb profile flights --columns delay")
+    until(lambda: panel.find("table", "Profiles"))
+    assert cells(panel, "Profiles") == [["117", "13", "117", "", "1.5", "97.5", "193.5"]]
+    panel.click("Profile all columns")
+    until(lambda: len(cells(panel, "Profiles")) == 4)
+    assert cells(panel, "Profiles")[1] == ["130", "0", "3", "LGA ×44, EWR ×43, JFK ×43", "EWR", "", "LGA"]
+    panel.click("Close the profiles")
+    assert not panel.find("table", "Profiles")
+
+
+@pytest.mark.usefixtures("flights")
+def test_export_of_what_is_filtered_and_sorted(explore, session, tmp_path):
+    variables = {"taken": 1}
+    panel = explore(variables=variables)
+    panel.choose("Column", "id")
+    panel.choose("Comparison", "<")
+    panel.type("Value", "100")
+    panel.submit("Add filter")
+    panel.wait("id < 100")
+    panel.click("Sort by origin")
+    panel.wait("ORDER BY origin, rowid")
+    panel.click("Export ...")
+    for name, words in [
+        ("a b", "'a b' is not a name that a variable can have"),
+        ("class", "'class' is not a name that a variable can have"),
+        ("taken", "there is a variable taken already"),
+    ]:
+        panel.type("Variable or file", name)
+        panel.submit("Export")
+        panel.wait(words)
+    panel.type("Variable or file", "late")
+    panel.submit("Export")
+    panel.wait("late is a DataFrame of 99 rows.")
+    line = "%%sql -o late\nSELECT * FROM flights\nWHERE id < 100\nORDER BY origin, rowid"
+    assert line in panel.words
+    expected = session.run(line.partition("\n")[2])
+    pd.testing.assert_frame_equal(variables["late"], expected)
+
+    panel.click("Remove id < 100")
+    panel.wait(" of 130")
+    panel.choose("Column", "id")
+    panel.choose("Comparison", "<>")
+    panel.type("Value", "3")
+    panel.submit("Add filter")
+    panel.wait("id <> 3")
+    for form in ("csv", "parquet"):
+        file = tmp_path / f"a file.{form}"
+        panel.click("Export ...")
+        panel.choose("To", form)
+        panel.type("Variable or file", str(file))
+        panel.submit("Export")
+        panel.wait(f"Wrote 129 rows to {file}.")
+        panel.click("Export ...")
+        panel.choose("To", form)
+        panel.type("Variable or file", str(file))
+        panel.submit("Export")
+        panel.wait(f"there is a file {file} already")
+        panel.check("Replace what is there")
+        panel.submit("Export")
+        panel.wait(f"Wrote 129 rows to {file}.")
+        assert f"%%sql --to-{form} '{file}'" in panel.words
+    assert len(pd.read_csv(tmp_path / "a file.csv")) == 129
+    assert pd.read_parquet(tmp_path / "a file.parquet")["origin"].tolist()[0] == "EWR"
+
+
+@pytest.mark.usefixtures("flights")
+def test_an_open_transaction_is_told_of(explore, session):
+    panel = explore()
+    session.run("BEGIN; DELETE FROM flights")
+    panel.click("Look again")
+    panel.wait("A transaction is open in the cells. What it changed is not seen here before it is committed.")
+    panel.wait(" of 130")
+    session.run("COMMIT")
+    panel.click("Look again")
+    panel.wait("The table is empty.")
+    assert "A transaction is open" not in panel.words
+
+
+def test_a_slow_query_is_given_up_and_the_connection_goes_on(session):
+    session.run(f"CREATE VIEW slow AS {SLOW}; CREATE TABLE quick(a); INSERT INTO quick VALUES (1)")
+    panel = PanelPage(open_panel(session, "explore"))
+    panel.click("Explore slow")
+    panel.wait("Reading slow ...")
+    threads = [one for one in threading.enumerate() if "Reading slow" in one.name]
+    panel.click("Stop")
+    panel.wait("Given up.")
+    assert not panel.is_busy
+    for one in threads:
+        one.join(10)  # whoever waited does not any more
+        assert not one.is_alive()
+    panel.click("Explore quick")
+    panel.wait("quick in main")
+    assert session.run("SELECT 2 AS b")["b"].tolist() == [2]
+
+
+def test_a_newer_wish_wins(session):
+    session.run(f"CREATE VIEW slow AS {SLOW}; CREATE TABLE quick(a); INSERT INTO quick VALUES (1)")
+    panel = PanelPage(open_panel(session, "explore"))
+    panel.click("Explore slow")
+    panel.click("Explore quick")
+    panel.wait("quick in main")
+    assert panel.alerts == []
+
+
+def test_rows_that_take_long_to_count(session):
+    session.run("CREATE TABLE one(a)")
+    session.run(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < 60) INSERT INTO one SELECT i FROM n"
+    )
+    session.run(f"CREATE VIEW long AS SELECT a FROM one WHERE a < 50 OR ({SLOW}) > 0")
+    panel = PanelPage(open_panel(session, "explore"))
+    panel.panel.view.browsing._patience = 0.2
+    panel.click("Explore long")
+    panel.wait("long in main")
+    panel.wait(" of more than 25; the server did not count them in 0.2 s")
+    assert not panel.can("Last")
+    assert panel.can("Next")
+
+
+@pytest.mark.usefixtures("flights")
+def test_what_is_gone_is_told_and_the_panel_goes_on(explore, session):
+    panel = explore()
+    session.run("ALTER TABLE flights RENAME COLUMN delay TO late")
+    panel.click("Sort by delay")
+    panel.wait("no such column")
+    panel.click("Look again")
+    until(lambda: panel.find("button", "Sort by late"))
+    session.run("DROP TABLE flights")
+    panel.click("Next")
+    panel.wait("no such table: flights")
+    panel.click("Look again")
+    panel.wait("there is no table or view 'flights'")
+    panel.click("All tables")
+    panel.wait("There are no tables yet.")
+    session.run("CREATE TABLE again(a)")
+    panel.click("Look again")
+    until(lambda: panel.find("button", "Explore again"))
+    panel.click("Explore again")
+    panel.wait("again in main")
+    session.close()
+    panel.click("Sort by a")
+    panel.wait("there is no connection 'main'")
+
+
+@pytest.mark.usefixtures("flights")
+def test_a_service_that_is_started_anew(explore):
+    panel = explore()
+    local.stop()
+    panel.click("Next")
+    panel.wait("Rows 26 to 50")
+
+
+def test_nothing_is_connected_and_then_it_is(session):
+    session.close()
+    panel = PanelPage(open_panel(session, "explore"))
+    assert "Nothing is connected: %pipedb connect finds the embedded service, or starts it." in panel.text
+    panel.click("Connect")
+    panel.wait("Tables of main")
+    panel.wait("There are no tables yet.")
+
+
+def test_another_connection(session):
+    session.platform.create_database("other", "default")
+    session.run("CREATE TABLE mine(a)")
+    session.connect("other")
+    session.run("CREATE TABLE theirs(a)")
+    panel = PanelPage(open_panel(session, "explore"))
+    assert panel.options("Connection") == ["main", "other"]
+    assert "theirs" in panel.text
+    panel.choose("Connection", "main")
+    panel.wait("Tables of main")
+    panel.click("Explore mine")
+    panel.wait("mine in main")
+    assert shown_cell(panel) == "%%sql --on main\nSELECT * FROM mine\nORDER BY rowid\nLIMIT 25"
+
+
+@pytest.mark.usefixtures("flights")
+def test_the_saved_faces(explore):
+    panel = explore()
+    panel.wait(" of 130")
+    panel.choose("Rows on a page", "50")
+    panel.wait("Rows 1 to 50")
+    panel.type("Condition in SQL", "id < 3")
+    panel.submit("Apply")
+    panel.wait("Rows 1 to 2")
+    assert panel.text == (
+        "Explore\nflights in main\nid < 3\n"
+        "  #  id  origin  delay  tail\n  1  1   LGA     1.5    'NULL'\n  2  2   EWR     3.0    ''\n"
+        "Rows 1 to 2 of 2"
+    )
+    assert "<button" not in panel.html

@@ -1,0 +1,111 @@
+"""Pages of Explore against plain Python, on both engines: what comes is what the cell that it shows gives."""
+
+from __future__ import annotations
+
+import random
+from functools import cmp_to_key
+
+import pytest
+from magic_shell import db, plain_shell, service, shell
+
+from pipemagic.explore.schema import read_schema
+from pipemagic.notebook.panels.paging import Condition, Look, count_rows, read_page, rows_sql
+
+__all__ = ["db", "plain_shell", "service", "shell"]
+
+WORDS = ("JFK", "jfk", "", "a'b", "50%", "x_y", "\\", "NULL", "7", " ", "ä")
+
+
+@pytest.fixture
+def database(db):
+    """The database, of either engine, that the shell is connected to."""
+    return db.ip.magics_manager.registry["PipeMagics"].session.connection().database
+
+
+def rank(value):
+    """SQLite's order: NULL, numbers, texts."""
+    return (0,) if value is None else (1, value) if isinstance(value, int | float) else (2, value.encode())
+
+
+def holds(value, operator, wanted):
+    """What SQL says of a comparison of values of one type."""
+    if operator in ("is null", "is not null"):
+        return (value is None) == (operator == "is null")
+    if value is None:
+        return False
+    if operator in ("contains", "starts with"):
+        text, part = (_folded(str(one)) for one in (value, wanted))
+        return part in text if operator == "contains" else text.startswith(part)
+    one, other = rank(value), rank(wanted)
+    order = (one > other) - (one < other)
+    return {"=": order == 0, "<>": order != 0, "<": order < 0, "<=": order <= 0, ">": order > 0, ">=": order >= 0}[
+        operator
+    ]
+
+
+def _folded(text):
+    """LIKE takes only ASCII letters for the same in small and capitals."""
+    return "".join(char.lower() if char.isascii() else char for char in text)
+
+
+def expected(rows, look, kinds):
+    """The ids of all rows of a look, in their order."""
+    kept = rows
+    for one in look.conditions:
+        place = {"id": 0, "n": 1, "r": 2, "t": 3}[one.column]
+        wanted = one.value if kinds[place] is str else float(one.value or 0)
+        wanted = one.value if one.operator in ("contains", "starts with") else wanted
+        kept = [row for row in kept if holds(row[place], one.operator, wanted)]
+    if look.sort is not None:
+        place = {"id": 0, "n": 1, "r": 2, "t": 3}[look.sort]
+
+        def compare(a, b):
+            one, other = rank(a[place]), rank(b[place])
+            order = (one > other) - (one < other)
+            return (-order if look.descending else order) or (a[0] - b[0])
+
+        kept = sorted(kept, key=cmp_to_key(compare))
+    return [row[0] for row in kept]
+
+
+def looks(chance):
+    """Looks of any kind."""
+    while True:
+        conditions = []
+        for _ in range(chance.randrange(3)):
+            column = chance.choice("nrt")
+            operators = ["=", "<>", "<", "<=", ">", ">=", "is null", "is not null"]
+            operator = chance.choice([*operators, "contains", "starts with"] if column == "t" else operators)
+            value = chance.choice(WORDS) if column == "t" else str(chance.randrange(-3, 4))
+            conditions.append(Condition(column, operator, "" if operator.startswith("is ") else value))
+        yield Look(
+            "db", "data", tuple(dict.fromkeys(conditions)), "", chance.choice([None, "id", "n", "r", "t"]),
+            chance.random() < 0.5, 25, chance.choice([0, 0, 25, 50, 100]),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("made", ["", "WITHOUT ROWID"])
+def test_random_pages(db, database, made):
+    chance = random.Random(20)
+    rows = [
+        (
+            number,
+            chance.choice([None, *range(-3, 4), 2**53 + 1]),
+            chance.choice([None, 0.5, -1.25, 2.0, 1e300]),
+            chance.choice([None, *WORDS]),
+        )
+        for number in range(120)
+    ]
+    database.execute(f"CREATE TABLE data(id INTEGER PRIMARY KEY, n INTEGER, r REAL, t TEXT) {made}")
+    database.batch([("INSERT INTO data VALUES (?, ?, ?, ?)", row) for row in rows])
+    relation = read_schema(database).relation("data")
+    for number, look in zip(range(60), looks(chance), strict=False):
+        ids = expected(rows, look, (int, float, float, str))
+        page = read_page(database, look, relation)
+        shown = [int(cells[0].words) for cells in page.rows]
+        assert shown == ids[look.offset : look.offset + 25], look
+        assert page.more == (len(ids) > look.offset + 25)
+        assert count_rows(database, look, relation) == len(ids)
+        if number % 4 == 0:
+            frame = db(f"%%sql\n{rows_sql(look, relation)}").value
+            assert frame["id"].tolist() == shown
