@@ -113,7 +113,8 @@ class ExploreView(View):
         shown = button(words, ("open", one.name), kind="plain", label=f"Explore {words}") if live else words
         kind = "virtual table" if one.kind == "virtual" else one.kind
         count = h("td", "unknown" if one.broken else str(len(one.visible)), class_="pm-number")
-        return row(one.name, shown, f"{kind}: {one.broken}" if one.broken else kind, count)
+        told = h("td", f"{kind}: {one.broken}") if one.broken else h("td", kind, class_="pm-nowrap")
+        return row(one.name, shown, told, count)
 
     # -- one table
 

@@ -153,7 +153,7 @@ class GroupsView(View):
             progress(model.catching_up, ("stop-watching",)),
             problem(model.replicas),
             create_form(has, model.wrong, model.made, busy=bool(model.busy)),
-            tools=button("Look again", ("look",), kind="plain", label="Look again for groups and their replicas"),
+            tools=button("Look again", ("look",), label="Look again for groups and their replicas"),
         )
 
     def saved(self) -> Node:

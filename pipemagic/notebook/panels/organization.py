@@ -161,7 +161,7 @@ class OrganizationView(View):
             h("div", "Asking ..." if figures.busy and not figures.asked else None, problem(figures), live=True),
             self._asked(),
             state(model),
-            tools=button("Look again", ("look",), kind="plain", label="Look again at the organization"),
+            tools=button("Look again", ("look",), label="Look again at the organization"),
         )  # fmt: skip
 
     def _asked(self) -> Node | None:
