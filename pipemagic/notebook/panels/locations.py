@@ -222,7 +222,7 @@ class LocationsView(View):
             field("Filter", "filter", placeholder="code, place or group", on={"input": ["filter"]}),
             choice("Show group", "shown", groups, on={"change": ["show"]}),
             button("Measure latency", ("measure",), disabled=bool(self.model.busy)),
-            class_="pm-row pm-tools", live=True, key="tools",
+            class_="pm-row", live=True, key="tools",
         )  # fmt: skip
 
     def _table(self) -> Node:

@@ -76,7 +76,7 @@ function patch(parent, nodes, svg, page) {
       if (place >= 0) [found] = plain.splice(place, 1);
     }
     if (found === undefined || !same(found, node)) return create(node, svg, page);
-    update(found, node, svg, page);
+    update(found, node, svg || node[0] === "svg", page);
     return found;
   });
   const kept = new Set(wanted);
