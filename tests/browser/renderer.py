@@ -133,6 +133,18 @@ def patching_gives_what_drawing_anew_gives(page: Page) -> str:
     return "80 random trees, each drawn over the one before"
 
 
+def what_comes_into_a_picture_is_of_a_picture(page: Page) -> str:
+    def tree(*words: str) -> Node:
+        marks = [h("g", h("polygon" if len(words) > 1 else "circle"), key=one) for one in words]
+        return h("figure", h("svg", [h("text", one) for one in words], marks))
+
+    panel = Drawn(page, tree("a"))
+    panel.draw(tree("a", "b"))
+    strangers = "[...panel.elements[0].querySelectorAll('svg *')].filter((one) => !(one instanceof SVGElement)).length"
+    assert (panel.do(strangers), panel.root.locator("svg text").count()) == (0, 2)
+    return "what is added to a picture is drawn"
+
+
 def rows(names: str, *, fields: bool = True) -> Node:
     """Give a list of keyed rows, a button and a field in each."""
 
@@ -279,7 +291,8 @@ def two_views_of_one_panel(page: Page) -> str:
 
 
 CHECKS: list[Callable[[Page], str]] = [
-    patching_gives_what_drawing_anew_gives, focus_and_what_is_typed_stay, a_form_takes_the_focus_and_gives_it_back,
+    patching_gives_what_drawing_anew_gives, what_comes_into_a_picture_is_of_a_picture,
+    focus_and_what_is_typed_stay, a_form_takes_the_focus_and_gives_it_back,
     typing_is_looked_at_after_a_pause_and_never_after_the_form, tabs_by_arrow_keys, secrets_are_dots_and_are_copied,
     a_clock_follows_the_kernel, a_slow_and_a_dead_kernel, two_views_of_one_panel,
 ]  # fmt: skip
