@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import ipywidgets
@@ -239,3 +240,37 @@ def test_but_not_for_ever(session, monkeypatch):
     panel.wait("database not found")
     assert "NOT_FOUND: " in panel.words
     ipywidgets.Widget.close_all()
+
+
+def test_the_magics_that_are_shown_do_the_same(shell, data):
+    shell("%pipedb connect")
+    holdings = holdings_of(shell.ip.magics_manager.registry["PipeMagics"].session)
+    holdings.refresh()
+    holdings.wait(10)
+    model, lines = DatabasesModel(holdings), []
+    model.tokens.look("main")
+    for subject, act in (
+        (model, lambda: model.create("flights", "default")),
+        (model, lambda: model.connect("flights")),
+        (model.tokens, lambda: model.tokens.create("1w2d", read_only=True)),
+        (model.tokens, lambda: model.tokens.invalidate("main", "main")),
+        (model, lambda: model.use("main")),
+        (model, lambda: model.close("flights")),
+        (model, lambda: model.delete("flights", "flights")),
+    ):
+        act()
+        assert subject.wait(30)
+        assert subject.error == ""
+        lines.append(subject.line)
+    model.tokens.put_away()
+    said = [shell(line).lines[0] for line in lines]
+    del os.environ["MAIN_TOKEN"]
+    assert said == [
+        "Database flights is in group default.",
+        "Connected to flights (embedded service).",
+        "A read-only token for main for 1w2d is in the variable MAIN_TOKEN.",
+        "All tokens of main are invalid.",
+        "Using main.",
+        "Closed flights.",
+        "Deleted database flights.",
+    ]
