@@ -187,7 +187,7 @@ class Transport:
         self._sender.close()
 
     def hang_up(self) -> None:
-        """Give up, from another thread, what is under way: who waits for it gets UnknownOutcome.
+        """Give up, from another thread, what is under way, for good: who waits for it gets UnknownOutcome.
 
         Where httpx sends, nothing can be ended from outside: the answer is waited for.
         """

@@ -47,6 +47,7 @@ class DirectSender:
         # close the socket of one that is given back at the same moment.
         self._in_use: set[Connection] = set()
         self._sleep = sleep
+        self._hung_up = False
 
     def send(self, request: Request) -> DirectReply:
         """Send a request and wait for the head of its answer; see `Sender`."""
@@ -54,6 +55,8 @@ class DirectSender:
         connection = self._connection(request)
         try:
             self._in_use.add(connection)
+            if self._hung_up:
+                raise Broken("it was given up")
             until = request.until()
             connection.wait_for(request.timeout)
             sent = _send(connection, head, request)
@@ -70,7 +73,8 @@ class DirectSender:
         self.pool.close()
 
     def hang_up(self) -> None:
-        """End what is under way: whoever waits for an answer gets Broken."""
+        """End what is under way, and whatever is begun later: whoever waits for an answer gets Broken."""
+        self._hung_up = True
         for connection in tuple(self._in_use):
             connection.hang_up()
 

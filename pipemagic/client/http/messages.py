@@ -101,4 +101,4 @@ class Sender(Protocol):
         """Close the connections that are idle; those in use when they are done."""
 
     def hang_up(self) -> None:
-        """End what is under way, from another thread: it raises Broken. Not every way can."""
+        """End what is under way, from another thread, for good: it raises Broken. Not every way can."""
