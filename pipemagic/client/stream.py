@@ -108,6 +108,7 @@ class ClientStream:
         self._stream = Stream()
         self._following = Following(clock)
         self._deadline = Deadline(clock)
+        self._opened_at = 0.0
         self._answered_at = 0.0
         self._sent_at = 0.0
         self._encoding = 0.0
@@ -138,6 +139,10 @@ class ClientStream:
     def idle_for(self) -> float:
         """Seconds since the last answer; 0.0 if no stream is open."""
         return self._clock() - self._answered_at if self.is_open else 0.0
+
+    def open_for(self) -> float | None:
+        """Seconds since the request that opened the stream; None if none is open."""
+        return self._clock() - self._opened_at if self.is_open else None
 
     def transaction_age(self) -> float | None:
         """Seconds since the request that opened the transaction; None if none is open."""
@@ -383,6 +388,8 @@ class ClientStream:
             return None
         streamed = Streamed(answer, self._rows_ended, self._deadline.check)
         head = streamed.read_head()
+        if self._stream.baton is None:
+            self._opened_at = self._sent_at
         self._stream.baton = head.baton
         if head.base_url:
             self._endpoint = follow(self._transport.endpoint, head.base_url)
@@ -440,6 +447,8 @@ class ClientStream:
             interrupted.answered = True
             raise interrupted from None
         self._answered_at = self._clock()
+        if self._stream.baton is None:
+            self._opened_at = self._sent_at
         self._stream.baton, self._endpoint = response.baton, endpoint
         self._stream.move("finish" if response.baton is not None else "close")
         return response.results

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -29,7 +29,8 @@ from pipemagic.session.cells import Cell, read
 from pipemagic.session.clocks import Clocks
 from pipemagic.session.interrupts import Finding
 from pipemagic.session.keeping import KeepAlive
-from pipemagic.session.ledger import Ledger, is_rollback, opens
+from pipemagic.session.ledger import Held, Ledger, is_rollback, opens
+from pipemagic.session.losses import Loss
 from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import Profile
 from pipemagic.session.results import CellResult, Outcome, failed, outcomes
@@ -166,6 +167,26 @@ class Connection:
     def statements_open(self) -> int:
         """How many statements the open transaction holds."""
         return self._books.ledger.count
+
+    @property
+    def held(self) -> Sequence[Held]:
+        """The statements of the open transaction, oldest first, with those that begin and name it."""
+        return self._books.ledger.held
+
+    @property
+    def loss(self) -> Loss | None:
+        """The transaction that was lost, until a cell has run after it; None if none was."""
+        return self._books.after.loss
+
+    @contextmanager
+    def between_cells(self) -> Iterator[bool]:
+        """Hold cells off for the time of a look that waits for nothing; False, at once, while one is running."""
+        free = self._lock.acquire(blocking=False)
+        try:
+            yield free
+        finally:
+            if free:
+                self._lock.release()
 
     @property
     def clocks(self) -> Clocks:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -98,6 +99,11 @@ class Wire:
             kept = list(self._kept)
         number = max((passage.cell for passage in kept), default=0)
         return Transcript(kept, number, self._recorded.get(number, 0.0), stable=stable, only=only)
+
+    def newest(self, count: int) -> list[Passage]:
+        """Give the newest exchanges, the newest first."""
+        with self._lock:
+            return list(islice(reversed(self._kept), count))
 
     def begin(self) -> None:
         """Begin a cell, unless one has begun: all exchanges until `end` are its own."""

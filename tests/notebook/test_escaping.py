@@ -92,6 +92,8 @@ CELLS = {
     "status": f"%pipedb status --on {WORD}",
     "version": f"%pipedb version --on {WORD}",
     "health": f"%pipedb health --on {WORD}",
+    "keep-alive": f"%pipedb keep-alive 10m --on {WORD}",
+    "keep-alive, no time": f"%pipedb keep-alive {WORD}",
     "profiles --save": f"%pipedb profiles --save {WORD} --on {WORD}",
     "profiles": "%pipedb profiles",
     "connect by a profile": f"%pipedb connect {WORD} --as {WORD[:-1]}2\"",

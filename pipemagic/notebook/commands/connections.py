@@ -53,6 +53,19 @@ def connections(context: Context, args: Arguments) -> object:  # noqa: ARG001
     return DataFrame(rows, columns=["connection", "where", "current"])
 
 
+def keep_alive(context: Context, args: Arguments) -> None:
+    """Keep the server-side connection between cells from now on, or no longer."""
+    from pipemagic.session.durations import words
+
+    seconds = None if args["TIME"] == "off" else _seconds(args, "TIME")
+    connection = context.session.connection(args.get("--on"))
+    connection.keep_alive(seconds)
+    if seconds is None:
+        say(f"{connection.name} is no longer kept alive between cells.")
+    else:
+        say(f"{connection.name} is kept alive for {words(seconds)} after each cell.")
+
+
 def close(context: Context, args: Arguments) -> None:
     """Close a connection and forget it."""
     say(f"Closed {context.session.close(args.get('NAME'))}.")
@@ -93,6 +106,13 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("use", "Make another connection the current one", use, (NAME,)),
     Command("connections", "List the connections", connections),
+    Command(
+        "keep-alive",
+        "Keep the server-side connection between cells, for so long after the last one",
+        keep_alive,
+        (Positional("TIME", "how long, as in 90s, 10m or 1h; off for as long as the server keeps it"),),
+        (Option("--on", "that of this connection, the current one stays", "NAME"),),
+    ),
     Command(
         "close",
         "Close a connection; a transaction that is open in it is rolled back",

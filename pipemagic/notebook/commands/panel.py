@@ -22,7 +22,7 @@ NAME = Positional(
     "NAME",
     "which panel; without a name all of them, in tabs",
     optional=True,
-    choices=("locations", "groups", "databases", "organization", "explore"),
+    choices=("locations", "groups", "databases", "organization", "session", "explore"),
 )
 
 COMMAND: Command = Command("panel", "Show a panel: what is there to connect to, or what is open", panel, (NAME,))

@@ -12,6 +12,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "use": ("%pipedb use flights",),
     "connections": ("%pipedb connections",),
+    "keep-alive": ("%pipedb keep-alive 10m", "%pipedb keep-alive off --on flights"),
     "close": ("%pipedb close", "%pipedb close flights"),
     "stop": ("%pipedb stop",),
     "profiles": (
@@ -199,11 +200,11 @@ shared."""
 LIMITS = """\
 A transaction has 5 s (TRANSACTION_TIMEOUT): BEGIN to COMMIT in one cell, or --atomic, or smaller transactions.
 A server-side connection may be idle for 10 s; then it is opened anew, and an open transaction is lost. With
-%pipedb connect --keep-alive 10m it is kept, for so long.
+%pipedb keep-alive 10m it is kept, for so long.
 A statement takes 32766 values. Servers limit the size of an answer (10 MB at libSQL's own server), of a value (5 MB
 there) and of a database, some also the time of a statement: the error names the limit and what helps.
 
-    %pipedb connect --keep-alive 10m
+    %pipedb keep-alive 10m
     %sql --timeout 20 SELECT count(*) FROM flights
     %sql --limit 1000 SELECT * FROM flights"""
 

@@ -12,7 +12,9 @@ from pipemagic.notebook.panels.explore import explore_view
 from pipemagic.notebook.panels.groups import GroupsModel, GroupsView
 from pipemagic.notebook.panels.holdings import Holdings, holdings_of
 from pipemagic.notebook.panels.locations import LocationsModel, LocationsView
+from pipemagic.notebook.panels.opened import opened_of
 from pipemagic.notebook.panels.organization import OrganizationModel, OrganizationView
+from pipemagic.notebook.panels.session import SessionModel, SessionView
 from pipemagic.notebook.panels.standing import InOrganization
 from pipemagic.notebook.panels.tabs import TabsModel, TabsView
 from pipemagic.notebook.panels.widget import Panel, View
@@ -36,6 +38,7 @@ IN_ORGANIZATION: dict[str, Callable[[Holdings], View]] = {
 """The panels of the organization. `InOrganization` says what to do while none is in use: these need not."""
 
 OF_SESSION: dict[str, Callable[[Holdings, Variables], View]] = {
+    "session": lambda holdings, _: SessionView(SessionModel(opened_of(holdings.session))),
     "explore": explore_view,
 }
 """The panels of what is connected."""
