@@ -204,7 +204,7 @@ class SessionView(View):
         )  # fmt: skip
 
     def _table(self) -> Node:
-        server = h("th", "Server", scope="col", live=True)
+        server = h("th", "Server", scope="col", class_="pm-wide", live=True)
         headings: list[Child] = ["Connection", "Where", "State", server, h("th", scope="col")]
         return table(headings, [self._row(seen) for seen in self.model.opened.connections], label="Connections")
 
@@ -214,13 +214,14 @@ class SessionView(View):
         close = button("Close", ("close", seen.name), kind="plain", label=f"Close {seen.name}", disabled=busy)
         refused = h("div", "the server no longer takes its token", class_="pm-error") if seen.refused else None
         return row(
-            seen.name, seen.name, seen.where, h("td", seen.state, refused), h("td", seen.answer.words, live=True),
+            seen.name, _name(seen.name), _words(seen.where), _words(seen.state, refused),
+            h("td", seen.answer.words, class_="pm-words pm-wide", live=True),
             h("td", "current" if seen.current else use, " ", close, class_="pm-nowrap"), current=seen.current,
         )  # fmt: skip
 
     def _card(self, number: int, seen: Seen) -> Node:
         return h(
-            "div", h("h3", seen.name),
+            "div", h("h3", seen.name), h("p", seen.answer.words, class_="pm-narrow"),
             h("div", h("div", _transaction(seen)), h("div", _stream(seen)), class_="pm-windows"),
             _lost(seen.lost, refusing=seen.transaction is Tx.LOST) if seen.lost is not None else None,
             self._ends(seen),
@@ -257,7 +258,8 @@ class SessionView(View):
         said = self.model.opened.requests
         if not said:
             return None
-        headings = ["Time", "Connection", "By", "Request", "Answer", "Took", "Out", "In"]
+        headings: list[Child] = ["Time", "Connection", "By", "Request", "Answer"]
+        headings += [h("th", one, scope="col", class_="pm-number") for one in ("Took", "Out", "In")]
         return h(
             "details", h("summary", f"The last {plural(len(said), 'request')}"),
             table(headings, [_request(one) for one in said], label="The last requests"), key="requests", live=True,
@@ -311,4 +313,16 @@ def _listed(title: str, statements: Statements, *, unfolded: bool = False) -> No
 
 def _request(said: Said) -> Node:
     numbers = [h("td", one, class_="pm-number") for one in (said.took, said.out, said.back)]
-    return row(said.key, said.time, said.connection, said.by, h("td", h("code", said.request)), said.status, *numbers)
+    time = h("td", said.time, class_="pm-nowrap")
+    request = _words(h("code", said.request, class_="pm-whole"))
+    return row(said.key, time, _name(said.connection), _words(said.by), request, _words(said.status), *numbers)
+
+
+def _name(name: str) -> Node:
+    """Give a cell with the name of a connection, which may be long: it takes the room that is left."""
+    return h("td", name, class_="pm-name")
+
+
+def _words(*inside: Child) -> Node:
+    """Give a cell that is broken between words only."""
+    return h("td", *inside, class_="pm-words")
