@@ -205,7 +205,8 @@ class SessionView(View):
 
     def _table(self) -> Node:
         server = h("th", "Server", scope="col", class_="pm-wide", live=True)
-        headings: list[Child] = ["Connection", "Where", "State", server, h("th", scope="col")]
+        acts = h("th", scope="col", aria_label="Use or close")
+        headings: list[Child] = ["Connection", "Where", "State", server, acts]
         return table(headings, [self._row(seen) for seen in self.model.opened.connections], label="Connections")
 
     def _row(self, seen: Seen) -> Node:
@@ -320,7 +321,7 @@ def _request(said: Said) -> Node:
 
 def _name(name: str) -> Node:
     """Give a cell with the name of a connection, which may be long: it takes the room that is left."""
-    return h("td", name, class_="pm-name")
+    return h("td", name, class_="pm-connection")
 
 
 def _words(*inside: Child) -> Node:
