@@ -22,6 +22,9 @@ EVERY = 0.3
 SHOWN = 20
 """So many of the last requests are shown."""
 
+ASKING = "pipemagic: asks the server of"
+"""How the names of the threads begin that ask."""
+
 _of: WeakKeyDictionary[Session, ReferenceType[Opened]] = WeakKeyDictionary()
 
 
@@ -110,7 +113,7 @@ class Opened(HasTraits):
                 self._answers[connection] = answer
                 self._wake.set()
 
-        threading.Thread(target=work, name=f"pipemagic: how is {connection.name}", daemon=True).start()
+        threading.Thread(target=work, name=f"{ASKING} {connection.name}", daemon=True).start()
 
     def _heard(self, _subject: Subject) -> None:
         self._wake.set()
