@@ -26,7 +26,7 @@ QUICK, SLOW = 0.3, 5.0
 """Seconds between two rounds of questions: at first, and when nothing has happened for long."""
 
 TRIES = 3
-"""After so many rounds in which no question was answered, the following ends with the error."""
+"""After so many rounds in which nothing could be waited for, only errors came, the following ends with the first."""
 
 SMALL_LAG = 1.0
 """Seconds that a replica may be behind and count as caught up: a primary that is written to is always ahead."""
@@ -113,15 +113,17 @@ class CatchingUp(WorkingModel):
     def _follow(self, platform: Platform) -> str:
         """Ask for the replicas until all have caught up; says how that ended."""
         waiting = [one.name for one in platform.databases().items if one.group == self.group]
-        self.total, pause, silent = len(waiting), QUICK, 0
+        self.total, pause, stuck = len(waiting), QUICK, 0
+        self.busy = f"Copying group {self.group} to {self.place} ..."
         while waiting and not self._stop.is_set():
             try:
                 found = self._look(platform, waiting)
             except UnsupportedError:
                 return self._wait(platform)
             failures = [one for one in found.values() if isinstance(one, PipemagicError)]
-            silent = silent + 1 if len(failures) == len(waiting) else 0
-            if silent == TRIES:
+            moves = any(isinstance(one, str) and one != "paused" for one in found.values())
+            stuck = 0 if moves else stuck + 1
+            if failures and stuck == TRIES:
                 raise failures[0]
             left = [name for name in waiting if found.get(name) not in (THERE, GONE)]
             self._show(left, found)

@@ -11,7 +11,7 @@ from traitlets import Bool, Dict, List, Unicode
 from pipemagic.client.resources import Organization
 from pipemagic.errors import UnsupportedError
 from pipemagic.notebook.panels.holdings import Holdings
-from pipemagic.notebook.panels.parts import button, choice, field, problem, section, state, submit
+from pipemagic.notebook.panels.parts import button, choice, field, magic, problem, section, state, submit
 from pipemagic.notebook.panels.quotas import bars
 from pipemagic.notebook.panels.tree import Node, h
 from pipemagic.notebook.panels.widget import Values, View
@@ -164,6 +164,11 @@ class OrganizationView(View):
             tools=button("Look again", ("look",), label="Look again at the organization"),
         )  # fmt: skip
 
+    def saved(self) -> Node:
+        """Draw what is known at once, and the same in every run."""
+        has = self.model.holdings
+        return section(self.title, h("p", h("strong", has.organization), f" – {has.where}"))
+
     def _asked(self) -> Node | None:
         if not self.model.figures.asked:
             return None
@@ -197,7 +202,7 @@ class OrganizationView(View):
         return h(
             "div", h("h3", "Used in this calendar month (UTC)"), plan,
             bars(figures.used, figures.quotas, told=bool(figures.plan)) if figures.used else None,
-            untold if figures.untold else None, key="usage",
+            magic("%pipedb usage") if figures.used else None, untold if figures.untold else None, key="usage",
         )  # fmt: skip
 
     def _overages(self) -> Node:

@@ -10,7 +10,7 @@ from typing import Any
 from traitlets import Bool, Dict
 
 from pipemagic.client.resources import DatabaseInfo, Group, Instance
-from pipemagic.errors import NotFound, UnsupportedError
+from pipemagic.errors import NotFound, PipemagicError, UnsupportedError
 from pipemagic.notebook.panels.catching_up import THERE, each, state_of
 from pipemagic.notebook.panels.holdings import Holdings
 from pipemagic.notebook.panels.work import WorkingModel
@@ -21,7 +21,7 @@ LIMIT = 20
 EVERY = 5.0
 """Seconds between two rounds while something is catching up."""
 
-STILL = (THERE, "paused", "down")
+STILL = (THERE, "paused", "down", "no answer")
 """States that do not change by waiting."""
 
 
@@ -112,16 +112,18 @@ class ReplicaStates(WorkingModel):
     def _of_group(self, group: Group, databases: Sequence[DatabaseInfo]) -> Mapping[str, AtLocation]:
         platform = self.holdings.session.platform
         found = each([one.name for one in databases[:LIMIT]], platform.instances, self._stop)
-        for one in found.values():
-            if isinstance(one, Exception) and not isinstance(one, NotFound):  # what was deleted just now is no error
+        answers = [one for one in found.values() if not isinstance(one, NotFound)]  # what was deleted just now is gone
+        told = [None if isinstance(one, Exception) else one for one in answers]
+        for one in answers:
+            if isinstance(one, Exception) and (not any(told) or not isinstance(one, PipemagicError)):
                 raise one
-        told = [one for one in found.values() if not isinstance(one, Exception)]
         return {code: _at(code, told) for code in group.locations[1:]} if told else {}
 
 
-def _at(code: str, told: Sequence[Sequence[Instance]]) -> AtLocation:
-    here = [next((one for one in instances if one.name == code), None) for instances in told]
-    states = [state_of(one) for one in here]
+def _at(code: str, told: Sequence[Sequence[Instance] | None]) -> AtLocation:
+    """Sum up the instances at a location; None is a database of which the service told nothing."""
+    here = [next((one for one in instances if one.name == code), None) for instances in told if instances is not None]
+    states = [state_of(one) for one in here] + ["no answer"] * told.count(None)
     lags = [one.lag for one in here if one is not None and one.lag is not None]
-    others = tuple(sorted({"behind" if one.endswith("behind") else one for one in states if one != THERE}))
-    return AtLocation(len(states), states.count(THERE), max(lags, default=None), others)
+    others = {"behind" if one.endswith("behind") else one for one in states if one != THERE}
+    return AtLocation(len(states), states.count(THERE), max(lags, default=None), tuple(sorted(others)))

@@ -145,6 +145,8 @@ def test_progress_counts_databases_and_names_those_that_are_late(hosted):
     panel.wait("hotels: copying")
     panel.wait("trains: ")
     assert "HTTP 500" in panel.words
+    panel.wait("copying, no answer (1 of 3 caught up)")
+    assert "Copying group edge to nrt ..." in panel.words
     (bar,) = [one for one in panel.find("div") if one.attributes.get("role") == "progressbar"]
     assert (bar.attributes["aria-valuenow"], bar.attributes["aria-valuemax"]) == (1, 3)
     panel.click("Add a location to edge")
@@ -167,6 +169,18 @@ def test_a_service_that_answers_no_question_any_more_ends_the_following(hosted):
     api, panel = hosted()
     create(api, "flights")
     api.refuse(r"GET .*/instances", as_text("out of order", 500))
+    add(panel, "nrt")
+    until(lambda: panel.panel.view.view.model.catching_up.error)
+    assert "HTTP 500" in panel.words
+
+
+def test_where_some_are_paused_and_the_others_do_not_answer_the_following_ends(hosted):
+    api, panel = hosted()
+    for name in ("flights", "hotels"):
+        create(api, name)
+    paused = {"name": "nrt", "type": "replica", "status": "paused"}
+    api.refuse(r"GET .*/flights/instances", as_json({"instances": [paused]}))
+    api.refuse(r"GET .*/hotels/instances", as_text("out of order", 500))
     add(panel, "nrt")
     until(lambda: panel.panel.view.view.model.catching_up.error)
     assert "HTTP 500" in panel.words

@@ -24,7 +24,12 @@ def test_which_organization_it_is_and_what_it_uses(panel):
     assert "1 database, no limit" in lines
     assert "1 group, no limit" in lines
     assert any(one.endswith("rows written, no limit") for one in lines)
-    assert panel.text == "Organization\nlocal – a personal account, embedded service"
+
+
+def test_the_saved_face_does_not_wait_for_figures(page):
+    panel = page("organization")
+    panel.panel.view.view.model.figures.asked = False
+    assert panel.text == "Organization\nlocal – embedded service"
 
 
 def test_overages_are_switched_with_words_for_both_ways(panel, session):
