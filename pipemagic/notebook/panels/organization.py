@@ -180,7 +180,7 @@ class OrganizationView(View):
         name = settings.name if settings and settings.name != has.organization else ""
         kind = {"personal": "a personal account", "team": "a team"}.get(settings.type if settings else "", "")
         about = ", ".join(part for part in (f"“{name}”" if name else "", kind, has.where) if part)
-        return h("p", h("strong", has.organization), f" – {about}", class_="pm-name")
+        return h("p", h("strong", has.organization), f" – {about}", class_="pm-who")
 
     def _blocked(self) -> Node | None:
         settings = self.model.figures.settings

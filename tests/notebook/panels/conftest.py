@@ -25,6 +25,12 @@ def close_panels():
 
 
 @pytest.fixture
+def closing():
+    """Give what closes all panels, for sessions that a test makes itself."""
+    return close_panels
+
+
+@pytest.fixture
 def session(tmp_path, monkeypatch):
     """A session that is connected to a fresh embedded service."""
     monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))

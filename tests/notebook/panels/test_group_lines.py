@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import ipywidgets
 import pytest
-from panel_page import PanelPage
 from waiting import until
-
-from pipemagic.notebook.panels.opening import open_panel
 
 
 @pytest.fixture
-def session(shell, data):
+def session(shell, data, closing):
     """The session of a shell that is connected to a fresh embedded service."""
     shell("%pipedb connect")
     yield shell.ip.magics_manager.registry["PipeMagics"].session
-    ipywidgets.Widget.close_all()
+    closing()
 
 
 def line_of(panel, start):
@@ -24,8 +20,8 @@ def line_of(panel, start):
     return next(line for line in panel.words.splitlines() if line.startswith(f"%pipedb {start}"))
 
 
-def test_lines_of_groups(shell, session):
-    panel, platform = PanelPage(open_panel(session, "groups")), session.platform
+def test_lines_of_groups(shell, session, page):
+    panel, platform = page("groups"), session.platform
     panel.type("Group name", "edge")
     panel.choose("Primary location", "fra")
     panel.submit("Create group")
@@ -58,9 +54,9 @@ def test_lines_of_groups(shell, session):
     assert found == [{"edge": ("fra",)}, {"edge": ("fra", "nrt")}, {"edge": ("fra",)}, {}]
 
 
-def test_lines_of_the_organization(shell, session):
+def test_lines_of_the_organization(shell, session, page):
     session.platform._ask(lambda api: api.create_organization("Data Club"))
-    panel = PanelPage(open_panel(session, "organization"))
+    panel = page("organization")
     panel.wait("data-club (Data Club)")
     panel.click("Overages")
     panel.wait("Overages of organization local are on.")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ipywidgets
 import pytest
 from hosted_api import STARTER, HostedApi, Shapes
 from panel_page import PanelPage
 from scripted_server import Answer, ScriptedServer, as_json, as_text
-from served import serve
 from waiting import until
 
 from pipemagic.notebook.panels.opening import open_panel
@@ -16,26 +14,19 @@ from pipemagic.session import Session
 SEED = {"locations": {"ams": "Amsterdam", "nrt": "Tokyo"}}
 
 
-@pytest.fixture(scope="module")
-def behind(tmp_path_factory):
-    """The service that the databases are in."""
-    with serve(tmp_path_factory.mktemp("behind")) as served:
-        yield served
-
-
 @pytest.fixture
-def start(behind):
+def start(closing):
     """Open a panel on a service that answers by hand; gives both."""
     opened = []
 
     def start(panel, api):
         session = Session(environ={"PIPEMAGIC_API_URL": api.url, "PIPEMAGIC_API_TOKEN": getattr(api, "token", "t")})
-        opened.append((api, session))
         session.organization("acme")
+        opened.append((api, session))
         return PanelPage(open_panel(session, panel))
 
     yield start
-    ipywidgets.Widget.close_all()
+    closing()
     for api, session in opened:
         session.shut_down()
         api.close()
