@@ -66,6 +66,7 @@ class Platform:
         self._api = api
         self._token_variable = token_variable
         self._find_again = find_again
+        self._closed = False
         self._finding = threading.Lock()
         self._groups: dict[str, Group] = {}
         self._databases: dict[str, DatabaseInfo] = {}
@@ -269,8 +270,10 @@ class Platform:
         return Database(info.url, token, timeout=timeout, read_only=read_only)
 
     def close(self) -> None:
-        """Close the connections to the API."""
-        self._api.close()
+        """Close the connections to the API, for good: who still asks gets ConnectError."""
+        with self._finding:
+            self._closed = True
+            self._api.close()
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -338,8 +341,10 @@ class Platform:
         except (ConnectError, AuthError) as error:
             if self._find_again is None or (isinstance(error, AuthError) and error.status != 401):
                 raise
-        with self._finding:
-            if self._api is api:  # else another thread has found it
-                self._api = self._find_again()
-                api.close()
+            with self._finding:
+                if self._closed:  # meanwhile: nobody would close what is found again
+                    raise
+                if self._api is api:  # else another thread has found it
+                    self._api = self._find_again()
+                    api.close()
         return ask(self._api)
