@@ -31,7 +31,7 @@ REFUSED = {
 
 SOON = 10.0  # seconds
 
-PANELS = ("groups", "groups", "databases", "databases", "organization")
+PANELS = ("locations", "groups", "databases", "databases", "session")
 
 
 class Visit:
@@ -100,7 +100,9 @@ def finish(visit):
     session = visit.session
     session.run("CREATE TABLE airport (code TEXT)")
     session.run("BEGIN; INSERT INTO airport VALUES ('JFK')")
-    session.run("COMMIT")
+    visit.panel.wait_for("Commit flights")
+    visit.panel.click("Commit flights")
+    visit.panel.wait("Committed")
     assert session.run("SELECT code FROM airport")["code"].tolist() == ["JFK"]
     visit.delete_database("flights")
 

@@ -1,0 +1,22 @@
+"""The whole way through the panels in real browsers; each is a process of its own (see lab.py)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize(("app", "how"), [("lab", "keyboard"), ("notebook", "mouse")])
+def test_a_visitors_whole_way(chromium, tmp_path, app, how):
+    run = subprocess.run(
+        [sys.executable, str(HERE / "journey.py"), chromium, str(tmp_path), app, how],
+        capture_output=True, text=True, timeout=240,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
