@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pipemagic.notebook.panels.widget import Panel
+    from pipemagic.notebook.panels.ground.widget import Panel
     from pipemagic.session import Session
 
 __all__ = ["databases", "everything", "explore", "groups", "locations", "organization", "session"]

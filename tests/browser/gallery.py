@@ -21,7 +21,7 @@ import os, threading
 from pipemagic.session import Session
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.notebook.panels.holdings import holdings_of
-from pipemagic.notebook.panels.work import WorkingModel
+from pipemagic.notebook.panels.ground.work import WorkingModel
 
 def started():
     session = Session(environ={})

@@ -14,8 +14,8 @@ from typing import Any
 from lab import browser
 from playwright.sync_api import Page, expect
 
-from pipemagic.notebook.panels.tree import Node, h
-from pipemagic.notebook.panels.widget import HERE, STYLE
+from pipemagic.notebook.panels.ground.tree import Node, h
+from pipemagic.notebook.panels.ground.widget import HERE, STYLE
 
 SOURCE = base64.b64encode((HERE / "panel.js").read_bytes()).decode("ascii")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from waiting import PATIENCE, until
 
-from pipemagic.notebook.panels import faces
-from pipemagic.notebook.panels.tree import Node
-from pipemagic.notebook.panels.widget import Panel
+from pipemagic.notebook.panels.ground import faces
+from pipemagic.notebook.panels.ground.tree import Node
+from pipemagic.notebook.panels.ground.widget import Panel
 
 FIELDS = ("input", "select", "textarea")
 

@@ -8,7 +8,7 @@ from pipemagic.notebook.arguments import Arguments, Positional
 from pipemagic.notebook.commands.base import Command, Context
 
 if TYPE_CHECKING:
-    from pipemagic.notebook.panels.widget import Panel
+    from pipemagic.notebook.panels.ground.widget import Panel
 
 
 def panel(context: Context, args: Arguments) -> Panel:

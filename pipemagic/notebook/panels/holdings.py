@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from traitlets import Bool, List, Unicode
 
-from pipemagic.notebook.panels.work import WorkingModel
+from pipemagic.notebook.panels.ground.work import WorkingModel
 from pipemagic.session.changes import Subject
 
 if TYPE_CHECKING:

@@ -6,19 +6,19 @@ import time
 from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pipemagic.notebook.panels.databases import DatabasesModel
-from pipemagic.notebook.panels.databases_view import DatabasesView
-from pipemagic.notebook.panels.explore import explore_view
-from pipemagic.notebook.panels.groups import GroupsModel, GroupsView
+from pipemagic.notebook.panels.databases.model import DatabasesModel
+from pipemagic.notebook.panels.databases.view import DatabasesView
+from pipemagic.notebook.panels.explore.panel import explore_view
+from pipemagic.notebook.panels.ground.tabs import TabsModel, TabsView
+from pipemagic.notebook.panels.ground.widget import Panel, View
+from pipemagic.notebook.panels.ground.work import WorkingModel
+from pipemagic.notebook.panels.groups.panel import GroupsModel, GroupsView
 from pipemagic.notebook.panels.holdings import Holdings, holdings_of
-from pipemagic.notebook.panels.locations import LocationsModel, LocationsView
-from pipemagic.notebook.panels.opened import opened_of
-from pipemagic.notebook.panels.organization import OrganizationModel, OrganizationView
-from pipemagic.notebook.panels.session import SessionModel, SessionView
+from pipemagic.notebook.panels.locations.panel import LocationsModel, LocationsView
+from pipemagic.notebook.panels.organization.panel import OrganizationModel, OrganizationView
+from pipemagic.notebook.panels.session.opened import opened_of
+from pipemagic.notebook.panels.session.panel import SessionModel, SessionView
 from pipemagic.notebook.panels.standing import InOrganization
-from pipemagic.notebook.panels.tabs import TabsModel, TabsView
-from pipemagic.notebook.panels.widget import Panel, View
-from pipemagic.notebook.panels.work import WorkingModel
 
 if TYPE_CHECKING:
     from pipemagic.session import Session

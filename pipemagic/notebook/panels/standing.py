@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from pipemagic.notebook.panels.parts import button, not_connected, problem, section, state
-from pipemagic.notebook.panels.tree import Node, h
-from pipemagic.notebook.panels.widget import Turn, Values, View
+from pipemagic.notebook.panels.ground.parts import button, not_connected, problem, section, state
+from pipemagic.notebook.panels.ground.tree import Node, h
+from pipemagic.notebook.panels.ground.widget import Turn, Values, View
 
 if TYPE_CHECKING:
     from traitlets import HasTraits

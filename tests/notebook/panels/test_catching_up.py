@@ -9,9 +9,9 @@ from waiting import until
 
 from pipemagic.client.resources import Instance
 from pipemagic.errors import ServerError
-from pipemagic.notebook.panels.catching_up import AT_ONCE, CatchingUp, each, state_of
+from pipemagic.notebook.panels.groups.catching_up import AT_ONCE, CatchingUp, each, state_of
+from pipemagic.notebook.panels.groups.replica_states import AtLocation, _at
 from pipemagic.notebook.panels.holdings import holdings_of
-from pipemagic.notebook.panels.replica_states import AtLocation, _at
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from waiting import until
 
 from pipemagic.client.resources import DatabaseInfo
 from pipemagic.errors import NotFound
-from pipemagic.notebook.panels import sizes
-from pipemagic.notebook.panels.databases import DatabasesModel
-from pipemagic.notebook.panels.databases_view import SHOWN, DatabasesView
+from pipemagic.notebook.panels.databases import sizes
+from pipemagic.notebook.panels.databases.model import DatabasesModel
+from pipemagic.notebook.panels.databases.view import SHOWN, DatabasesView
+from pipemagic.notebook.panels.ground.widget import Panel
 from pipemagic.notebook.panels.holdings import holdings_of
-from pipemagic.notebook.panels.widget import Panel
 from pipemagic.session import Session
 
 

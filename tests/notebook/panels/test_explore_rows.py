@@ -9,7 +9,7 @@ import pytest
 from magic_shell import db, plain_shell, service, shell
 
 from pipemagic.explore.schema import read_schema
-from pipemagic.notebook.panels.paging import Condition, Look, count_rows, read_page, rows_sql
+from pipemagic.notebook.panels.explore.paging import Condition, Look, count_rows, read_page, rows_sql
 
 __all__ = ["db", "plain_shell", "service", "shell"]
 

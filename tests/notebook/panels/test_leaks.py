@@ -49,8 +49,8 @@ panel
 PRINTING = """
 import gc
 from ipywidgets import Widget
-from pipemagic.notebook.panels.widget import Panel, View
-from pipemagic.notebook.panels.work import Model
+from pipemagic.notebook.panels.ground.widget import Panel, View
+from pipemagic.notebook.panels.ground.work import Model
 print(panel, repr(panel), panel.view.__dict__)
 for one in gc.get_objects():
     if isinstance(one, (Panel, View, Model)):

@@ -6,7 +6,7 @@ import pytest
 from waiting import until
 
 from pipemagic import local
-from pipemagic.notebook.panels.quotas import bars, words
+from pipemagic.notebook.panels.organization.quotas import bars, words
 
 
 @pytest.fixture

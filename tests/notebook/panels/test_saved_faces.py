@@ -14,9 +14,9 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
 from pipemagic import local
-from pipemagic.notebook.panels import faces
+from pipemagic.notebook.panels.ground import faces
+from pipemagic.notebook.panels.ground.tree import h
 from pipemagic.notebook.panels.opening import NAMES
-from pipemagic.notebook.panels.tree import h
 
 TREE = h(
     "section",

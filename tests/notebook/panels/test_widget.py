@@ -14,10 +14,10 @@ from traitlets import Int
 
 from pipemagic.client.secrets import Secret
 from pipemagic.errors import SessionError
-from pipemagic.notebook.panels.parts import button, section, state
-from pipemagic.notebook.panels.tree import h
-from pipemagic.notebook.panels.widget import Panel, View
-from pipemagic.notebook.panels.work import Model, WorkingModel
+from pipemagic.notebook.panels.ground.parts import button, section, state
+from pipemagic.notebook.panels.ground.tree import h
+from pipemagic.notebook.panels.ground.widget import Panel, View
+from pipemagic.notebook.panels.ground.work import Model, WorkingModel
 
 
 class Counting(WorkingModel):

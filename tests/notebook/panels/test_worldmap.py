@@ -9,9 +9,10 @@ from math import isclose
 import pytest
 
 from pipemagic.geography import COORDINATES, Point, whereabouts
-from pipemagic.notebook.panels import faces, worldmap
-from pipemagic.notebook.panels.labels import Box, Wanted, placed
-from pipemagic.notebook.panels.worldmap import CHARACTER, LINE, SIZES, Mark, world_map
+from pipemagic.notebook.panels.ground import faces
+from pipemagic.notebook.panels.locations import worldmap
+from pipemagic.notebook.panels.locations.labels import Box, Wanted, placed
+from pipemagic.notebook.panels.locations.worldmap import CHARACTER, LINE, SIZES, Mark, world_map
 from pipemagic.service.locations import LOCATIONS
 
 CROWDED = ["lhr", "ams", "cdg", "fra", "bos", "ewr", "iad", "gdl", "qro", "gig", "gru", "yul", "yyz", "sjc", "lax"]

@@ -1,0 +1,1 @@
+"""The panel of databases: creating, connecting, a look inside, tokens."""

@@ -1,0 +1,231 @@
+"""What is done with databases: made, connected, deleted. Their view is in `view`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from traitlets import Any as Anything
+from traitlets import Bool, Int, Unicode
+
+from pipemagic.client.database import Database
+from pipemagic.errors import ConnectError, NotFound, PipemagicError, SessionError
+from pipemagic.hrana.stream import Tx
+from pipemagic.notebook.panels.databases.preview import ANSWER, PreviewModel
+from pipemagic.notebook.panels.databases.sizes import SizesModel
+from pipemagic.notebook.panels.databases.tokens import TokensModel
+from pipemagic.notebook.panels.ground.lines import word
+from pipemagic.notebook.panels.ground.work import WorkingModel
+from pipemagic.notebook.panels.holdings import Holdings
+from pipemagic.session.belonging import connections_of
+
+if TYPE_CHECKING:
+    from pipemagic.session.connection import Connection
+
+PAUSES = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 5.0)
+"""Seconds between attempts to connect: hosted services answer 404 for a while after a database was made."""
+
+FIRST_GROUP = "default"
+
+NOW_IN_USE = "%%sql cells use it now."
+
+
+class DatabasesModel(WorkingModel):
+    """What is done with databases. What there is, is in the Holdings.
+
+    ``pauses`` are the seconds between attempts to connect to a database that does not answer yet.
+    """
+
+    wrong = Unicode(help="what is wrong with the name typed so far")
+    made = Int(help="how many were created here; a new form for each")
+    created: Any = Anything(help="client.resources.DatabaseInfo of the last one created here, None for none")
+    filter = Unicode(help="part of the names that are listed")
+    chosen = Unicode(help="the database whose details are shown, '' for none")
+    deleting = Bool(help="whether the form to delete the chosen one is open")
+    place = Unicode(help="where the work was begun: '', details or deletion")
+
+    def __init__(self, holdings: Holdings, pauses: Sequence[float] = PAUSES) -> None:
+        super().__init__()
+        self.holdings = holdings
+        self.sizes = SizesModel(holdings)
+        self.preview = PreviewModel(self._open_for_reading)
+        self.tokens = TokensModel(holdings)
+        self._pauses = pauses
+        self._leaving = threading.Event()
+
+    # -- making
+
+    def problem(self, name: str) -> str:
+        """Say why no database can be made under a name, '' if nothing is known against it."""
+        has = self.holdings
+        if name in {one.name for one in has.databases}:
+            return f"{name} exists already"
+        return has.session.platform.name_problem("database", name) if has.known else ""
+
+    def check(self, name: str) -> None:
+        """Say what is wrong with a name that is being typed; an empty field says nothing."""
+        self.wrong = self.problem(name.strip()) if name.strip() else ""
+
+    def create(self, name: str, group: str) -> None:
+        """Create a database in a group."""
+        name, group = name.strip(), group.strip()
+        self.place = ""
+        if wrong := self.problem(name) or ("" if group else "a database belongs to a group: name it"):
+            self.refuse(wrong)
+            return
+
+        def work() -> str:
+            made = self.holdings.session.platform.create_database(name, group)
+            with self.hold_trait_notifications():
+                self.created, self.wrong = made, ""
+                self.made += 1
+            return f"Database {made.name} is in group {made.group}."
+
+        self.start(f"Creating {name} ...", work, f"%pipedb create-database {name} --group {word(group)}")
+
+    def create_group(self, location: str) -> None:
+        """Create a first group."""
+        self.place = ""
+
+        def work() -> str:
+            group = self.holdings.session.platform.create_group(FIRST_GROUP, location)
+            return f"Group {group.name} is in {', '.join(group.locations)}."
+
+        line = f"%pipedb create-group {FIRST_GROUP} --location {word(location)}"
+        self.start(f"Creating group {FIRST_GROUP} ...", work, line)
+
+    # -- connecting
+
+    def connections(self, name: str) -> list[Connection]:
+        """Give the connections to a database."""
+        has = self.holdings
+        return connections_of(has.session, name, has.organization, has.where)
+
+    def connect(self, name: str, place: str = "") -> None:
+        """Make a database the current connection."""
+        self.place = place
+
+        def work() -> str:
+            self._check_free(name)
+            return f"{self._patiently(name).greeting} {NOW_IN_USE}"
+
+        self.start(f"Connecting to {name} ...", work, f"%pipedb connect {word(name)}")
+
+    def use(self, connection: str, place: str = "") -> None:
+        """Make another connection the current one."""
+        self.place = place
+
+        def work() -> str:
+            return f"Using {self.holdings.session.use(connection).name}. {NOW_IN_USE}"
+
+        self.start(f"Turning to {connection} ...", work, f"%pipedb use {word(connection)}")
+
+    def close(self, connection: str, place: str = "") -> None:
+        """Close a connection."""
+        self.place = place
+        self.start(f"Closing {connection} ...", lambda: self._close(connection), f"%pipedb close {word(connection)}")
+
+    def _check_free(self, name: str) -> None:
+        """Let a name that means something else lead nowhere: SessionError."""
+        session = self.holdings.session
+        other = session.connections.get(name)
+        if other is not None and other not in self.connections(name):
+            raise SessionError(
+                f"the connection {name} leads to another database ({other.description})",
+                hint=f"%pipedb close {word(name)} makes the name free",
+            )
+        profile = session.profiles.get(name) if other is None else None
+        if profile is not None and profile.database != name:
+            raise SessionError(f"the profile {name} leads to another database ({profile.where})")
+
+    def _patiently(self, name: str) -> Connection:
+        """Connect; what was made just now may need some seconds until it can be found."""
+        new = self.created is not None and self.created.name == name
+        early: tuple[type[PipemagicError], ...] = (NotFound,)
+        if new:
+            early = (NotFound, ConnectError, SessionError) if self.holdings.complete else (NotFound, ConnectError)
+        for pause in self._pauses:
+            try:
+                return self.holdings.session.connect(name)
+            except early:
+                self.busy = f"{name} does not answer yet, as new databases do for some seconds. Trying again ..."
+            if self._leaving.wait(pause):
+                break
+        return self.holdings.session.connect(name)
+
+    def _close(self, name: str) -> str:
+        session = self.holdings.session
+        was_open = session.connection(name).transaction is Tx.OPEN
+        return self._closed(session.close(name), was_open=was_open)
+
+    def _closed(self, name: str, *, was_open: bool) -> str:
+        closed = f"Closed {name}{', which rolled its transaction back' if was_open else ''}."
+        return closed if self.holdings.session.current else f"{closed} %%sql cells have no connection now."
+
+    # -- details
+
+    def choose(self, name: str) -> None:
+        """Show the details of a database; '' shows none."""
+        with self.hold_trait_notifications():
+            self.chosen, self.deleting = name, False
+        self.tokens.look(name)
+        if name:
+            self.preview.look(name)
+        else:
+            self.preview.leave()
+
+    def delete(self, name: str, typed: str) -> None:
+        """Delete a database, if its name was typed."""
+        self.place = "deletion"
+        if typed.strip() != name:
+            self.refuse(f"nothing was deleted: what was typed is not {name}")
+            return
+
+        def work() -> str:
+            leading = {one.name: one.transaction is Tx.OPEN for one in self.connections(name)}
+            self.holdings.session.platform.delete_database(name)  # closes them
+            told = [self._closed(one, was_open=was_open) for one, was_open in leading.items()]
+            self._forget(name)
+            return "\n".join([f"Database {name} is deleted.", *told])
+
+        self.start(f"Deleting {name} ...", work, f"%pipedb delete-database {word(name)} --confirm")
+
+    def _forget(self, name: str) -> None:
+        self.place = ""
+        if self.chosen == name:
+            self.choose("")
+        if self.created is not None and self.created.name == name:
+            self.created = None
+
+    def look_again(self) -> None:
+        """Ask for everything anew."""
+        self.holdings.refresh()
+        self.sizes.ask()
+        if self.chosen:
+            self.preview.look(self.chosen)
+
+    def follow(self, *, on: bool) -> None:
+        """Begin or stop to follow what changes."""
+        self.sizes.follow(on=on)
+        if not on:
+            self._leaving.set()
+
+    def _open_for_reading(self, name: str) -> Database:
+        """Open a database beside its connection, or with a token that reads only."""
+        connected = self.connections(name)
+        if connected and not connected[0].refused:
+            connection = connected[0]
+            return connection.once(lambda database: _answering(database.sibling(timeout=ANSWER)))
+        return self.holdings.session.platform.open(name, ANSWER, read_only=True)
+
+
+def _answering(database: Database) -> Database:
+    """Give a database that answers; it is closed if it does not."""
+    ask: Callable[[str], object] = database.execute
+    try:
+        ask("SELECT 1")
+    except BaseException:
+        database.close()
+        raise
+    return database

@@ -1,0 +1,129 @@
+"""How far the replicas of each group are, asked in the background."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from traitlets import Bool, Dict
+
+from pipemagic.client.resources import DatabaseInfo, Group, Instance
+from pipemagic.errors import NotFound, PipemagicError, UnsupportedError
+from pipemagic.notebook.panels.ground.work import WorkingModel
+from pipemagic.notebook.panels.groups.catching_up import THERE, each, state_of
+from pipemagic.notebook.panels.holdings import Holdings
+
+LIMIT = 20
+"""How many databases of a group are asked about."""
+
+EVERY = 5.0
+"""Seconds between two rounds while something is catching up."""
+
+STILL = (THERE, "paused", "down", "no answer")
+"""States that do not change by waiting."""
+
+
+@dataclass(frozen=True)
+class AtLocation:
+    """The replicas of a group at one location: how many databases were asked about, how many have caught up.
+
+    ``lag`` is the largest, in seconds (None where the service does not say), ``states`` what the others do instead.
+    """
+
+    asked: int
+    there: int
+    lag: float | None = None
+    states: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lag = "" if self.lag is None else f", lag {self.lag:.1f} s"
+        if self.there == self.asked:
+            return f"{THERE}{lag}"
+        some = f" ({self.there} of {self.asked} caught up)" if self.asked > 1 else ""
+        return f"{', '.join(self.states)}{some}{lag}"
+
+    @property
+    def moves(self) -> bool:
+        """Whether waiting changes something."""
+        return any(one not in STILL for one in self.states)
+
+
+class ReplicaStates(WorkingModel):
+    """Asks for the replicas when groups or databases have changed, and again while some are catching up."""
+
+    found: Dict[str, Mapping[str, AtLocation]] = Dict(help="by group, then by code")
+    told = Bool(True, help="whether the service tells of replicas")
+
+    def __init__(self, holdings: Holdings) -> None:
+        super().__init__()
+        self.holdings = holdings
+        self._stop = threading.Event()
+        self._wake = threading.Event()
+
+    def follow(self) -> None:
+        """Look now, and after every change of groups and databases."""
+        self._stop.clear()
+        self.holdings.observe(self._changed, ["groups", "databases"])
+        self.look()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self.holdings.unobserve(self._changed, ["groups", "databases"])
+        self._stop.set()
+        self._wake.set()
+
+    def look(self) -> None:
+        """Ask now; while that is under way already, once more after it."""
+        self._wake.set()
+        if any(len(group.locations) > 1 for group in self.holdings.groups):
+            self.start("Asking for replicas ...", self._ask)
+
+    def ended(self) -> None:
+        """Ask once more if that was wished when the last answer was there already."""
+        if self._wake.is_set() and not self._stop.is_set():
+            self.look()
+
+    def _changed(self, _change: Any) -> None:
+        self.look()
+
+    def _ask(self) -> str:
+        while not self._stop.is_set():
+            self._wake.clear()
+            try:
+                self.found = self._round()
+            except UnsupportedError:
+                self.told = False
+                return ""
+            moves = any(one.moves for places in self.found.values() for one in places.values())
+            if not self._wake.wait(EVERY if moves else 0) and not moves:
+                return ""
+        return ""
+
+    def _round(self) -> dict[str, Mapping[str, AtLocation]]:
+        has = self.holdings
+        return {
+            group.name: self._of_group(group, [one for one in has.databases if one.group == group.name])
+            for group in has.groups
+            if len(group.locations) > 1
+        }
+
+    def _of_group(self, group: Group, databases: Sequence[DatabaseInfo]) -> Mapping[str, AtLocation]:
+        platform = self.holdings.session.platform
+        found = each([one.name for one in databases[:LIMIT]], platform.instances, self._stop)
+        answers = [one for one in found.values() if not isinstance(one, NotFound)]  # what was deleted just now is gone
+        told = [None if isinstance(one, Exception) else one for one in answers]
+        for one in answers:
+            if isinstance(one, Exception) and (not any(told) or not isinstance(one, PipemagicError)):
+                raise one
+        return {code: _at(code, told) for code in group.locations[1:]} if told else {}
+
+
+def _at(code: str, told: Sequence[Sequence[Instance] | None]) -> AtLocation:
+    """Sum up the instances at a location; None is a database of which the service told nothing."""
+    here = [next((one for one in instances if one.name == code), None) for instances in told if instances is not None]
+    states = [state_of(one) for one in here] + ["no answer"] * told.count(None)
+    lags = [one.lag for one in here if one is not None and one.lag is not None]
+    others = {"behind" if one.endswith("behind") else one for one in states if one != THERE}
+    return AtLocation(len(states), states.count(THERE), max(lags, default=None), tuple(sorted(others)))

@@ -1,0 +1,1 @@
+"""The panel of locations, with its map of the world."""

@@ -1,0 +1,1 @@
+"""The panel of the organization: switching, overages, use and quotas."""

@@ -1,0 +1,1 @@
+"""The panel of the session: connections, clocks of transactions, requests."""

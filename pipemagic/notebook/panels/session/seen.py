@@ -1,0 +1,207 @@
+"""One look at a connection, and at a request that was sent: plain data, which a panel draws."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pipemagic.client.outlines import redact
+from pipemagic.errors import SessionError
+from pipemagic.hrana.stream import Tx
+from pipemagic.session import durations
+from pipemagic.session.ledger import shorten
+from pipemagic.session.reports import so_far
+from pipemagic.session.transcripts import ms, size
+
+if TYPE_CHECKING:
+    from pipemagic.notebook.panels.session.answering import Answer
+    from pipemagic.session import Connection
+    from pipemagic.session.losses import Loss
+    from pipemagic.session.transcripts import Passage
+
+STEADY = 0.2
+"""Seconds by which the end of a window has to differ from what it was to be taken for another one."""
+
+LISTED = 20
+"""So many statements of a transaction are listed; those before them are counted."""
+
+LONGEST = 160
+"""Characters of a statement that are shown."""
+
+OFF = "off"
+
+
+@dataclass(frozen=True)
+class Statements:
+    """Statements of a transaction in short: the newest ones, and how many came before them."""
+
+    texts: tuple[str, ...] = ()
+    earlier: int = 0
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Statements:
+        """Give those of some texts."""
+        newest = texts[-LISTED:]
+        short = tuple(redact(shorten(text[: 4 * LONGEST], LONGEST)) for text in newest)
+        return cls(short, len(texts) - len(newest))
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A transaction that is gone: what it held, what of the last cell did not run, whether it can be run again."""
+
+    loss: Loss
+    held: Statements
+    left: Statements
+    refused: str
+    """Why it cannot be run again, '' if it can."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A connection at one moment.
+
+    ``ends`` and ``idles`` are when the windows of the transaction and of the idle time end, in Unix seconds: None
+    without a window, 0.0 if it is over.
+    """
+
+    name: str
+    where: str
+    current: bool
+    answer: Answer
+    refused: bool = False
+    running: bool = False
+    transaction: Tx = Tx.NONE
+    count: int = 0
+    statements: Statements = Statements()
+    ends: float | None = None
+    idles: float | None = None
+    since: str = ""
+    instance: str = ""
+    lost: Lost | None = None
+    keeping: str = OFF
+    kept: str = ""
+
+    @property
+    def state(self) -> str:
+        """What its transaction is, in words that hold no times."""
+        match self.transaction:
+            case Tx.OPEN:
+                return f"transaction open, {so_far(self.count)}"
+            case Tx.LOST:
+                return "transaction lost"
+            case _:
+                return "no transaction"
+
+    @property
+    def over(self) -> bool:
+        """Whether the time of the transaction is over."""
+        return self.transaction is Tx.OPEN and self.ends == 0.0
+
+
+def see(connection: Connection, before: Seen | None, now: float, *, current: bool, answer: Answer) -> Seen:
+    """Look at a connection. While a cell runs on it there is nothing to see but that: the rest is as it was."""
+    if before is None:
+        before = Seen(connection.name, connection.description, current, answer)
+    seen = replace(before, where=connection.description, current=current, answer=answer)
+    with connection.between_cells() as free:
+        return _look(connection, seen, now) if free else replace(seen, running=True)
+
+
+def _look(connection: Connection, before: Seen, now: float) -> Seen:
+    clocks, stream = connection.clocks, connection.stream
+    opened = None if stream is None or clocks.idle is None else stream.open_for()
+    transaction = connection.transaction
+    held = [one.text for one in connection.held] if transaction is Tx.OPEN else []
+    return replace(
+        before,
+        running=False,
+        refused=connection.refused,
+        transaction=transaction,
+        count=connection.statements_open,
+        statements=Statements.of(held),
+        ends=_until(clocks.transaction, before.ends, now),
+        idles=_until(clocks.idle, before.idles, now),
+        since="" if opened is None else _steady_time(now - opened, before.since),
+        instance="" if opened is None or stream is None else stream.instance or "",
+        lost=_lost(connection, before.lost),
+        keeping=OFF if connection.keeping is None else durations.words(connection.keeping.seconds),
+        kept=_kept(connection, before.kept, now),
+    )
+
+
+def _until(left: float | None, before: float | None, now: float) -> float | None:
+    """Give when a window ends: what was said before, if that is true still."""
+    if not left:
+        return left
+    return before if before is not None and abs(now + left - before) <= STEADY else round(now + left, 3)
+
+
+def _lost(connection: Connection, before: Lost | None) -> Lost | None:
+    loss = connection.loss
+    if loss is None or (before is not None and before.loss is loss):
+        return None if loss is None else before
+    try:
+        connection.to_retry()
+        refused = ""
+    except SessionError as error:
+        refused = error.message
+    return Lost(loss, Statements.of(loss.statements), Statements.of(loss.left), refused)
+
+
+def _kept(connection: Connection, before: str, now: float) -> str:
+    """Say until when a connection is kept alive, '' if it is not."""
+    keeping = connection.keeping
+    if keeping is None:
+        return ""
+    if keeping.ended:
+        return f"no longer kept alive: {keeping.ended}"
+    if connection.stream is None:
+        return "from the next cell on"
+    time_of_day = before.removeprefix("until ").removesuffix(" without a cell")
+    return f"until {_steady_time(now + keeping.left, time_of_day)} without a cell"
+
+
+def _steady_time(at: float, before: str) -> str:
+    """Give a time of the day; the one given before if the two differ by rounding only."""
+    near = [_time(at + by) for by in (-STEADY, STEADY)]
+    return before if before in near else _time(at)
+
+
+def _time(at: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at))
+
+
+@dataclass(frozen=True)
+class Said:
+    """A request and what became of it, in words."""
+
+    key: str
+    time: str
+    connection: str
+    by: str
+    request: str
+    status: str
+    took: str
+    out: str
+    back: str
+
+
+def tell(passage: Passage, epoch: float) -> Said:
+    """Describe an exchange; ``epoch`` is the Unix time at which ``perf_counter`` was 0."""
+    name, cell, exchange, token = passage
+    error = token.redact(redact(exchange.error)).partition("\n")[0]
+    again = f", sent {exchange.attempts} times" if exchange.attempts > 1 else ""
+    return Said(
+        f"{exchange.started:.6f} {name}",
+        _time(epoch + exchange.started),
+        name,
+        "a cell" if cell else "between cells",
+        token.redact(redact(f"{exchange.method} {exchange.path}")),
+        (f"HTTP {exchange.status}" if exchange.status is not None else error or "no answer") + again,
+        ms(exchange.seconds),
+        size(exchange.sent_size),
+        size(exchange.received_size),
+    )
