@@ -196,6 +196,41 @@ def a_form_takes_the_focus_and_gives_it_back(page: Page) -> str:
     return "Enter submits, Escape cancels, the focus comes and goes back"
 
 
+def a_new_form_keeps_the_place_of_the_one_before(page: Page) -> str:
+    def tree(made: int) -> Node:
+        form = h("form", h("input", name="name"), h("button", "Create", type="submit"), key=f"create {made}")
+        return h("section", h("button", "Before"), form, h("button", "Delete"))
+
+    panel = Drawn(page, tree(0))
+    panel.root.locator("input").fill("asia")
+    panel.draw(tree(1))
+    assert panel.focused == "name"
+    expect(panel.root.locator("input")).to_have_value("")
+    panel.root.get_by_role("button", name="Create").focus()
+    panel.draw(tree(2))
+    assert panel.focused == "Create"
+    return "after a form was sent, the new one has the focus where the old one had it"
+
+
+def nothing_takes_the_focus_from_elsewhere(page: Page) -> str:
+    def tree(*, made: bool) -> Node:
+        return h("section", h("button", "Create"), h("button", "Connect", focus=True, key="made") if made else None)
+
+    panel, other = Drawn(page, tree(made=False)), Drawn(page, h("section", h("input", name="cell")))
+    panel.root.get_by_role("button", name="Create").focus()
+    other.root.locator("input").focus()
+    panel.draw(tree(made=True))
+    assert panel.focused == "cell"
+    for button_held in (True, False):  # some browsers give a button that is clicked no focus
+        panel.draw(tree(made=False))
+        page.evaluate("document.activeElement.blur()")
+        if button_held:
+            panel.root.get_by_role("button", name="Create").focus()
+        panel.draw(tree(made=True))
+        assert panel.focused == "Connect"
+    return "what opens takes the focus from the panel, not from people who went on elsewhere"
+
+
 def typing_is_looked_at_after_a_pause_and_never_after_the_form(page: Page) -> str:
     inside = [h("input", name="name", on={"input": ["typing"]}), h("button", "Create", type="submit")]
     panel = Drawn(page, h("section", h("form", inside, on={"submit": ["create"]}, key="1")))
@@ -293,6 +328,7 @@ def two_views_of_one_panel(page: Page) -> str:
 CHECKS: list[Callable[[Page], str]] = [
     patching_gives_what_drawing_anew_gives, what_comes_into_a_picture_is_of_a_picture,
     focus_and_what_is_typed_stay, a_form_takes_the_focus_and_gives_it_back,
+    a_new_form_keeps_the_place_of_the_one_before, nothing_takes_the_focus_from_elsewhere,
     typing_is_looked_at_after_a_pause_and_never_after_the_form, tabs_by_arrow_keys, secrets_are_dots_and_are_copied,
     a_clock_follows_the_kernel, a_slow_and_a_dead_kernel, two_views_of_one_panel,
 ]  # fmt: skip

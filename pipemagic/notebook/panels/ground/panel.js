@@ -25,7 +25,7 @@ function create(node, inSvg, page) {
   update(element, node, svg, page);
   if (node[1].focus) {
     openers.set(element, keysTo(page.before, page));
-    page.after.push(() => element.focus());
+    if (page.mayFocus) page.after.push(() => element.focus());
   }
   return element;
 }
@@ -100,6 +100,8 @@ function draw(page, tree) {
   const active = document.activeElement;
   const held = root !== active && root.contains(active);
   const places = held ? [...root.querySelectorAll(FOCUSABLE)] : [];
+  // Work may end when people type elsewhere on the page by now: nothing takes the focus from there.
+  page.mayFocus = active === null || active.contains(root) || held;
   page.before = held ? active : undefined;
   page.back = undefined;
   patch(root, [tree], false, page);
@@ -107,8 +109,16 @@ function draw(page, tree) {
   after.forEach((act) => act());
   if (!held || after.length || document.activeElement === active) return;
   const next = root.contains(active) ? active // it was moved
-    : find(root, page.back) ?? beside(places, places.indexOf(active), root) ?? root;
+    : find(root, page.back) ?? successor(places, active, root) ?? beside(places, places.indexOf(active), root) ?? root;
   next.focus({ preventScroll: true });
+}
+
+// What took the place of an element, such as the same field of a new form.
+function successor(places, gone, root) {
+  const words = (one) => one.name || one.getAttribute("aria-label") || one.textContent;
+  const old = new Set(places);
+  return [...root.querySelectorAll(FOCUSABLE)].find((one) =>
+    !old.has(one) && one.tagName === gone.tagName && words(one) === words(gone));
 }
 
 // What could have the focus next to a place whose element is gone: the one after it, else the one before.
