@@ -89,6 +89,7 @@ class Holdings(WorkingModel):
             self._stale = True
         while self._is_stale():
             platform = self.session.platform
+            self._leave_other(platform)
             groups, databases, locations = platform.groups(), platform.databases(), platform.locations()
             here = self._here_of(platform)
             with self.hold_trait_notifications():
@@ -99,6 +100,15 @@ class Holdings(WorkingModel):
                 self.known = True
         self._read_connections()
         return ""
+
+    def _leave_other(self, platform: Platform) -> None:
+        """Show nothing of the organization that was in use before: what is done next is done in this one."""
+        organization, where = platform.organization, platform.where
+        if self.known and (organization, where) != (self.organization, self.where):
+            with self.hold_trait_notifications():
+                self.known, self.complete, self.here = False, True, ""
+                self.locations, self.groups, self.databases = [], [], []
+                self.organization, self.where = organization, where
 
     def _here_of(self, platform: Platform) -> str:
         """Give the closest location; it is asked once."""

@@ -53,6 +53,7 @@ class DatabasesModel(WorkingModel):
         self.tokens = TokensModel(holdings)
         self._pauses = pauses
         self._leaving = threading.Event()
+        self._shown_of = ("", "")
 
     # -- making
 
@@ -208,8 +209,27 @@ class DatabasesModel(WorkingModel):
     def follow(self, *, on: bool) -> None:
         """Begin or stop to follow what changes."""
         self.sizes.follow(on=on)
-        if not on:
+        if on:
+            self._leaving.clear()
+            self.holdings.observe(self._moved, ["organization", "where"])
+            self._moved()
+        else:
+            self.holdings.unobserve(self._moved, ["organization", "where"])
             self._leaving.set()
+
+    def _moved(self, _change: Any = None) -> None:
+        """Show nothing of another organization, where the same name is another database."""
+        now = (self.holdings.organization, self.holdings.where)
+        if now == self._shown_of:
+            return
+        first, self._shown_of = not any(self._shown_of), now
+        if first:
+            return
+        self.sizes.sizes = {}
+        with self.hold_trait_notifications():
+            self.created, self.filter, self.wrong, self.place = None, "", "", ""
+        self.choose("")
+        self.forget()
 
     def _open_for_reading(self, name: str) -> Database:
         """Open a database beside its connection, or with a token that reads only."""

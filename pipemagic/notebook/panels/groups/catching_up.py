@@ -112,7 +112,10 @@ class CatchingUp(WorkingModel):
 
     def _follow(self, platform: Platform) -> str:
         """Ask for the replicas until all have caught up; says how that ended."""
-        waiting = [one.name for one in platform.databases().items if one.group == self.group]
+        listing = platform.databases()
+        waiting = [one.name for one in listing.items if one.group == self.group]
+        if not waiting and not listing.complete:
+            return self._wait(platform)
         self.total, pause, stuck = len(waiting), QUICK, 0
         self.busy = f"Copying group {self.group} to {self.place} ..."
         while waiting and not self._stop.is_set():
@@ -169,7 +172,7 @@ class CatchingUp(WorkingModel):
         except UnsupportedError:
             return "This service does not tell how far its replicas are."
         self.there = self.total
-        return _all_there(self.total)
+        return _all_there(self.total) if self.total else "Its databases are there."
 
 
 def progress(model: CatchingUp, stop: Action) -> Node:

@@ -92,9 +92,9 @@ class ReplicaStates(WorkingModel):
         while not self._stop.is_set():
             self._wake.clear()
             try:
-                self.found = self._round()
+                self.found, self.told = self._round(), True
             except UnsupportedError:
-                self.told = False
+                self.found, self.told = {}, False
                 return ""
             moves = any(one.moves for places in self.found.values() for one in places.values())
             if not self._wake.wait(EVERY if moves else 0) and not moves:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -38,6 +39,7 @@ class LocationsModel(WorkingModel):
         self.holdings = holdings
         self.catching_up = CatchingUp(holdings)
         self._measured_in = ""
+        self._leaving = threading.Event()
 
     @property
     def groups(self) -> list[Group]:
@@ -84,18 +86,27 @@ class LocationsModel(WorkingModel):
         """Measure the way to one database at each location where there is one."""
 
         def work() -> str:
+            measured_in = self._organization
             places = addresses(self.holdings.session.platform)
             found: dict[str, str] = {}
             self.busy = f"Measuring {plural(len(places), 'location')} ..."
             for one in latencies(places):
                 found[one.code] = str(one)
                 self.busy = f"Measuring: {len(found)} of {plural(len(places), 'location')} ..."
-            self._measured_in, self.measured = self._organization, found
+                if self._leaving.is_set():  # locations that do not answer take seconds each
+                    break
+            self._measured_in, self.measured = measured_in, found
             if not found:
                 return "There is no database to measure the way to."
             return f"Measured {plural(len(found), 'location')}: the median of five small requests to a database there."
 
+        self._leaving.clear()
         self.start("Looking for databases ...", work, "%pipedb locations --latency")
+
+    def leave(self) -> None:
+        """Follow no replicas and measure nothing any more."""
+        self.catching_up.stop()
+        self._leaving.set()
 
     @property
     def _organization(self) -> str:
@@ -115,8 +126,8 @@ class LocationsView(View):
         return (self.model, self.model.holdings, self.model.catching_up)
 
     def closed(self) -> None:
-        """Follow no replicas any more."""
-        self.model.catching_up.stop()
+        """Follow and measure nothing any more."""
+        self.model.leave()
 
     def draw(self) -> Node:
         """Draw map, form and table."""

@@ -9,7 +9,7 @@ from traitlets import Any as AnyTrait
 from traitlets import Bool, Dict, List, Unicode
 
 from pipemagic.client.resources import Organization
-from pipemagic.errors import UnsupportedError
+from pipemagic.errors import ServerError, UnsupportedError
 from pipemagic.notebook.panels.ground.parts import button, choice, field, magic, problem, section, state, submit
 from pipemagic.notebook.panels.ground.tree import Node, h
 from pipemagic.notebook.panels.ground.widget import Values, View
@@ -46,12 +46,18 @@ class Figures(WorkingModel):
     used: Dict[str, int] = Dict()
     untold: List[str] = List(help="what the service does not tell, in words")
     asked = Bool(help="whether there was an answer")
+    answered_for = Unicode(help="the organization and service that all this is about")
 
     def __init__(self, holdings: Holdings) -> None:
         super().__init__()
         self.holdings = holdings
         self._follows = self._stale = False
         holdings.session.changes.listen(self._heard)
+
+    @property
+    def known(self) -> bool:
+        """Whether there was an answer about the organization that is in use."""
+        return self.asked and self.answered_for == f"{self.holdings.organization} {self.holdings.where}"
 
     def follow(self) -> None:
         """Ask now and after every change, as far as an organization is in use."""
@@ -85,15 +91,19 @@ class Figures(WorkingModel):
 
     def _read(self, platform: Platform) -> None:
         untold: list[str] = []
+        refused: list[ServerError] = []
         settings = _told(platform.settings, "its settings", untold)
-        organizations = _told(platform.organizations, "which organizations there are", untold)
-        plan, quotas = _told(platform.quotas, "plan and quotas", untold) or ("", {})
-        usage = _told(platform.usage, "what was used", untold)
+        organizations = _told(platform.organizations, "which organizations there are", untold, refused)
+        plan, quotas = _told(platform.quotas, "plan and quotas", untold, refused) or ("", {})
+        usage = _told(platform.usage, "what was used", untold, refused)
+        about = f"{platform.organization} {platform.where}"
         with self.hold_trait_notifications():
             self.settings, self.organizations = settings, organizations or []
             self.plan, self.quotas = plan, dict(quotas)
             self.used = dict(usage.figures) if usage else {}
-            self.untold, self.asked = untold, True
+            self.untold, self.asked, self.answered_for = untold, True, about
+        if refused:
+            raise refused[0]
 
 
 class OrganizationModel(WorkingModel):
@@ -158,7 +168,7 @@ class OrganizationView(View):
             self.title,
             self._who(),
             self._blocked(),
-            h("div", "Asking ..." if figures.busy and not figures.asked else None, problem(figures), live=True),
+            h("div", "Asking ..." if figures.busy and not figures.known else None, problem(figures), live=True),
             self._asked(),
             state(model),
             tools=button("Look again", ("look",), label="Look again at the organization"),
@@ -170,20 +180,27 @@ class OrganizationView(View):
         return section(self.title, h("p", h("strong", has.organization), f" – {has.where}"))
 
     def _asked(self) -> Node | None:
-        if not self.model.figures.asked:
-            return None
+        figures = self.model.figures
+        if not figures.known:  # a refusal here is no reason to be kept from another organization
+            return h("div", self._others(), live=True, key="others only") if figures.error else None
         return h("div", self._usage(), self._overages(), self._others(), live=True, key="asked")
 
     def _who(self) -> Node:
         """Say which organization it is; its slug is what everything else calls it by."""
-        has, settings = self.model.holdings, self.model.figures.settings
+        has, settings = self.model.holdings, self._settings
         name = settings.name if settings and settings.name != has.organization else ""
         kind = {"personal": "a personal account", "team": "a team"}.get(settings.type if settings else "", "")
         about = ", ".join(part for part in (f"“{name}”" if name else "", kind, has.where) if part)
         return h("p", h("strong", has.organization), f" – {about}", class_="pm-who")
 
+    @property
+    def _settings(self) -> Organization | None:
+        figures = self.model.figures
+        settings: Organization | None = figures.settings if figures.known else None
+        return settings
+
     def _blocked(self) -> Node | None:
-        settings = self.model.figures.settings
+        settings = self._settings
         if settings is None or not (settings.blocked_reads or settings.blocked_writes):
             return None
         what = "Reading and writing are" if settings.blocked_reads and settings.blocked_writes else (
@@ -206,7 +223,7 @@ class OrganizationView(View):
         )  # fmt: skip
 
     def _overages(self) -> Node:
-        settings, busy = self.model.figures.settings, bool(self.model.busy)
+        settings, busy = self._settings, bool(self.model.busy)
         on = settings.overages if settings else None
         if on is None:
             tools: Node | None = h(
@@ -265,13 +282,21 @@ class OrganizationView(View):
         self.model.set_overages(on=how == "on")
 
 
-def _told(ask: Callable[[], T], what: str, untold: list[str]) -> T | None:
-    """Ask what only some services tell; what this one does not goes into ``untold``."""
+def _told(ask: Callable[[], T], what: str, untold: list[str], refused: list[ServerError] | None = None) -> T | None:
+    """Ask what only some services tell; what this one does not goes into ``untold``.
+
+    A refusal goes into ``refused``, where that is given: it may be this question's alone, as where only an owner may
+    see the plan.
+    """
     try:
         return ask()
     except UnsupportedError:
         untold.append(what)
-        return None
+    except ServerError as error:
+        if refused is None:
+            raise
+        refused.append(error)
+    return None
 
 
 def _named(one: Organization) -> str:

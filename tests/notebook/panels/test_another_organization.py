@@ -1,0 +1,162 @@
+"""What panels show of one organization is not shown of another, and what one may not see hides nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from hosted_api import Shapes
+from panel_page import PanelPage
+from scripted_server import as_json
+from waiting import until
+
+from pipemagic.notebook.panels.groups.replica_states import ReplicaStates
+from pipemagic.notebook.panels.holdings import holdings_of
+from pipemagic.notebook.panels.locations import panel as locations
+from pipemagic.notebook.panels.opening import open_panel
+from pipemagic.session.latency import Latency
+
+
+@pytest.fixture
+def club(session):
+    """Another organization with a database of the same name as one of the first."""
+    first = session.platform
+    first.create_group("edge", "ams")
+    first.create_database("flights", "edge")
+    first._ask(lambda api: api.create_organization("Data Club"))
+    other = first.sibling("data-club")
+    other.create_group("edge", "ams")
+    other.create_database("flights", "edge")
+    other.close()
+    return "data-club"
+
+
+def test_details_of_a_database_are_not_shown_of_its_namesake(session, page, club):
+    session.connect("flights")
+    session.run("CREATE TABLE only_in_local (a)")
+    panel = page("databases")
+    panel.click("Details of flights")
+    panel.wait("only_in_local")
+    panel.click("New token ...")
+    panel.submit("Make token")
+    until(lambda: panel.secrets)
+    panel.click("Delete flights ...")
+    session.organization(club)
+    panel.wait(f"-{club} comes after it.")
+    panel.wait_for("Connect to flights")
+    assert "only_in_local" not in panel.words
+    assert not panel.secrets
+    assert not panel.has("Type flights to delete")
+
+
+def test_what_was_created_is_not_offered_in_another_organization(session, page, club):
+    panel = page("databases")
+    panel.type("Database name", "trips")
+    panel.choose("Group", "edge")
+    panel.submit("Create database")
+    panel.wait_for("Connect to the new database trips")
+    session.organization(club)
+    panel.wait(f"-{club} comes after it.")
+    assert "trips" not in panel.words
+
+
+def test_an_organization_that_cannot_be_listed_shows_nothing_of_the_one_before(hosted):
+    api, session = hosted()
+    session.platform.create_group("edge", "ams")
+    session.platform.create_database("flights", "edge")
+    panel = PanelPage(open_panel(session, "databases"))
+    panel.wait("flights")
+    api.refuse("GET .*/other/databases", as_json({"error": "out of scope"}, 403))
+    session.organization("other")
+    panel.wait("out of scope")
+    assert "flights" not in panel.words
+    api.relent()
+    panel.click("Ask again")
+    panel.wait("-other comes after it.")
+
+
+def test_figures_of_another_organization_are_not_shown_as_those_of_this_one(hosted):
+    api, session = hosted()
+    panel = PanelPage(open_panel(session, "organization"))
+    panel.wait("Used in this calendar month (UTC)")
+    api.refuse("GET .*/other$", as_json({"error": "oh no"}, 500))
+    session.organization("other")
+    panel.wait("oh no")
+    assert [one.words for one in panel.find("strong")] == ["other"]
+    assert "Plan:" not in panel.words
+    assert not panel.find("button", "Overages")
+    assert panel.can("Switch")  # to leave it again
+
+
+@pytest.mark.parametrize("question", ["subscription", "plans", "usage"])
+def test_what_a_member_may_not_see_hides_nothing_else(hosted, question):
+    api, session = hosted()
+    api.refuse(f"GET .*/{question}$", as_json({"error": "only owners see this"}, 403))
+    panel = PanelPage(open_panel(session, "organization"))
+    panel.wait("only owners see this")
+    assert any(one.startswith("AUTH: ") for one in panel.alerts)
+    panel.click("Overages")
+    panel.wait("Overages of organization acme are on.")
+
+
+def test_a_panel_that_is_shown_again_is_patient_again(hosted):
+    api, session = hosted()
+    session.platform.create_group("edge", "ams")
+    panel = PanelPage(open_panel(session, "databases"))
+    for seen in (False, True):
+        panel.panel._heard(panel.panel, {"seen": seen}, [])
+    panel.type("Database name", "flights")
+    panel.submit("Create database")
+    panel.wait_for("Connect to the new database flights")
+    api.refuse("POST .*/flights/auth/tokens", as_json({"error": "database not found"}, 404))
+    panel.click("Connect to the new database flights")
+    until(lambda: sum(call.path.split("?")[0].endswith("/flights/auth/tokens") for call in api.calls) > 2)
+    api.relent()
+    panel.wait("Connected to flights")
+
+
+def test_a_group_whose_databases_are_not_listed_is_not_called_empty(hosted):
+    api, session = hosted(Shapes(seed_only=True))
+    api.groups["edge"] = {"name": "edge", "locations": ["ams"], "primary": "ams"}  # somebody else made it
+    session.organization("acme", at=api.url)
+    panel = PanelPage(open_panel(session, "locations"))
+    until(lambda: panel.find("button", "Add nrt to a group"))
+    panel.click("Add nrt to a group")
+    panel.type("Add to group", "edge")
+    panel.submit("Add nrt")
+    panel.wait("This service does not tell how far its replicas are.")
+    assert "no databases" not in panel.words
+
+
+def test_a_service_that_tells_of_replicas_again_is_heard(hosted):
+    api, session = hosted(Shapes(lacks=frozenset({"instances"})))
+    session.platform.create_group("edge", "ams")
+    session.platform.add_location("edge", "nrt")
+    session.platform.create_database("flights", "edge")
+    holdings = holdings_of(session)
+    holdings.refresh()
+    until(lambda: holdings.databases)
+    states = ReplicaStates(holdings)
+    states.look()
+    until(lambda: not states.told)
+    api.shapes = Shapes()
+    states.wait()
+    states.look()
+    until(lambda: states.told)
+    assert "nrt" in states.found["edge"]
+
+
+def test_closing_ends_measuring(session, page, monkeypatch):
+    panel = page("locations")
+    model = panel.panel.view.view.model
+    asked = []
+
+    def slowly(_places):
+        for code in ("ams", "nrt", "ord"):
+            asked.append(code)
+            panel.panel._heard(panel.panel, {"seen": False}, [])
+            yield Latency(code, 0.1)
+
+    monkeypatch.setattr(locations, "latencies", slowly)
+    panel.click("Measure latency")
+    assert model.wait(10)
+    assert asked == ["ams"]
+    assert "Measured 1 location" in model.message
