@@ -21,6 +21,9 @@ RENEW_AFTER = 0.6 * IDLE_LIMIT
 LOOK_EVERY = 1.0
 """Seconds between two looks at the clock; they send nothing by themselves."""
 
+KEEPING = "pipemagic: keeping a connection"
+"""The name of the threads that do so."""
+
 
 class Kept(Protocol):
     """What is kept alive: a connection of a session."""
@@ -58,9 +61,7 @@ class KeepAlive:
         self._since, self.ended = self._clock(), ""
         if self._thread is None or not self._thread.is_alive():
             self._stop = threading.Event()
-            self._thread = threading.Thread(
-                target=self._run, args=(self._stop,), name="pipemagic: keeping a connection", daemon=True
-            )
+            self._thread = threading.Thread(target=self._run, args=(self._stop,), name=KEEPING, daemon=True)
             self._thread.start()
 
     def close(self) -> None:

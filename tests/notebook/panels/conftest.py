@@ -12,16 +12,19 @@ from served import serve
 from waiting import PATIENCE
 
 from pipemagic import local
+from pipemagic.client.management import Management
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.session import Session
+from pipemagic.session.keeping import KEEPING
 
 
 def close_panels():
     """Close all panels, and wait for what they asked: it would open connections that nobody closes any more."""
     ipywidgets.Widget.close_all()
     for thread in threading.enumerate():
-        if thread.name.startswith("pipemagic: "):
+        if thread.name.startswith("pipemagic: ") and thread.name != KEEPING:  # that one ends with its session
             thread.join(PATIENCE)
+            assert not thread.is_alive(), f"{thread.name!r} did not end"
 
 
 @pytest.fixture
@@ -30,16 +33,35 @@ def closing():
     return close_panels
 
 
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory):
+    """The folder of one embedded service for many tests; one that a test has ended starts again."""
+    folder = tmp_path_factory.mktemp("shared")
+    yield folder
+    local.stop(folder)
+
+
 @pytest.fixture
-def session(tmp_path, monkeypatch):
-    """A session that is connected to a fresh embedded service."""
-    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
+def service_folder(shared):
+    """The folder of an embedded service with nothing in it. Tests of more than groups and databases have their own."""
+    yield shared
+    with local.ensure(shared) as lease:
+        service = lease.service
+        with Management(service.url, service.platform_token(), organization=service.organization) as management:
+            for group in management.groups():
+                management.delete_group(group.name)
+            assert [(one.slug, one.overages) for one in management.organizations()] == [("local", False)]
+
+
+@pytest.fixture
+def session(service_folder, monkeypatch):
+    """A session that is connected to an embedded service with nothing in it."""
+    monkeypatch.setenv("PIPEMAGIC_DATA", str(service_folder))
     session = Session(environ={})
     session.connect()
     yield session
     close_panels()
     session.shut_down()
-    local.stop()
 
 
 @pytest.fixture

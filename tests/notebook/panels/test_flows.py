@@ -141,11 +141,11 @@ def test_on_the_smallest_management_api(hosted):
     visit.databases.wait("the service makes no tokens for flights")
 
 
-def test_the_service_is_killed_in_the_middle(session, tmp_path):
+def test_the_service_is_killed_in_the_middle(session, service_folder):
     visit = Visit(session)
     visit.create_group("edge", "ams")
     for child in local._started:
-        if str(tmp_path) in str(child.args):
+        if str(service_folder) in child.args:
             child.kill()
             child.wait()
     visit.create_database("flights", "edge")

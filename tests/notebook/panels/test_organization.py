@@ -10,6 +10,13 @@ from pipemagic.notebook.panels.organization.quotas import bars, words
 
 
 @pytest.fixture
+def service_folder(tmp_path):
+    """The folder of a service of its own: the tests change what belongs to the whole organization."""
+    yield tmp_path / "data"
+    local.stop(tmp_path / "data")
+
+
+@pytest.fixture
 def panel(page):
     """The panel, when it has its answers."""
     panel = page("organization")

@@ -189,5 +189,5 @@ def _cell(value: SqlValue) -> Node:
             return h("td", f"x'{value[:12].hex()}{more}'", class_="pm-faint")
         case str():
             more = "..." if len(value) > glance.LENGTH else ""
-            return h("td", value[: glance.LENGTH] + more, class_="pm-text")
+            return h("td", value[: glance.LENGTH] + more)
     return h("td", str(value), class_="pm-number")

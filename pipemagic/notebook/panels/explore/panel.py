@@ -167,7 +167,7 @@ class ExploreView(View):
                       submit("Apply", kind=""), class_="pm-row"),
             on={"submit": ["where"]}, key="where",
         )  # fmt: skip
-        return h("div", simple, written, class_="pm-filters", live=True)
+        return h("div", simple, written, live=True)
 
     def _conditions(self, page: Page) -> Node | None:
         """Name the filters that are on, each with a way to take it off."""
