@@ -185,6 +185,19 @@ def many(session: Session, count: int) -> DatabasesView:
     return DatabasesView(DatabasesModel(holdings))
 
 
+def test_of_too_many_databases_the_connected_ones_are_shown(session):
+    session.platform.create_database("zoo", "default")
+    session.connect("zoo")
+    view = many(session, SHOWN)
+    holdings = holdings_of(session)
+    with holdings.hold_trait_notifications():
+        holdings.databases = [*holdings.databases, DatabaseInfo("zoo", "default", "h", "http://h.example", created=1.0)]
+    panel = PanelPage(Panel(view))
+    assert panel.can("Close the connection zoo")
+    assert "1 more is not shown: the filter finds it." in panel.words
+    ipywidgets.Widget.close_all()
+
+
 def test_a_hundred_databases_are_filtered_and_drawn_quickly(session):
     panel = PanelPage(Panel(many(session, 120)))
     assert len(panel.find("button", "Copy")) == 0

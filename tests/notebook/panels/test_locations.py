@@ -109,6 +109,15 @@ def test_a_location_is_added_to_a_group(page, world, session):
     assert panel.find("form") == []
 
 
+def test_look_again_shows_what_others_changed(page, world, session):
+    panel = page("locations")
+    with Session(environ={}) as other:
+        other.connect()
+        other.platform.create_group("elsewhere", "syd")
+    panel.click("Look again for locations and groups")
+    until(lambda: rows(panel)["syd"][1] == "elsewhere (primary)")
+
+
 def test_a_marker_does_what_the_row_does(page, world):
     panel = page("locations")
     panel.click("nrt on the map")

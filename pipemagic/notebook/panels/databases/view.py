@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pipemagic.client.names import longest
@@ -140,12 +140,19 @@ class DatabasesView(View):
         return h(
             "div",
             self._filter(len(found)),
-            self._table(found[:SHOWN]) if found else self._nothing(),
-            empty(f"{len(found) - SHOWN} more are not shown: the filter finds them.") if len(found) > SHOWN else None,
+            self._table(self._shown(found)) if found else self._nothing(),
+            _left_out(len(found) - SHOWN) if len(found) > SHOWN else None,
             None if has.complete else empty("This service has no list of databases; these are the ones made here."),
             self._about_sizes(),
             key="list",
         )  # fmt: skip
+
+    def _shown(self, found: Sequence[DatabaseInfo]) -> Sequence[DatabaseInfo]:
+        """Give those that are drawn, in their order; of too many none that is connected is left out."""
+        if len(found) <= SHOWN:
+            return found
+        shown = {one.name for one in sorted(found, key=lambda one: not self._standing(one.name))[:SHOWN]}
+        return [one for one in found if one.name in shown]
 
     def _filter(self, found: int) -> Node | None:
         count = len(self.model.holdings.databases)
@@ -349,6 +356,11 @@ class DatabasesView(View):
     def on_delete(self, values: Values, name: str) -> None:
         """Delete a database."""
         self.model.delete(name, str(values.get("confirmation", "")))
+
+
+def _left_out(count: int) -> Node:
+    return empty("1 more is not shown: the filter finds it." if count == 1 else
+                 f"{count} more are not shown: the filter finds them.")  # fmt: skip
 
 
 def _url(one: DatabaseInfo) -> Node | None:

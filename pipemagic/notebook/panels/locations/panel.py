@@ -141,7 +141,9 @@ class LocationsView(View):
             self._tools(),
             self._table(),
             [h("p", note, class_="pm-faint", key=note) for note in self._notes()],
-        )
+            tools=button("Look again", ("look",), label="Look again for locations and groups",
+                         disabled=bool(model.holdings.busy)),
+        )  # fmt: skip
 
     def saved(self) -> Node:
         """Draw all locations, whatever is looked for."""
@@ -293,6 +295,10 @@ class LocationsView(View):
     def on_show(self, values: Values) -> None:
         """Mark the locations of one group."""
         self.model.shown = values["shown"]
+
+    def on_look(self, _values: Values) -> None:
+        """Ask for everything anew."""
+        self.model.holdings.refresh()
 
     def on_measure(self, _values: Values) -> None:
         """Measure."""
