@@ -69,6 +69,9 @@ def test_a_time_of_ones_own(panel):
     panel.type("Expires after", "soon")
     panel.submit("Make token")
     panel.wait("'soon' is not a length of time")
+    panel.type("Expires after", "\N{ARABIC-INDIC DIGIT THREE}d")
+    panel.submit("Make token")
+    panel.wait("'\N{ARABIC-INDIC DIGIT THREE}d' is not a length of time")
     assert "write 12h, 7d or 1w2d6h" in panel.words
     panel.type("Expires after", "1w2d")
     panel.submit("Make token")

@@ -24,7 +24,7 @@ OWN = "own"
 LASTING = [("never", "never"), ("1h", "in 1 hour"), ("1d", "in 1 day"), ("7d", "in 7 days"), ("30d", "in 30 days"),
            (OWN, "after a time of your own")]  # fmt: skip
 
-_LENGTH = re.compile(r"(\d+[wdhms])+")
+_LENGTH = re.compile(r"([0-9]+[wdhms])+")
 
 
 class TokensModel(WorkingModel):

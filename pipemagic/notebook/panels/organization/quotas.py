@@ -33,7 +33,7 @@ def amount(name: str, value: int) -> str:
     if not name.endswith("bytes") and not name.startswith("bytes"):
         return f"{value:,}"
     for unit, size in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if value >= size:
+        if value >= 0.99995 * size:  # what would be rounded to 1,000.0 of the smaller unit
             return f"{value / size:,.1f} {unit}"
     return plural(value, "byte")
 
