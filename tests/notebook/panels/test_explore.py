@@ -11,6 +11,8 @@ from panel_page import PanelPage
 from waiting import until
 
 from pipemagic import local
+from pipemagic.errors import ServerError
+from pipemagic.notebook.panels.explore import browsing
 from pipemagic.notebook.panels.opening import open_panel
 
 SLOW = (
@@ -412,11 +414,14 @@ def test_what_is_gone_is_told_and_the_panel_goes_on(explore, session):
     session.run("ALTER TABLE flights RENAME COLUMN delay TO late")
     panel.click("Sort by delay")
     panel.wait("no such column")
+    panel.wait_for("Look again")
     panel.click("Look again")
     until(lambda: panel.find("button", "Sort by late"))
+    panel.wait_for("Look again")
     session.run("DROP TABLE flights")
     panel.click("Next")
     panel.wait("no such table: flights")
+    panel.wait_for("Look again")
     panel.click("Look again")
     panel.wait("there is no table or view 'flights'")
     panel.click("All tables")
@@ -429,6 +434,86 @@ def test_what_is_gone_is_told_and_the_panel_goes_on(explore, session):
     session.close()
     panel.click("Sort by a")
     panel.wait("there is no connection 'main'")
+
+
+def test_a_column_that_is_gone_is_asked_for_no_more(explore, session):
+    session.run("CREATE TABLE stock(id INTEGER PRIMARY KEY, part, price)")
+    session.run("INSERT INTO stock VALUES (1, 'bolt', 2), (2, 'nut', 1)")
+    panel = explore("stock")
+    panel.choose("Column", "price")
+    panel.type("Value", "2")
+    panel.submit("Add filter")
+    panel.wait("price = 2")
+    panel.click("Sort by price")
+    panel.wait("price ▲")
+    session.run("ALTER TABLE stock DROP COLUMN price")
+    panel.click("Look again")
+    panel.wait("A column is not there any more: what was sorted or filtered by it no longer is.")
+    assert cells(panel, "Rows of stock") == [["1", "bolt"], ["2", "nut"]]
+    assert shown_cell(panel) == "%%sql\nSELECT * FROM stock\nORDER BY rowid\nLIMIT 25"
+
+
+def test_after_an_error_the_table_is_taken_as_it_is_now(explore, session):
+    session.run("CREATE TABLE stock(id INTEGER PRIMARY KEY, part, price)")
+    panel = explore("stock")
+    panel.type("Condition in SQL", "price < 5")
+    panel.submit("Apply")
+    panel.wait("No row fits the filters.")
+    session.run("ALTER TABLE stock DROP COLUMN price")
+    panel.click("Look again")
+    panel.wait("no such column: price")
+    panel.click("Remove price < 5")
+    panel.wait("The table is empty.")
+    assert panel.alerts == []
+
+
+def test_fewer_columns_than_were_passed_over(explore, session):
+    session.run(f"CREATE TABLE wide({', '.join(f'c{number}' for number in range(50))})")
+    panel = explore("wide")
+    panel.click("Columns after")
+    panel.wait("Columns 41 to 50 of 50.")
+    session.run("DROP TABLE wide")
+    session.run("CREATE TABLE wide(a, b)")
+    panel.click("Look again")
+    until(lambda: panel.find("button", "Sort by b"))
+    assert panel.alerts == []
+
+
+def test_any_of_a_strict_table_holds_texts_and_numbers(explore, session):
+    session.run("CREATE TABLE strict(id INTEGER PRIMARY KEY, a ANY) STRICT")
+    session.run("INSERT INTO strict VALUES (1, '5'), (2, 5)")
+    panel = explore("strict")
+    assert cells(panel, "Rows of strict") == [["1", "'5'"], ["2", "5"]]
+    panel.choose("Column", "a")
+    panel.type("Value", "'5'")
+    panel.submit("Add filter")
+    panel.wait("SELECT * FROM strict\nWHERE a = '5'")
+    assert cells(panel, "Rows of strict") == [["1", "'5'"]]
+
+
+@pytest.mark.usefixtures("flights")
+def test_a_value_that_sql_cannot_write_is_refused_and_the_panel_goes_on(explore):
+    panel = explore()
+    panel.choose("Column", "origin")
+    panel.type("Value", "a\0b")
+    panel.submit("Add filter")
+    assert panel.alerts == ["a text with a NUL character cannot be compared here"]
+    panel.click("Next")
+    panel.wait("Rows 26 to 50")
+
+
+def test_tables_that_could_not_be_read(session, monkeypatch):
+    def unreadable(_database):
+        raise ServerError("the server is out of order", status=500)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(browsing, "read_schema", unreadable)
+        panel = PanelPage(open_panel(session, "explore"))
+        panel.wait("the server is out of order")
+        assert "The tables of main could not be read." in panel.words
+        panel.wait_for("Look again")
+    panel.click("Look again")
+    panel.wait("There are no tables yet.")
 
 
 @pytest.mark.usefixtures("flights")

@@ -9,6 +9,7 @@ import pytest
 from seed_server import SeedServer
 from waiting import until
 
+from pipemagic import local
 from pipemagic.errors import StatementError, TransactionLost
 
 SLOW = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) SELECT count(*) FROM n"
@@ -210,6 +211,18 @@ def test_the_service_is_stopped_and_started(panel, session):
     panel.wait("Server-side connection since")
     panel.click("Look again")
     panel.wait("healthy, round trip")
+
+
+def test_roll_back_of_what_ended_with_its_service(panel, session):
+    session.run("CREATE TABLE t(a)")
+    session.run("BEGIN")
+    session.run("INSERT INTO t VALUES (1)")
+    panel.wait_for("Roll back main")
+    local.stop()
+    panel.click("Roll back main")
+    panel.wait("The server had rolled it back already; cells run again on main.")
+    assert panel.alerts == []
+    assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
 
 
 def test_a_server_that_does_not_answer_is_words(page, session):

@@ -25,6 +25,9 @@ COUNTING = 5.0
 """Seconds that the server may take to count rows; then the panel says that there are more than it has shown."""
 
 
+GONE = "A column is not there any more: what was sorted or filtered by it no longer is."
+
+
 class BrowsingModel(AskingModel):
     """Which connection and table is looked at, and the page of it that came last.
 
@@ -79,7 +82,7 @@ class BrowsingModel(AskingModel):
     def again(self) -> None:
         """Look again, also at how the table is made now."""
         if self.page is None:
-            self.list_tables()
+            self.list_tables(self.connection or self.holdings.current)
             return
         self._look_anew("Looking again ...", self.page.look)
 
@@ -90,11 +93,15 @@ class BrowsingModel(AskingModel):
     def _look_anew(self, what: str, look: Look) -> None:
         def ask(database: Database) -> tuple[Schema, Page]:
             schema = read_schema(database)
-            return schema, paging.read_page(database, look, schema.relation(look.table))
+            relation = schema.relation(look.table)
+            return schema, paging.read_page(database, paging.fitting(look, relation), relation)
 
         def take(found: tuple[Schema, Page]) -> str:
-            self.connection, self.schema, self._counted = look.connection, found[0], None
-            return self._take(found[1])
+            schema, page = found
+            self.connection, self.schema, self._counted = look.connection, schema, None
+            self._take(page)
+            asked, kept = (look.conditions, look.sort), (page.look.conditions, page.look.sort)
+            return "" if asked == kept else GONE
 
         self._wanted = look
         self.ask(what, look.connection, ask, take)
@@ -112,8 +119,14 @@ class BrowsingModel(AskingModel):
     def add(self, condition: Condition) -> None:
         """Show only the rows for which this holds, too."""
         kept = self._base.conditions
-        if condition not in kept:
-            self._show(replace(self._base, conditions=(*kept, condition), offset=0))
+        if condition in kept:
+            return
+        try:
+            paging.literal(condition.value)
+        except PipemagicError as error:
+            self.refuse(error.message, error.hint)
+            return
+        self._show(replace(self._base, conditions=(*kept, condition), offset=0))
 
     def remove(self, condition: Condition) -> None:
         """Take a condition away."""
@@ -182,6 +195,9 @@ class BrowsingModel(AskingModel):
 
     def _show(self, look: Look) -> None:
         if not look.table:
+            return
+        if self.error and self.page is not None:  # the table may not be what it was
+            self._look_anew(f"Reading {look.table} ...", look)
             return
         relation: Relation = self.schema.relation(look.table)
         self._wanted = look

@@ -181,6 +181,17 @@ def rows_sql(look: Look, relation: Relation, write: Write = literal, *, limit: b
     return "\n".join(lines)
 
 
+def fitting(look: Look, relation: Relation) -> Look:
+    """Give a look without what it asks of columns that the table no longer has; only its text of SQL stays as it is."""
+    there = {folded(column.name) for column in relation.columns}
+    return replace(
+        look,
+        conditions=tuple(one for one in look.conditions if folded(one.column) in there),
+        sort=look.sort if look.sort is not None and folded(look.sort) in there else None,
+        first=look.first if look.first < len(relation.visible) else 0,
+    )
+
+
 def count_sql(look: Look, relation: Relation, write: Write = literal) -> str:
     """Give the statement that counts the rows of all pages."""
     head, *rest = _from(look, relation, write)
@@ -222,7 +233,7 @@ def _condition(condition: Condition, relation: Relation, write: Write) -> str:
         case "starts with":
             return f"{written} LIKE {_like(f'{_escaped(condition.value)}%', write)}"
         case operator if operator in OPERATORS:
-            return f"{written} {operator} {write(operand(condition.value, column))}"
+            return f"{written} {operator} {write(operand(condition.value, column, strict=relation.strict))}"
     raise ParameterError(f"there is no comparison {condition.operator!r}")
 
 
@@ -234,13 +245,14 @@ def _escaped(typed: str) -> str:
     return re.sub(r"([\\%_])", r"\\\1", typed)
 
 
-def operand(typed: str, column: Column) -> SqlValue:
+def operand(typed: str, column: Column, *, strict: bool = False) -> SqlValue:
     """Read what was typed as a value to compare a column with.
 
     A column of text is compared with text. To others a number is a number; where the column has no type that converts
-    what it is compared with, quotes make a text ('5') and x'..' makes bytes, as in SQL.
+    what it is compared with, quotes make a text ('5') and x'..' makes bytes, as in SQL. ANY is no type in a ``strict``
+    table, and a number in others.
     """
-    kind = affinity(column.type)
+    kind = "" if strict and column.type.upper() == "ANY" else affinity(column.type)
     if kind == "TEXT":
         return typed
     if kind in ("", "BLOB"):

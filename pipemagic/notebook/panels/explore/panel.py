@@ -83,6 +83,9 @@ class ExploreView(View):
         return section(self.title, inside, tools=[self._connections(), again])
 
     def _nothing(self) -> Node:
+        if self.holdings.current:
+            words = f"The tables of {self.holdings.current} could not be read."
+            return h("div", empty(words), h("p", button("Look again", ("again",)), self._connections()))
         if self.holdings.connected:
             return h("div", empty("No connection is the current one."), self._connections())
         connect = button("Connect", ("connect",), kind="main", disabled=bool(self.holdings.busy))

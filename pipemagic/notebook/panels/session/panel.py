@@ -113,8 +113,11 @@ def _roll_back(connection: Connection) -> str:
     try:
         count = connection.rollback()
     except TransactionLost:
-        if connection.transaction is not Tx.NONE:
-            raise
+        match connection.transaction:
+            case Tx.OPEN:
+                raise
+            case Tx.LOST:  # it ended with its service
+                connection.rollback()
         return f"The server had rolled it back already; cells run again on {connection.name}."
     return f"Rolled back {plural(count, 'statement')} on {connection.name}."
 
