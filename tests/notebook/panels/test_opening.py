@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from panel_page import PanelPage
+from waiting import until
 
 from pipemagic import local, panels
 from pipemagic.errors import SessionError
 from pipemagic.notebook.commands import panel as command
+from pipemagic.notebook.panels.holdings import holdings_of
 from pipemagic.notebook.panels.opening import IN_ORGANIZATION, NAMES, open_panel
 from pipemagic.session import Session
 
@@ -82,3 +84,20 @@ def test_the_tabs_are_saved_one_below_the_other(page):
     for title in TITLES:
         assert f"<h2>{title}</h2>" in panel.html
         assert title in panel.text.splitlines()
+
+
+def test_a_change_that_comes_at_the_very_end_of_asking_is_not_missed(session, monkeypatch):
+    holdings = holdings_of(session)
+    holdings.refresh()
+    until(lambda: holdings.known and not holdings.busy)
+    platform, read = session.platform, holdings._read_connections
+    changes = [lambda: platform.create_group("late", "fra")]
+
+    def read_and_change():
+        read()
+        if changes:
+            changes.pop()()  # the lists are read already, and the work is not over
+
+    monkeypatch.setattr(holdings, "_read_connections", read_and_change)
+    holdings.start("Asking ...", holdings._fetch)
+    until(lambda: "late" in [one.name for one in holdings.groups])

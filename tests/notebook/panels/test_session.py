@@ -79,6 +79,14 @@ def test_commit_by_button(panel, session):
     assert session.run_cell("BEGIN").open_line.startswith("Transaction open, no statement so far")
 
 
+def test_what_looks_like_a_token_in_a_statement_is_not_shown(panel, session):
+    session.run("CREATE TABLE t (a)")
+    session.run("BEGIN; INSERT INTO t VALUES ('libsql://a.example?authToken=a-secret')")
+    panel.wait("Transaction open, 1 statement so far.")
+    assert "INSERT INTO t VALUES ('libsql://a.example?authToken=***')" in panel.words
+    assert "a-secret" not in str(panel.panel.tree)
+
+
 def test_roll_back_by_button(panel, session):
     session.run("CREATE TABLE t (a)")
     session.run("BEGIN; INSERT INTO t VALUES (1)")

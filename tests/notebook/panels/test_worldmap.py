@@ -155,3 +155,18 @@ def test_coordinates():
     assert whereabouts("eu-west-3") == Point(48.86, 2.35)
     assert whereabouts("local") is None
     assert CHARACTER < LINE
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_marker_is_drawn_at_its_place(size):
+    picture = world_map(marks([]), "the world").children[list(SIZES).index(size)]
+    drawn = {
+        mark.attributes["key"]: (float(hit.attributes["cx"]), float(hit.attributes["cy"]))
+        for mark in picture.walk()
+        if mark.attributes.get("class") == "pm-mark"
+        for hit in mark.walk()
+        if hit.attributes.get("class") == "pm-hit"
+    }
+    assert drawn == {
+        mark.code: (pytest.approx(x, abs=0.06), pytest.approx(y, abs=0.06)) for mark, x, y in spots([], size)
+    }
