@@ -563,3 +563,10 @@ def test_the_saved_faces(explore):
         "Rows 1 to 2 of 2"
     )
     assert "<button" not in panel.html
+
+
+def test_turning_to_explore_shows_the_tables_that_cells_made(page, session):
+    panel = page()
+    session.run("CREATE TABLE made_by_a_cell (a)")
+    panel.click("Explore")
+    panel.wait("made_by_a_cell")

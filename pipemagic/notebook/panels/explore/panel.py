@@ -59,6 +59,11 @@ class ExploreView(View):
         """Follow which connection is the current one."""
         self.holdings.observe(self.browsing.follow, ["current", "connected"])
 
+    def turned_to(self) -> None:
+        """Read the list of tables anew: cells may have made some, which nobody tells."""
+        if self.browsing.page is None and not self.browsing.busy:
+            self.browsing.list_tables()
+
     def closed(self) -> None:
         """Follow it no more, and leave nothing under way."""
         self.holdings.unobserve(self.browsing.follow, ["current", "connected"])

@@ -65,6 +65,7 @@ class TabsView(View):
         name, *rest = action
         if name == "tab" and len(rest) == 1 and rest[0] in self.views:
             self.model.front = rest[0]
+            self.views[rest[0]].turned_to()
         elif name in self.views and rest:
             self.views[name].act(rest, values)
         else:

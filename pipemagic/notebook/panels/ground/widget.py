@@ -86,6 +86,9 @@ class View:
     def placed(self, turn: Turn) -> None:
         """Learn how to put another view in front, where several are in tabs."""
 
+    def turned_to(self) -> None:
+        """Do what is due when its tab is put in front; most follow what changes anyway."""
+
     def opened(self) -> None:
         """Begin to follow what changes by itself; called when the panel is shown, also when it is shown again."""
 
