@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from traitlets import Bool, List, Unicode
 
@@ -15,14 +15,17 @@ if TYPE_CHECKING:
     from pipemagic.session import Session
     from pipemagic.session.platform import Platform
 
-_of: WeakKeyDictionary[Session, Holdings] = WeakKeyDictionary()
+_of: WeakKeyDictionary[Session, ReferenceType[Holdings]] = WeakKeyDictionary()
 
 
 def holdings_of(session: Session) -> Holdings:
-    """Give the holdings of a session: the same for all of its panels, so that these agree."""
-    if session not in _of:
-        _of[session] = Holdings(session)
-    return _of[session]
+    """Give the holdings of a session: the same for all of its panels, so that these agree, while one of them lives."""
+    known = _of.get(session)
+    holdings = None if known is None else known()
+    if holdings is None:
+        holdings = Holdings(session)
+        _of[session] = ref(holdings)
+    return holdings
 
 
 class Holdings(WorkingModel):

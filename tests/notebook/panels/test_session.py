@@ -181,6 +181,7 @@ def test_keep_alive(panel, session):
     assert session.connection().keeping is None
     session.connection().keep_alive(300)
     until(lambda: panel.options(label)[-1] == "5 min")
+    session.connection().keep_alive(None)  # its thread is as long as that
 
 
 def test_before_connect_it_says_what_to_do(page, session):

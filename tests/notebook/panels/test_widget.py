@@ -273,3 +273,54 @@ def test_an_attribute_that_runs_code_cannot_be_written():
     with pytest.raises(ValueError, match="javascript:alert"):
         h("a", href="javascript:alert(1)")
     assert h("a", href="https://example.org/").attributes == {"href": "https://example.org/"}
+
+
+def test_a_panel_that_cannot_be_sent_holds_up_nobody(panel, counter, monkeypatch, caplog):
+    other = PanelPage(Panel(counter))
+
+    def refuse(*_arguments, **_options):
+        raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
+
+    monkeypatch.setattr(panel.panel, "send_state", refuse)
+    counter.model.start("Working ...", lambda: "well done")
+    other.wait("well done")
+    assert counter.model.wait(5)
+    assert "the panel Counter could not be sent" in caplog.text
+
+
+def test_one_who_hears_and_fails_keeps_nothing_from_others():
+    class Pair(Model):
+        one, other = Int(), Int()
+
+    pair, told = Pair(), []
+    pair.observe(lambda _: 1 / 0, "one")
+    pair.observe(lambda change: told.append(change.new), "other")
+    with pytest.raises(ZeroDivisionError), pair.hold_trait_notifications():
+        pair.one, pair.other = 1, 2
+    assert told == [2]
+
+
+def test_halves_of_characters_are_replaced():
+    tree = h("p", "half \ud800", title="\udfff", copy="a\ud800", on={"click": ["use", "b\ud800"]})
+    assert tree.wire() == ["p", {"title": "?", "copy": "a?", "on": {"click": ["use", "b?"]}}, ["half ?"]]
+
+
+def test_a_page_that_acts_is_seen_although_another_one_was_closed(panel, counter):
+    say(panel, {"seen": False})
+    panel.click("More")
+    assert "1 = 0" in panel.words
+    assert counter.followed == ["opened", "closed", "opened"]
+
+
+def test_what_was_asked_for_a_session_goes_with_it():
+    from pipemagic.notebook.panels.holdings import holdings_of
+    from pipemagic.session import Session
+
+    session = Session(environ={})
+    holdings = holdings_of(session)
+    assert holdings_of(session) is holdings
+    gone = weakref.ref(session)
+    session.shut_down()
+    del session, holdings
+    gc.collect()
+    assert gone() is None

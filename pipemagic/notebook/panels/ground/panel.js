@@ -100,8 +100,9 @@ function draw(page, tree) {
   const active = document.activeElement;
   const held = root !== active && root.contains(active);
   const places = held ? [...root.querySelectorAll(FOCUSABLE)] : [];
-  // Work may end when people type elsewhere on the page by now: nothing takes the focus from there.
-  page.mayFocus = active === null || active.contains(root) || held;
+  // Work may end when people type elsewhere on the page by now: nothing takes the focus from there. Nor does a page of
+  // the same panel in which nobody did anything, or one that is just being loaded.
+  page.mayFocus = page.acted && (active === null || active.contains(root) || held);
   page.before = held ? active : undefined;
   page.back = undefined;
   patch(root, [tree], false, page);
@@ -200,7 +201,10 @@ function tell(page, words) {
 }
 
 function listen(page, channel, signal) {
-  const send = (action, element) => channel.send({ action, values: valuesAround(element, page.root) });
+  const send = (action, element) => {
+    channel.pages.forEach((one) => { one.acted = one === page; });
+    channel.send({ action, values: valuesAround(element, page.root) });
+  };
   const timers = new Map();
   const handler = (event, name) => {
     for (let at = event.target; at && at !== page.root.parentNode; at = at.parentNode) {
@@ -319,7 +323,7 @@ function render(channel, model, el) {
   notice.className = "pm-notice";
   el.append(root, notice, said);
   const page = {
-    root, said, notice, after: [], prefix: `pipemagic-${Math.random().toString(36).slice(2)}-`,
+    root, said, notice, after: [], acted: false, prefix: `pipemagic-${Math.random().toString(36).slice(2)}-`,
     secrets: channel.secrets, get ahead() { return channel.ahead; },
   };
   const redraw = () => draw(page, model.get("tree"));

@@ -56,7 +56,7 @@ class Node:
 def h(tag: str, *children: Child, **attributes: Any) -> Node:
     """Give an element; None among the children and attributes is left out, ``_`` in names stands for ``-``."""
     named = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
-    kept = {name: value for name, value in named.items() if value is not None and value is not False}
+    kept = {name: _whole(value) for name, value in named.items() if value is not None and value is not False}
     for name, value in kept.items():
         if name.startswith("on") and name != "on":
             raise ValueError(f"{name} would run code in the page: use on={{...}}")
@@ -67,7 +67,21 @@ def h(tag: str, *children: Child, **attributes: Any) -> Node:
 
 def _flat(children: Iterable[Child]) -> Iterator[Node | str]:
     for child in children:
-        if isinstance(child, Node | str):
+        if isinstance(child, Node):
             yield child
+        elif isinstance(child, str):
+            yield _whole(child)
         elif child is not None:
             yield from _flat(child)
+
+
+def _whole(value: Any) -> Any:
+    """Replace halves of characters (lone surrogates): no message to a page and no saved notebook can hold them."""
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case list():
+            return [_whole(one) for one in value]
+        case dict():
+            return {name: _whole(one) for name, one in value.items()}
+    return value

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
@@ -160,6 +161,15 @@ class Panel(anywidget.AnyWidget):
             self._drawing.release()
 
     def _show(self) -> None:
+        """Send the picture and the secrets; raises nothing: others wait to be told of the same change."""
+        try:
+            self._send_picture()
+        except Exception as error:
+            self.log.exception("the panel %s could not be sent", self.view.name)
+            with suppress(Exception):  # where nothing at all can be sent
+                self.tree = h("div", _bug(error)).wire()
+
+    def _send_picture(self) -> None:
         tree = self._draw().wire()
         if tree != self.tree:
             self.tree = tree
@@ -179,6 +189,8 @@ class Panel(anywidget.AnyWidget):
         """Do what the page says. What comes from there may be anything."""
         match message:
             case {"action": [str(), *_] as action, "values": dict() as values}:
+                if self.comm is not None:
+                    self._follow()  # where one page of several was closed another is seen still
                 self._act(action, values)
             case {"seen": bool(seen)} if self.comm is not None:
                 self._follow() if seen else self._leave()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from traitlets import HasTraits, Unicode
@@ -34,8 +34,9 @@ class Model(HasTraits):
             yield
         finally:
             del self._held.changes
-            for change in changes.values():
-                self.notify_change(change)
+            with ExitStack() as all_of_them:  # also when one that hears raises
+                for change in reversed(changes.values()):
+                    all_of_them.callback(self.notify_change, change)
 
     def notify_change(self, change: Any) -> None:
         """Tell of a change now, or at the end of the block that holds it."""
@@ -114,6 +115,8 @@ class WorkingModel(Model):
             error, code = f"{type(failure).__name__}: {failure}", "BUG"
             raise  # the thread's hook writes the traceback to the kernel's log
         finally:
-            with self.hold_trait_notifications():
-                self.message, self.error, self.code, self.hint, self.busy = message, error, code, hint, ""
-            self.ended()
+            try:
+                with self.hold_trait_notifications():
+                    self.message, self.error, self.code, self.hint, self.busy = message, error, code, hint, ""
+            finally:
+                self.ended()
