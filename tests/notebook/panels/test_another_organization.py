@@ -8,11 +8,19 @@ from panel_page import PanelPage
 from scripted_server import as_json
 from waiting import until
 
+from pipemagic import local
 from pipemagic.notebook.panels.groups.replica_states import ReplicaStates
 from pipemagic.notebook.panels.holdings import holdings_of
 from pipemagic.notebook.panels.locations import panel as locations
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.session.latency import Latency
+
+
+@pytest.fixture
+def service_folder(tmp_path):
+    """The folder of a service of its own: the tests make another organization in it."""
+    yield tmp_path / "data"
+    local.stop(tmp_path / "data")
 
 
 @pytest.fixture
