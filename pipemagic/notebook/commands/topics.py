@@ -70,7 +70,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "%pipedb create-token flights --to-file ~/flights.token",
     ),
     "invalidate-tokens": ("%pipedb invalidate-tokens flights --confirm",),
-    "panel": ("%pipedb panel",),
+    "panel": ("%pipedb panel", "%pipedb panel databases"),
 }
 """What one types, for each subcommand."""
 
