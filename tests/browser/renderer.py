@@ -214,10 +214,11 @@ def a_new_form_keeps_the_place_of_the_one_before(page: Page) -> str:
 
 def nothing_takes_the_focus_from_elsewhere(page: Page) -> str:
     def tree(*, made: bool) -> Node:
-        return h("section", h("button", "Create"), h("button", "Connect", focus=True, key="made") if made else None)
+        create = h("button", "Create", on={"click": ["create"]})
+        return h("section", create, h("button", "Connect", focus=True, key="made") if made else None)
 
     panel, other = Drawn(page, tree(made=False)), Drawn(page, h("section", h("input", name="cell")))
-    panel.root.get_by_role("button", name="Create").focus()
+    panel.root.get_by_role("button", name="Create").click()
     other.root.locator("input").focus()
     panel.draw(tree(made=True))
     assert panel.focused == "cell"
