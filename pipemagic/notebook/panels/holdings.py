@@ -51,6 +51,7 @@ class Holdings(WorkingModel):
         self.session = session
         self._asking = threading.Lock()
         self._stale = False
+        self._shown: Platform | None = None
         self._closest: tuple[Platform, str] | None = None
         self._read_connections()
         session.changes.listen(self._heard)
@@ -59,6 +60,14 @@ class Holdings(WorkingModel):
     def asked(self) -> bool:
         """Whether there is an organization to ask, or it is asked already."""
         return self.session.in_organization
+
+    @property
+    def platform(self) -> Platform:
+        """The organization that is shown. Actions take it when they are asked for: another may be in use when they run.
+
+        Until one is known it is the session's, for which a service may have to start.
+        """
+        return self._shown or self.session.platform
 
     def refresh(self) -> None:
         """Ask for everything anew; while that is under way already, once more after it."""
@@ -100,7 +109,7 @@ class Holdings(WorkingModel):
                 self.locations, self.groups, self.databases = locations, list(groups.items), list(databases.items)
                 self.complete = groups.complete and databases.complete
                 self.here = here
-                self.known = True
+                self.known, self._shown = True, platform
         self._read_connections()
         return ""
 
@@ -109,7 +118,7 @@ class Holdings(WorkingModel):
         organization, where = platform.organization, platform.where
         if self.known and (organization, where) != (self.organization, self.where):
             with self.hold_trait_notifications():
-                self.known, self.complete, self.here = False, True, ""
+                self.known, self._shown, self.complete, self.here = False, None, True, ""
                 self.locations, self.groups, self.databases = [], [], []
                 self.organization, self.where = organization, where
 

@@ -168,3 +168,17 @@ def test_closing_ends_measuring(session, page, monkeypatch):
     assert model.wait(10)
     assert asked == ["ams"]
     assert "Measured 1 location" in model.message
+
+
+def test_an_action_is_for_the_organization_on_the_page(session, page, club, monkeypatch):
+    panel = page("databases")
+    panel.click("Details of flights")
+    panel.click("Delete flights ...")
+    panel.type("Type flights to delete", "flights")
+    first = session.platform
+    monkeypatch.setattr(holdings_of(session), "refresh", lambda: None)  # the page does not know yet
+    second = session.organization(club)
+    panel.submit("Delete")
+    panel.wait("Database flights is deleted.")
+    assert "flights" not in [one.name for one in first.databases().items]
+    assert [one.name for one in second.databases().items] == ["flights"]

@@ -62,7 +62,7 @@ class DatabasesModel(WorkingModel):
         has = self.holdings
         if name in {one.name for one in has.databases}:
             return f"{name} exists already"
-        return has.session.platform.name_problem("database", name) if has.known else ""
+        return has.platform.name_problem("database", name) if has.known else ""
 
     def check(self, name: str) -> None:
         """Say what is wrong with a name that is being typed; an empty field says nothing."""
@@ -75,9 +75,10 @@ class DatabasesModel(WorkingModel):
         if wrong := self.problem(name) or ("" if group else "a database belongs to a group: name it"):
             self.refuse(wrong)
             return
+        platform = self.holdings.platform
 
         def work() -> str:
-            made = self.holdings.session.platform.create_database(name, group)
+            made = platform.create_database(name, group)
             with self.hold_trait_notifications():
                 self.created, self.wrong = made, ""
                 self.made += 1
@@ -88,9 +89,10 @@ class DatabasesModel(WorkingModel):
     def create_group(self, location: str) -> None:
         """Create a first group."""
         self.place = ""
+        platform = self.holdings.platform
 
         def work() -> str:
-            group = self.holdings.session.platform.create_group(FIRST_GROUP, location)
+            group = platform.create_group(FIRST_GROUP, location)
             return f"Group {group.name} is in {', '.join(group.locations)}."
 
         line = f"%pipedb create-group {FIRST_GROUP} --location {word(location)}"
@@ -182,10 +184,11 @@ class DatabasesModel(WorkingModel):
         if typed.strip() != name:
             self.refuse(f"nothing was deleted: what was typed is not {name}")
             return
+        platform = self.holdings.platform
 
         def work() -> str:
             leading = {one.name: one.transaction is Tx.OPEN for one in self.connections(name)}
-            self.holdings.session.platform.delete_database(name)  # closes them
+            platform.delete_database(name)  # closes them
             told = [self._closed(one, was_open=was_open) for one, was_open in leading.items()]
             self._forget(name)
             return "\n".join([f"Database {name} is deleted.", *told])

@@ -55,9 +55,10 @@ class TokensModel(WorkingModel):
         if expiration != "never" and not _LENGTH.fullmatch(expiration):
             self.refuse(f"{expiration or 'nothing'!r} is not a length of time", "write 12h, 7d or 1w2d6h")
             return
+        platform = self.holdings.platform
 
         def work() -> str:
-            made = self.holdings.session.platform.create_token(database, expiration=expiration, read_only=read_only)
+            made = platform.create_token(database, expiration=expiration, read_only=read_only)
             self.made += 1
             name = f"token {self.made}"
             self._handed[name] = made

@@ -93,9 +93,9 @@ class CatchingUp(WorkingModel):
 
     def add(self, group: str, code: str) -> bool:
         """Add a location to a group; False if another is being followed."""
+        platform = self.holdings.platform
 
         def work() -> str:
-            platform = self.holdings.session.platform
             places = platform.add_location(group, code).locations
             return f"Group {group} is in {', '.join(places)}. {self._follow(platform)}"
 

@@ -50,7 +50,7 @@ class GroupsModel(WorkingModel):
         """Say what is wrong with the name of a new group, '' if nothing is."""
         if any(one.name == name for one in self.holdings.groups):
             return f"{name} exists already"
-        return self.holdings.session.platform.name_problem("group", name)
+        return self.holdings.platform.name_problem("group", name)
 
     def create(self, name: str, location: str) -> None:
         """Create a group at its primary location."""
@@ -58,9 +58,10 @@ class GroupsModel(WorkingModel):
         if self.wrong:
             self.refuse(self.wrong)
             return
+        platform = self.holdings.platform
 
         def work() -> str:
-            made = self.holdings.session.platform.create_group(name, location)
+            made = platform.create_group(name, location)
             self.made += 1
             return f"Group {made.name} is in {', '.join(made.locations)}."
 
@@ -78,9 +79,10 @@ class GroupsModel(WorkingModel):
 
     def remove(self, group: str, code: str) -> None:
         """Remove a location from a group."""
+        platform = self.holdings.platform
 
         def work() -> str:
-            left = self.holdings.session.platform.remove_location(group, code)
+            left = platform.remove_location(group, code)
             return f"Group {group} is in {', '.join(left.locations)}."
 
         line = f"%pipedb remove-location {word(group)} {word(code)}"
@@ -96,11 +98,12 @@ class GroupsModel(WorkingModel):
         if typed != name:
             self.refuse("nothing was deleted: what was typed is not the name of the group", f"type {name}")
             return
+        platform = self.holdings.platform
 
         def work() -> str:
             session = self.holdings.session
             before = session.connections
-            inside = session.platform.delete_group(name)
+            inside = platform.delete_group(name)
             connected = [one for one in before if one not in session.connections]
             with_ = f" with its {plural(len(inside), 'database')}" if inside else ""
             closed = f" Closed: {plural(len(connected), 'connection')} ({listed(connected)})." if connected else ""

@@ -132,9 +132,9 @@ class OrganizationModel(WorkingModel):
     def set_overages(self, *, on: bool) -> None:
         """Allow the organization to go past its quotas, or not."""
         how = "on" if on else "off"
+        platform = self.holdings.platform
 
         def work() -> str:
-            platform = self.holdings.session.platform
             now = platform.set_overages(on=on)
             return f"Overages of organization {platform.organization} are {'on' if now else 'off'}."
 
