@@ -324,6 +324,11 @@ class Session:
         return self._services.current
 
     @property
+    def organization_in_use(self) -> Platform | None:
+        """The organization that was chosen or used by now; unlike `platform` it never waits, nor starts a service."""
+        return self._services.chosen
+
+    @property
     def in_organization(self) -> bool:
         """Whether an organization is in use, or named by PIPEMAGIC_API_URL: if not, `platform` starts the service."""
         return self._services.chosen is not None or bool(self._environment.get(secrets.API_URL))

@@ -65,9 +65,13 @@ class Holdings(WorkingModel):
     def platform(self) -> Platform:
         """The organization that is shown. Actions take it when they are asked for: another may be in use when they run.
 
-        Until one is known it is the session's, for which a service may have to start.
+        With another token it is still the same. Until one is known it is the session's, for which a service may have
+        to start.
         """
-        return self._shown or self.session.platform
+        shown, used = self._shown, self.session.organization_in_use
+        if shown is None or used is None:
+            return self.session.platform
+        return used if (used.organization, used.where) == (shown.organization, shown.where) else shown
 
     def refresh(self) -> None:
         """Ask for everything anew; while that is under way already, once more after it."""

@@ -182,3 +182,16 @@ def test_an_action_is_for_the_organization_on_the_page(session, page, club, monk
     panel.wait("Database flights is deleted.")
     assert "flights" not in [one.name for one in first.databases().items]
     assert [one.name for one in second.databases().items] == ["flights"]
+
+
+def test_the_same_organization_with_another_token_is_the_one_on_the_page(hosted, monkeypatch):
+    api, session = hosted()
+    session.platform.create_group("edge", "ams")
+    panel = PanelPage(open_panel(session, "databases"))
+    panel.wait("edge")
+    api.environment["PIPEMAGIC_API_TOKEN"] = api.renew_token()
+    monkeypatch.setattr(holdings_of(session), "refresh", lambda: None)  # the page does not know yet
+    session.organization(at=api.url)
+    panel.type("Database name", "flights")
+    panel.submit("Create database")
+    panel.wait("Database flights is in group edge.")
