@@ -105,13 +105,6 @@ def _plain(piece: re.Match[str]) -> str:
     return piece[3] if piece[2] is None else piece[2].replace("''", "'")
 
 
-def written(word: str) -> str:
-    """Write a word as the line of a magic takes it: in quotes if it needs them."""
-    if re.fullmatch(r"""[^\s"'-][^\s"']*""", word):
-        return word
-    return '"' + word.replace('"', '""') + '"'
-
-
 def refuse_secrets(line: str) -> None:
     """UsageError if the line holds something that looks like a token; the message does not repeat it."""
     if _SECRET.search(line):

@@ -29,6 +29,7 @@ _LONGEST = 10**9
 
 _NOT_WRITTEN = ("name", "path", "of_project")
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
+_PLAIN = re.compile(r"[\w./~][\w./~-]*")
 _TOKEN_KEYS = re.compile(r"(auth[_-]?|api[_-]?|access[_-]?)?(token|jwt|key)|password|secret", re.IGNORECASE)
 
 
@@ -305,5 +306,8 @@ def _value(value: object) -> str:
 
 
 def word(name: str) -> str:
-    """Write a name as the line of a magic takes it."""
-    return name if _BARE.match(name) else '"' + name.replace('"', '""') + '"'
+    """Write a name, or another word, as the line of a magic takes it: in quotes if it needs them."""
+    if _PLAIN.fullmatch(name):
+        return name
+    mark = "'" if '"' in name else '"'
+    return mark + name.replace(mark, mark * 2) + mark

@@ -4,6 +4,7 @@ import pytest
 from IPython.core.error import UsageError
 
 from pipemagic.notebook.arguments import Option, Positional, leading, parse, usage_of, words
+from pipemagic.session.profiles import word
 
 NAME, MAYBE = Positional("NAME", "a name"), Positional("MORE", "more", optional=True)
 AS = Option("--as", "another name", "OTHER", short="-a")
@@ -111,3 +112,12 @@ def test_options_before_sql_end_where_the_sql_begins(line, on, rest):
         return
     args, left = leading(line, (AS, FAST), USAGE)
     assert (args.get("--as"), left) == (on, rest)
+
+
+ODD = ["flights", "a b", "it's", 'q"q', "a'\"b", "-x", "é", "{x}", "a,b", "", "a\\b", "./a.csv"]
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_is_written_as_a_word_is_read_as_it(name):
+    assert [one.text for one in words(word(name))] == [name]
+    assert parsed(word(name))["NAME"] == name

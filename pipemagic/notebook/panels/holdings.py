@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING, Any
-from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from traitlets import Bool, List, Unicode
 
+from pipemagic.notebook.panels.ground.shared import OneForASession
 from pipemagic.notebook.panels.ground.work import WorkingModel
 from pipemagic.session.changes import Subject
 
 if TYPE_CHECKING:
     from pipemagic.session import Session
     from pipemagic.session.platform import Platform
-
-_of: WeakKeyDictionary[Session, ReferenceType[Holdings]] = WeakKeyDictionary()
-
-
-def holdings_of(session: Session) -> Holdings:
-    """Give the holdings of a session: the same for all of its panels, so that these agree, while one of them lives."""
-    known = _of.get(session)
-    holdings = None if known is None else known()
-    if holdings is None:
-        holdings = Holdings(session)
-        _of[session] = ref(holdings)
-    return holdings
 
 
 class Holdings(WorkingModel):
@@ -140,3 +128,7 @@ class Holdings(WorkingModel):
     def _read_connections(self) -> None:
         with self.hold_trait_notifications():
             self.connected, self.current = list(self.session.connections), self.session.current or ""
+
+
+holdings_of = OneForASession(Holdings)
+"""Gives the holdings of a session: the same for all of its panels, so that these agree."""

@@ -101,7 +101,7 @@ def test_use_and_close(page, session):
     panel.wait("Closed main, which rolled its transaction back. %%sql cells have no connection now.")
     panel.click("Close the connection my copy")
     panel.wait("Closed my copy.")
-    assert "%pipedb close 'my copy'" in panel.words
+    assert '%pipedb close "my copy"' in panel.words
     assert session.connections == {}
 
 

@@ -349,7 +349,7 @@ def test_export_of_what_is_filtered_and_sorted(explore, session, tmp_path):
         panel.check("Replace what is there")
         panel.submit("Export")
         panel.wait(f"Wrote 129 rows to {file}.")
-        assert f"%%sql --to-{form} '{file}'" in panel.words
+        assert f'%%sql --to-{form} "{file}"' in panel.words
     assert len(pd.read_csv(tmp_path / "a file.csv")) == 129
     assert pd.read_parquet(tmp_path / "a file.parquet")["origin"].tolist()[0] == "EWR"
 

@@ -15,10 +15,10 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.panels.databases.preview import ANSWER, PreviewModel
 from pipemagic.notebook.panels.databases.sizes import SizesModel
 from pipemagic.notebook.panels.databases.tokens import TokensModel
-from pipemagic.notebook.panels.ground.lines import word
 from pipemagic.notebook.panels.ground.work import WorkingModel
 from pipemagic.notebook.panels.holdings import Holdings
 from pipemagic.session.belonging import connections_of
+from pipemagic.session.profiles import word
 
 if TYPE_CHECKING:
     from pipemagic.session.connection import Connection

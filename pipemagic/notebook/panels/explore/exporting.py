@@ -18,9 +18,10 @@ from pipemagic.frames.stored import GrowingRows, StoredRows
 from pipemagic.hrana.messages import StmtResult
 from pipemagic.notebook.panels.explore import paging
 from pipemagic.notebook.panels.explore.questions import AskingModel
-from pipemagic.notebook.panels.ground.lines import on, word
+from pipemagic.notebook.panels.ground.lines import on
 from pipemagic.notebook.panels.ground.parts import button, check, choice, field, state, submit
 from pipemagic.notebook.panels.ground.tree import Node, h
+from pipemagic.session.profiles import word
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database

@@ -11,9 +11,10 @@ from pipemagic.explore import values
 from pipemagic.explore.profile import ColumnProfile, Profile, profile
 from pipemagic.explore.schema import Relation
 from pipemagic.notebook.panels.explore.questions import AskingModel
-from pipemagic.notebook.panels.ground.lines import listed, on, word
+from pipemagic.notebook.panels.ground.lines import listed, on
 from pipemagic.notebook.panels.ground.parts import button, row, state, table
 from pipemagic.notebook.panels.ground.tree import Node, h
+from pipemagic.session.profiles import word
 
 if TYPE_CHECKING:
     from pipemagic.session import Session

@@ -6,16 +6,12 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from pipemagic.session.profiles import word
+
 if TYPE_CHECKING:
     from pipemagic.session import Session
 
-_PLAIN = re.compile(r"[\w./~][\w./~-]*")
 _PLAIN_NAME = re.compile(r"\w[\w -]*")
-
-
-def word(text: str) -> str:
-    """Write one word."""
-    return text if _PLAIN.fullmatch(text) else "'" + text.replace("'", "''") + "'"
 
 
 def listed(names: Iterable[str]) -> str:

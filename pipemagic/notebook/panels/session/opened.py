@@ -9,6 +9,7 @@ from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from traitlets import HasTraits, List, Unicode
 
+from pipemagic.notebook.panels.ground.shared import OneForASession
 from pipemagic.notebook.panels.session.answering import UNASKED, Answer, ask
 from pipemagic.notebook.panels.session.seen import Said, Seen, see, tell
 from pipemagic.session.changes import Subject
@@ -24,18 +25,6 @@ SHOWN = 20
 
 ASKING = "pipemagic: asks the server of"
 """How the names of the threads begin that ask."""
-
-_of: WeakKeyDictionary[Session, ReferenceType[Opened]] = WeakKeyDictionary()
-
-
-def opened_of(session: Session) -> Opened:
-    """Give what a session has open: the same for all of its panels, for as long as one of them lives."""
-    known = _of.get(session)
-    opened = None if known is None else known()
-    if opened is None:
-        opened = Opened(session)
-        _of[session] = ref(opened)
-    return opened
 
 
 class Opened(HasTraits):
@@ -141,3 +130,7 @@ def _tick(opened: ReferenceType[Opened], wake: threading.Event) -> None:
         held = opened()
         going = held is not None and held._go_on()
         del held
+
+
+opened_of = OneForASession(Opened)
+"""Gives what a session has open: the same for all of its panels."""

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pipemagic.errors import TransactionLost
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Tx
-from pipemagic.notebook.arguments import written
 from pipemagic.notebook.panels.ground.parts import button, choice, clock, empty, row, section, state, table
 from pipemagic.notebook.panels.ground.tree import Child, Node, h
 from pipemagic.notebook.panels.ground.widget import Values, View
@@ -15,6 +14,7 @@ from pipemagic.notebook.panels.ground.work import WorkingModel
 from pipemagic.notebook.panels.session.opened import Opened
 from pipemagic.notebook.panels.session.seen import OFF, Lost, Said, Seen, Statements
 from pipemagic.session import durations
+from pipemagic.session.profiles import word
 from pipemagic.session.reports import plural
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class SessionModel(WorkingModel):
 
     def use(self, name: str) -> None:
         """Make another connection the current one."""
-        self._act(f"Changing to {name} ...", lambda: f"Using {self._session.use(name).name}.", f"use {written(name)}")
+        self._act(f"Changing to {name} ...", lambda: f"Using {self._session.use(name).name}.", f"use {word(name)}")
 
     def close(self, name: str) -> None:
         """Close a connection; a transaction that is open in it is rolled back."""
@@ -63,7 +63,7 @@ class SessionModel(WorkingModel):
             closed = f"Closed {self._session.close(name)}."
             return f"{closed} The open transaction was rolled back." if was_open else closed
 
-        self._act(f"Closing {name} ...", work, f"close {written(name)}")
+        self._act(f"Closing {name} ...", work, f"close {word(name)}")
 
     def commit(self, name: str) -> None:
         """Commit the open transaction of a connection."""
@@ -94,7 +94,7 @@ class SessionModel(WorkingModel):
         self._on(name, f"Keeping {name} ...", work, f"keep-alive {time}")
 
     def _on(self, name: str, what: str, work: Callable[[Connection], str], line: str) -> None:
-        self._act(what, lambda: work(self._session.connection(name)), f"{line} --on {written(name)}")
+        self._act(what, lambda: work(self._session.connection(name)), f"{line} --on {word(name)}")
 
     def _act(self, what: str, work: Callable[[], str], line: str) -> None:
         def and_look() -> str:
