@@ -26,9 +26,11 @@ from pipemagic.hrana.stream import Phase, Tx
 from pipemagic.session import atomic, clocks, guards, hints, interrupts, large, reports
 from pipemagic.session.bookkeeping import Bookkeeping
 from pipemagic.session.cells import Cell, read
+from pipemagic.session.changes import Changes
 from pipemagic.session.clocks import Clocks
 from pipemagic.session.interrupts import Finding
 from pipemagic.session.keeping import KeepAlive
+from pipemagic.session.kinds import only_reads
 from pipemagic.session.ledger import Held, Ledger, is_rollback, opens
 from pipemagic.session.losses import Loss
 from pipemagic.session.platform import Platform
@@ -59,6 +61,7 @@ class Connection:
     listed_as: str = field(default="", repr=False)
     refused: bool = field(default=False, repr=False)  # the server no longer takes the token
     keeping: KeepAlive | None = field(default=None, repr=False)
+    written: Changes[Connection] = field(default_factory=Changes, repr=False)  # tells of it when it was written to
     schema: SchemaCache = field(init=False, repr=False)
     _stream: ClientStream | None = field(default=None, repr=False)
     _gone: bool = field(default=False, repr=False)
@@ -103,12 +106,24 @@ class Connection:
         With ``wanted.close`` close() comes next, so that nothing is reported as open which then no longer is.
         Raises StatementError, TransactionLost, and what ClientStream.send raises.
         """
-        with self._lock:
+        with self._telling(cell), self._lock:
             self._check_not_gone()
             try:
                 return self._run(cell, wanted)
             finally:
                 self._kept_from_now()
+
+    @contextmanager
+    def _telling(self, cell: Cell) -> Iterator[None]:
+        """Tell afterwards, also of a cell that failed, if it may have written or a transaction ended with it."""
+        was_open = self.transaction is Tx.OPEN
+        try:
+            yield
+        finally:
+            if self.written.anybody and (
+                (was_open and self.transaction is not Tx.OPEN) or not all(map(only_reads, cell.statements))
+            ):
+                self.written.tell(self)
 
     def keep_alive(self, seconds: float | None) -> None:
         """Keep the server-side connection alive for so long after each cell; None for as long as the server does."""
@@ -245,7 +260,8 @@ class Connection:
             if self._stream is not None:
                 self._stream.settle()
             try:
-                return self._run(cell, Wanted(atomic=True))
+                with self._telling(cell):
+                    return self._run(cell, Wanted(atomic=True))
             except PipemagicError:
                 if self._books.after.loss in (None, before.loss):  # it is certain that nothing was changed
                     self._books.after = before
@@ -297,7 +313,9 @@ class Connection:
             stream.close()
             self._books.ledger.clear()
             self.schema.forget_temporary()
-            return was_open
+        if was_open:
+            self.written.tell(self)
+        return was_open
 
     def leave(self) -> None:
         """End the stream if no cell runs on it and nothing is open in it; never waits for a cell."""

@@ -21,7 +21,7 @@ from pipemagic.frames.collector import collector_paused
 from pipemagic.session import hints, inquiries, keyrings, secrets
 from pipemagic.session.belonging import connections_of
 from pipemagic.session.cells import Cell, read
-from pipemagic.session.changes import Changes
+from pipemagic.session.changes import Changes, Subject
 from pipemagic.session.connection import Connection
 from pipemagic.session.known import KnownNames
 from pipemagic.session.platform import Platform
@@ -51,8 +51,10 @@ class Session:
     connect to where none is named, '' for none; ``default_of_project`` tells that a project's file says so, which must
     be trusted first. While ``reads_ahead`` says so the schemas of new connections and the names in the organization are
     read in the background, for completion. ``while_starting`` is called while an embedded service starts: the time for
-    what would be waited for later. For one thread; only the platform, and `connect` and `Connection.once`, may be used
-    from others at the same time.
+    what would be waited for later. ``written`` tells of each connection whose rows may be others now: after what may
+    have written on it, and when a transaction on it ended.
+
+    For one thread; only the platform, and `connect` and `Connection.once`, may be used from others at the same time.
     """
 
     def __init__(
@@ -70,7 +72,8 @@ class Session:
         self.connections: Mapping[str, Connection] = {}  # another one after each change, so that any thread can read it
         self.current: str | None = None
         self.wire = Wire()
-        self.changes = Changes()
+        self.changes: Changes[Subject] = Changes()
+        self.written: Changes[Connection] = Changes()
         self._ask_token = ask_token
         self._tell = tell or (lambda _: None)
         self.snippets = Snippets()
@@ -284,6 +287,7 @@ class Session:
 
         If the server no longer took the earlier one's token and it is the same database, that one goes on.
         """
+        connection.written = self.written
         with self._lock:
             earlier = self.connections.get(connection.name)
             goes_on = earlier is not None and earlier.refused and _same_database(earlier, connection)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import pytest
 
 FRAME = "import pandas\nflights = pandas.DataFrame({'n': [1, 2], 'from': ['a', None]})"
@@ -78,3 +80,19 @@ def test_copy(db):
     db("%sql --on other BEGIN")
     assert "a transaction is open on other" in db.fails("%pipedb copy t --to other --as x").out
     db("%sql --on other ROLLBACK")
+
+
+def test_what_is_loaded_or_copied_is_told_to_who_shows_rows(db):
+    class Listener:
+        told: ClassVar[list[str]] = []
+
+        def hear(self, connection):
+            self.told.append(connection.name)
+
+    listener = Listener()
+    db.ip.magics_manager.registry["PipeMagics"].session.written.listen(listener.hear)
+    db("import pandas\nflights = pandas.DataFrame({'n': [1, 2]})")
+    db("%pipedb load flights --table t")
+    assert listener.told == ["db"]
+    db("%pipedb copy t --to db --as u")
+    assert listener.told == ["db", "db"]

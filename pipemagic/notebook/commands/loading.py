@@ -49,7 +49,10 @@ def load(context: Context, args: Arguments) -> None:
         with shown("rows sent", context.preferences) as progress:
             return ready.run(progress)
 
-    count = connection.once(run)
+    try:
+        count = connection.once(run)
+    finally:
+        connection.written.tell(connection)
     say(f"Loaded {counted(count)} into {args['--table']}.")
 
 
@@ -59,10 +62,13 @@ def copy(context: Context, args: Arguments) -> None:
     source, target = context.session.connection(args.get("--on")), context.session.connection(args["--to"])
     check_no_transaction(target, "copy")
     table, new = args["TABLE"], args.get("--as") or args["TABLE"]
-    with shown("rows copied", context.preferences) as progress:
-        count = target.once(
-            lambda there: source.once(lambda here: here.copy(table, there, new, if_exists, progress=progress))
-        )
+    try:
+        with shown("rows copied", context.preferences) as progress:
+            count = target.once(
+                lambda there: source.once(lambda here: here.copy(table, there, new, if_exists, progress=progress))
+            )
+    finally:
+        target.written.tell(target)
     say(f"Copied {counted(count)} into {new} on {target.name}.")
 
 

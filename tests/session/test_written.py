@@ -1,0 +1,103 @@
+"""Who listens is told which connection may have other rows now: after what wrote, and when a transaction ended."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+
+from pipemagic.errors import StatementError, TransactionLost
+from pipemagic.session.cells import read
+
+
+class Listener:
+    """Notes the connections that it is told of, and the threads that told."""
+
+    def __init__(self):
+        self.told, self.threads = [], set()
+
+    def hear(self, connection):
+        self.told.append(connection.name)
+        self.threads.add(threading.current_thread())
+
+    def count(self):
+        told, self.told = self.told, []
+        return len(told)
+
+
+@pytest.fixture
+def listener(session):
+    session.run("CREATE TABLE n (i)")
+    made = Listener()
+    session.written.listen(made.hear)
+    return made
+
+
+def test_what_may_have_written_is_told_once_for_a_cell(session, listener):
+    session.run("INSERT INTO n VALUES (1); INSERT INTO n VALUES (2); SELECT * FROM n")
+    assert listener.told == ["main"]
+    assert listener.threads == {threading.current_thread()}
+    session.run("CREATE TABLE m (i)")
+    session.run("WITH one AS (SELECT 1) INSERT INTO n SELECT * FROM one")
+    assert listener.told == ["main", "main", "main"]
+
+
+@pytest.mark.parametrize("reads", ["SELECT * FROM n", "VALUES (1)", "WITH x AS (SELECT 1) SELECT 2"])
+def test_what_only_reads_is_not_told(session, listener, reads):
+    session.run(reads)
+    assert listener.count() == 0
+
+
+def test_a_cell_that_failed_may_have_written(session, listener):
+    with pytest.raises(StatementError, match="nope"):
+        session.run("INSERT INTO n VALUES (1); INSERT INTO nope VALUES (1)")
+    assert listener.count() == 1
+    with pytest.raises(StatementError, match="nope"):
+        session.run("SELECT * FROM nope")
+    assert listener.count() == 0
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback", "give_up", "close"])
+def test_the_end_of_a_transaction_is_told(session, listener, end):
+    connection = session.connection()
+    connection.begin()
+    session.run("SELECT * FROM n")
+    listener.count()
+    getattr(connection, end)()
+    assert listener.count() == 1
+    connection.close()
+    assert listener.count() == 0
+
+
+def test_a_transaction_that_was_lost_is_told(timed, clock):
+    timed.run("CREATE TABLE n (i)")
+    listener = Listener()
+    timed.run("BEGIN; INSERT INTO n VALUES (1)")
+    timed.written.listen(listener.hear)
+    clock.advance(6)
+    with pytest.raises(TransactionLost):
+        timed.run("SELECT * FROM n")
+    assert listener.count() == 1
+    timed.connection().retry()
+    assert listener.count() == 1
+
+
+def test_who_is_gone_is_not_told_and_costs_nothing(session, listener):
+    kept = Listener()
+    session.written.listen(kept.hear)
+    session.run("INSERT INTO n VALUES (1)")
+    assert (listener.count(), kept.count()) == (1, 1)
+    del kept
+    gc.collect()
+    session.run("INSERT INTO n VALUES (1)")
+    assert listener.count() == 1
+    assert session.written.anybody
+
+
+def test_no_cell_is_looked_at_when_nobody_listens(session, monkeypatch):
+    def looked(_statement):
+        raise AssertionError("nobody listens")
+
+    monkeypatch.setattr("pipemagic.session.connection.only_reads", looked)
+    session.connection().run(read("CREATE TABLE m (i)"))
