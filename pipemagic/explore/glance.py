@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pipemagic.client.running import result_of
 from pipemagic.explore.names import quoted
 from pipemagic.explore.schema import LISTED
+from pipemagic.explore.sending import LETTER, received, sent
 from pipemagic.hrana.messages import Close, ErrorEntry, Execute, Stmt
 from pipemagic.hrana.values import SqlValue, decode
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 TABLES, ROWS, COLUMNS, LENGTH = 100, 10, 20, 200
 """How many tables, rows and columns are shown, and of how many characters or bytes of a value the rest is cut off."""
+
+_BYTES = 4 * (LENGTH + 1)  # of so many characters at most
 
 COUNTED = 100_000
 """How far the rows of a table are counted: that takes some milliseconds."""
@@ -65,15 +68,20 @@ def first_rows(database: Database, table: str) -> Rows:
     """Give the first rows of a table or view, long values cut on the server; StatementError if it cannot be read."""
     named = database.execute(f"SELECT * FROM main.{quoted(table)} LIMIT 0").columns
     shown = named[:COLUMNS]
-    values = ", ".join(map(_cut, shown))
+    values = ", ".join([LETTER, *map(_cut, shown)])
     found = database.execute(f"SELECT {values} FROM main.{quoted(table)} LIMIT {ROWS + 1}").rows
-    return Rows(shown, found[:ROWS], len(named) - len(shown), len(found) > ROWS)
+    return Rows(shown, list(map(_values, found[:ROWS])), len(named) - len(shown), len(found) > ROWS)
 
 
 def _cut(column: str) -> str:
-    """Give the value of a column, of which a long text or blob comes only as far as it is shown."""
+    """Give the type and the value of a column; of a long text or blob it is only as much as is shown."""
     name = quoted(column)
-    return f"CASE WHEN typeof({name}) IN ('text', 'blob') THEN substr({name}, 1, {LENGTH + 1}) ELSE {name} END"
+    return f"typeof({name}), {sent(name, text=_BYTES, blob=LENGTH + 1)}"
+
+
+def _values(row: Sequence[SqlValue]) -> list[SqlValue]:
+    letter, *pairs = row
+    return [received(kind, given, letter, _BYTES) for kind, given in zip(pairs[::2], pairs[1::2], strict=True)]
 
 
 def _counts(database: Database, names: Sequence[str]) -> dict[str, int]:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pipemagic.errors import AnswerTimeout, StatementError, UnknownName
 from pipemagic.explore.asking import ask_at
-from pipemagic.explore.profile_sql import BINS, column_sql
+from pipemagic.explore.profile_sql import BINS, LONGEST, column_sql
 from pipemagic.explore.schema import Column, Relation, Schema, read_relation
+from pipemagic.explore.sending import received
 from pipemagic.hrana.values import SqlValue
 
 if TYPE_CHECKING:
@@ -185,27 +186,23 @@ def _read(column: Column, rows: Sequence[tuple[SqlValue, ...]]) -> ColumnProfile
         "number" if numbers else "empty" if not texts + blobs else "blob" if not texts
         else "date" if dates == texts else "text"
     )  # fmt: skip
-    ((least, most, mean),) = [tuple(map(_value, pairs)) for pairs in [_pairs(parts["ends"][0])]]
+    (ends,) = parts["ends"]
+    letter = ends[6]
+
+    def value(form: SqlValue, given: SqlValue) -> Any:
+        return received(form, given, letter, LONGEST)
+
+    least, most, mean = map(value, ends[0:6:2], ends[1:6:2])
     tops = parts.get("top", [])
     size = numbers if kind == "number" else texts
-    ranks = [(first, last, _value((form, given))) for first, last, form, given, *_ in parts.get("rank", [])]
+    ranks = [(first, last, value(form, given)) for first, last, form, given, *_ in parts.get("rank", [])]
     return ColumnProfile(
         column.name, column.type, kind, total, nulls, distinct,
         {name: count for name, count in stored.items() if count},
         least, most, None if mean is None else float(mean), _quartiles(ranks, size, kind),
-        tuple(Common(_value((form, given)), number, bool(whole)) for number, form, given, whole, *_ in tops),
+        tuple(Common(value(form, given), number, bool(whole)) for number, form, given, whole, *_ in tops),
         _bins(parts.get("bin", [])),
     )  # fmt: skip
-
-
-def _pairs(row: tuple[Any, ...]) -> list[tuple[str, Any]]:
-    return list(zip(row[0:6:2], row[1:6:2], strict=True))
-
-
-def _value(pair: tuple[str, Any]) -> Any:
-    """Read a value; an infinity comes as text, since JSON has none."""
-    form, given = pair
-    return float(given) if form == "real" and isinstance(given, str) else given
 
 
 def _bins(rows: Sequence[tuple[Any, ...]]) -> tuple[int, ...]:

@@ -8,12 +8,13 @@ SQLite allows.
 
 from __future__ import annotations
 
+from pipemagic.explore import sending
 from pipemagic.sql import quote
 
 BINS = 12
 
 LONGEST = 200
-"""Bytes of a text that is sent whole."""
+"""Bytes of a text that are sent."""
 
 _BYTES = 20  # that are sent of a blob
 
@@ -24,16 +25,11 @@ def column_sql(table: str, column: str, *, top: int) -> str:
 
 
 def _shown(value: str) -> str:
-    """Give the expression that sends a value: long ones cut, infinities as text, since JSON has none."""
-    return (
-        f"CASE typeof({value}) WHEN 'text' THEN iif({_is_whole(value)}, {value}, substr({value}, 1, 60)) "
-        f"WHEN 'blob' THEN iif(length({value}) <= {_BYTES}, {value}, substr({value}, 1, {_BYTES})) "
-        f"WHEN 'real' THEN iif(abs({value}) = 9e999, CAST({value} AS TEXT), {value}) ELSE {value} END"
-    )
+    return sending.sent(value, text=LONGEST, blob=_BYTES)
 
 
 def _is_whole(value: str) -> str:
-    return f"length(CAST({value} AS BLOB)) <= {LONGEST}"
+    return f"{sending.size(value)} <= {LONGEST}"
 
 
 # In a group of equal values only 1 and 1.0 can differ in type: `i` counts the integers among them.
@@ -67,7 +63,7 @@ WITH g(v, n, i, k) AS MATERIALIZED (
 )
 SELECT 'counts', total, nulls, different, integers, numbers, texts, blobs, dates FROM s
 UNION ALL SELECT 'ends', typeof(least), {_shown("least")}, typeof(most), {_shown("most")},
-    typeof(mean), {_shown("mean")}, NULL, NULL FROM s, m
+    typeof(mean), {_shown("mean")}, {sending.LETTER}, NULL FROM s, m
 UNION ALL SELECT 'rank', upto - n, upto, typeof(v), {_shown("v")}, NULL, NULL, NULL, NULL FROM o, m
     WHERE (upto - n <= last / 4 AND upto > last / 4)
     OR (upto - n <= (last + 3) / 4 AND upto > (last + 3) / 4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from pipemagic.explore.sending import NotText
 from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import display_width
 from pipemagic.svg import shortened
@@ -24,7 +25,7 @@ def value(given: SqlValue, width: int = 24, *, quotes: bool = False) -> str:
         case float():
             return f"{given:.6g}" if given % 1 or abs(given) >= 1e16 else f"{given:.1f}"
         case bytes():
-            return shortened(f"x'{given.hex()}'", width)
+            return shortened(f"x'{given.hex()}'", width) + (" (not UTF-8)" if isinstance(given, NotText) else "")
     words = one_line(str(given))
     return shortened(f"'{words}'" if quotes and isinstance(given, str) else words, width)
 

@@ -570,3 +570,18 @@ def test_turning_to_explore_shows_the_tables_that_cells_made(page, session):
     session.run("CREATE TABLE made_by_a_cell (a)")
     panel.click("Explore")
     panel.wait("made_by_a_cell")
+
+
+def test_a_text_that_is_not_utf8(explore, session):
+    session.run("CREATE TABLE odd(t TEXT)")
+    session.run("INSERT INTO odd VALUES (CAST(x'ff61' AS TEXT)), ('ä'), (CAST(zeroblob(600) || x'ff' AS TEXT))")
+    panel = explore("odd")
+    assert cells(panel, "Rows of odd")[:2] == [["x'ff61' (2 bytes of text, not UTF-8)"], ["ä"]]
+    panel.click("Whole value of t in row 3")
+    panel.wait("t in row 3: 601 bytes of text, not UTF-8")
+    assert panel.find("pre")[0].words == f"x'{'00' * 600}ff'"
+    panel.click("Close the value")
+    panel.click("Profile t")
+    until(lambda: panel.find("table", "Profiles"))
+    assert "x'ff61' (not UTF-8)" in cells(panel, "Profiles")[0]
+    assert panel.alerts == []

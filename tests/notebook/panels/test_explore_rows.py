@@ -8,8 +8,18 @@ from functools import cmp_to_key
 import pytest
 from magic_shell import db, plain_shell, service, shell
 
+from pipemagic.explore.glance import first_rows
 from pipemagic.explore.schema import read_schema
-from pipemagic.notebook.panels.explore.paging import Condition, Look, count_rows, read_page, rows_sql
+from pipemagic.explore.sending import NotText
+from pipemagic.notebook.panels.explore.paging import (
+    Condition,
+    Look,
+    Whole,
+    count_rows,
+    read_page,
+    read_value,
+    rows_sql,
+)
 
 __all__ = ["db", "plain_shell", "service", "shell"]
 
@@ -109,3 +119,36 @@ def test_random_pages(db, database, made):
         if number % 4 == 0:
             frame = db(f"%%sql\n{rows_sql(look, relation)}").value
             assert frame["id"].tolist() == shown
+
+
+def test_a_text_that_is_not_utf8_is_shown_as_its_bytes(database):
+    database.execute("CREATE TABLE odd(id INTEGER PRIMARY KEY, t TEXT, b BLOB)")
+    database.execute("INSERT INTO odd SELECT 1, CAST(x'ff61' AS TEXT), CAST(x'fe' AS TEXT)")
+    database.execute("INSERT INTO odd SELECT 2, CAST(zeroblob(0) || x'ff' || 'a' AS TEXT), x'ff61'")
+    database.execute("INSERT INTO odd SELECT 3, CAST(x'e4' || printf('%.30c', 'a') AS TEXT), 'ä'")
+    database.execute("INSERT INTO odd SELECT 5, '', x''")
+    database.execute("INSERT INTO odd SELECT 4, CAST(printf('%.999c', 'a') || x'ff' AS TEXT), 9e999")
+    relation = read_schema(database).relation("odd")
+    look = Look("db", "odd")
+    page = read_page(database, look, relation)
+    assert [[cell.words for cell in row] for row in page.rows] == [
+        ["1", "x'ff61' (2 bytes of text, not UTF-8)", "x'fe' (1 byte of text, not UTF-8)"],
+        ["2", "x'ff61' (2 bytes of text, not UTF-8)", "x'ff61' (2 bytes)"],
+        ["3", f"x'e4{'61' * 15}…' (31 bytes of text, not UTF-8)", "ä"],
+        ["4", "a" * 80 + "…", "Inf"],
+        ["5", "''", "x'' (0 bytes)"],
+    ]
+    assert [row[1].cut for row in page.rows] == [False, False, True, True, False]
+    assert page.rows[2][1].whole == Whole(f"x'e4{'61' * 30}'", "31 bytes of text, not UTF-8")
+    assert read_value(database, look, relation, 3, "t") == Whole(f"x'{'61' * 999}ff'", "1,000 bytes of text, not UTF-8")
+
+
+def test_profile_and_preview_of_texts_that_are_not_utf8(db, database):
+    database.execute("CREATE TABLE odd(t)")
+    database.execute("INSERT INTO odd SELECT CAST(x'ff61' AS TEXT) UNION ALL SELECT CAST(x'ff61' AS TEXT)")
+    database.execute("INSERT INTO odd VALUES ('ä'), (-9e999)")
+    told = repr(db("%pipedb profile odd").value)
+    assert told.endswith("x'ff61' (not UTF-8)  -inf  x'ff61' (not UTF-8) ×2, -inf ×1, 'ä' ×1")
+    rows = first_rows(database, "odd").rows
+    assert rows == [[b"\xffa"], [b"\xffa"], ["ä"], [float("-inf")]]
+    assert [type(row[0]) for row in rows] == [NotText, NotText, str, float]

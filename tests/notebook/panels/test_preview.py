@@ -79,3 +79,12 @@ def test_explore_shows_the_table_in_its_tab(page, session):
     until(lambda: panel.can("Explore t"))
     panel.click("Explore t")
     panel.wait("t in main")
+
+
+def test_a_text_that_is_not_utf8(page, session):
+    session.run("CREATE TABLE odd(t); INSERT INTO odd VALUES (CAST(x'ff61' AS TEXT)), (x'ff61'), (9e999)")
+    panel = page("databases")
+    panel.click("Details of main")
+    panel.wait("3 rows")
+    panel.click("First rows of odd")
+    until(lambda: [one.words for one in panel.find("td")][-3:] == ["x'ff61' (text, not UTF-8)", "x'ff61'", "inf"])

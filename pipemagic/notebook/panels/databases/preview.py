@@ -12,6 +12,7 @@ from traitlets import Bool, List, Unicode
 from pipemagic.client.database import Database
 from pipemagic.errors import PipemagicError
 from pipemagic.explore import glance
+from pipemagic.explore.sending import NotText
 from pipemagic.notebook.panels.ground.parts import button, empty, problem
 from pipemagic.notebook.panels.ground.tree import Node, h
 from pipemagic.notebook.panels.ground.widget import Values, View
@@ -186,7 +187,8 @@ def _cell(value: SqlValue) -> Node:
             return h("td", "NULL", class_="pm-faint")
         case bytes():
             more = "..." if len(value) > 12 else ""
-            return h("td", f"x'{value[:12].hex()}{more}'", class_="pm-faint")
+            about = " (text, not UTF-8)" if isinstance(value, NotText) else ""
+            return h("td", f"x'{value[:12].hex()}{more}'{about}", class_="pm-faint")
         case str():
             more = "..." if len(value) > glance.LENGTH else ""
             return h("td", value[: glance.LENGTH] + more)

@@ -13,7 +13,7 @@ from pipemagic.errors import AnswerTimeout, PipemagicError
 from pipemagic.explore.schema import Schema, read_schema
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.panels.explore import paging
-from pipemagic.notebook.panels.explore.paging import Condition, Look, Page
+from pipemagic.notebook.panels.explore.paging import Condition, Look, Page, Whole
 from pipemagic.notebook.panels.explore.questions import AskingModel, Questions
 from pipemagic.notebook.panels.holdings import Holdings
 
@@ -41,7 +41,7 @@ class BrowsingModel(AskingModel):
     page = AnyTrait(None, allow_none=True, help="paging.Page; None while the tables are listed")
     total = AnyTrait(None, allow_none=True, help="how many rows there are; None if that is not known")
     uncounted = Unicode(help="why it is not known: it is being counted, or could not be")
-    whole = AnyTrait(None, allow_none=True, help="(row on the page, column, text, characters) of a value shown whole")
+    whole = AnyTrait(None, allow_none=True, help="(row on the page, column, paging.Whole) of a value shown whole")
     uncommitted = Bool(help="whether the cells have a transaction open, of which nothing is seen here")
 
     def __init__(self, holdings: Holdings, *, counting: float = COUNTING) -> None:
@@ -162,11 +162,11 @@ class BrowsingModel(AskingModel):
             return
         cell, name = page.rows[row][column], page.columns[column].name
         if cell.whole is not None:
-            self.whole = (row, name, cell.whole, len(cell.whole))
+            self.whole = (row, name, cell.whole)
             return
 
-        def take(found: tuple[str, int]) -> str:
-            self.whole = (row, name, *found)
+        def take(found: Whole) -> str:
+            self.whole = (row, name, found)
             return ""
 
         self.ask(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipemagic.explore.schema import Column
 from pipemagic.explore.values import one_line
 from pipemagic.notebook.panels.explore import paging
-from pipemagic.notebook.panels.explore.paging import COLUMNS, Cell, Page
+from pipemagic.notebook.panels.explore.paging import COLUMNS, Cell, Page, Whole
 from pipemagic.notebook.panels.ground.parts import button, choice, empty, field, row, submit, table
 from pipemagic.notebook.panels.ground.tree import Node, h
 
@@ -42,7 +42,7 @@ def _heading(page: Page, column: Column, *, live: bool) -> Node:
 
 
 def _cell(page: Page, cell: Cell, number: int, place: int, *, live: bool, busy: bool) -> Node:
-    if cell.size is None or not live:
+    if not cell.cut or not live:
         return h("td", cell.words, class_=f"pm-{cell.kind}")
     label = f"Whole value of {one_line(page.columns[place].name)} in row {page.look.offset + number + 1}"
     whole = button("whole", ("value", str(number), str(place)), kind="plain", label=label, disabled=busy)
@@ -101,15 +101,14 @@ def _last(page: Page, total: int | None) -> Node:
     return button("Last", ("turn", str(offset)), disabled=total is None or page.look.offset >= offset)
 
 
-def whole_value(page: Page, whole: tuple[int, str, str, int]) -> Node:
+def whole_value(page: Page, whole: tuple[int, str, Whole]) -> Node:
     """Show a value whole, or its beginning if it is very long."""
-    number, column, text, size = whole
-    cut = f"; the first {len(text):,}" if size > len(text) else ""
-    words = f"{one_line(column)} in row {page.look.offset + number + 1:,}: {size:,} characters{cut}"
+    number, column, value = whole
+    words = f"{one_line(column)} in row {page.look.offset + number + 1:,}: {value.size}"
     return h(
         "div", h("div", h("h4", words),
-                 h("div", h("button", "Copy", type="button", copy=text, aria_label="Copy the value"),
+                 h("div", h("button", "Copy", type="button", copy=value.text, aria_label="Copy the value"),
                    button("Close", ("close_value",), label="Close the value"), class_="pm-row"), class_="pm-head"),
-        h("pre", text, tabindex=0, focus=True, class_="pm-whole"),
+        h("pre", value.text, tabindex=0, focus=True, class_="pm-whole"),
         key=f"whole {number} {column}", class_="pm-box", on={"escape": ["close_value"]}, live=True,
     )  # fmt: skip

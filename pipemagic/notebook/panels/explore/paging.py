@@ -16,6 +16,7 @@ from pipemagic.client.stream import Dialect
 from pipemagic.errors import ParameterError
 from pipemagic.explore import names
 from pipemagic.explore.schema import Column, Relation, folded
+from pipemagic.explore.sending import LETTER, NotText, received, sent, size
 from pipemagic.explore.values import one_line
 from pipemagic.explore.words import KEYWORDS
 from pipemagic.frames.reading import affinity
@@ -33,7 +34,7 @@ SIZES = (25, 50, 100)
 OPERATORS = ("=", "<>", "<", "<=", ">", ">=", "contains", "starts with", "is null", "is not null")
 
 LONGEST = 400
-"""Bytes of a text that is sent whole with a page."""
+"""Bytes of a text that are sent with a page; those of `SHOWN` characters are no more."""
 
 SHOWN = 80
 """Characters of a text that a cell of the page shows."""
@@ -41,7 +42,6 @@ SHOWN = 80
 WHOLE = 100_000
 """Characters of one value that are shown when all of it is asked for."""
 
-_HEAD = 100  # characters that are sent of a longer text
 _BYTES = 16  # that are sent of a blob
 
 _NO_NAMES = {*KEYWORDS, "TRUE", "FALSE"}
@@ -87,13 +87,24 @@ class Look:
 
 
 @dataclass(frozen=True)
+class Whole:
+    """A value to be read at leisure: the text, and how long it is in words."""
+
+    text: str
+    size: str
+
+
+@dataclass(frozen=True)
 class Cell:
-    """A value as a page shows it: ``words`` on one line; ``size`` in characters or bytes if that is not all of it."""
+    """A value as a page shows it: ``words`` on one line; ``cut`` if that is not all of a text.
+
+    ``whole`` is all of it then, unless it is so long that it was not sent.
+    """
 
     words: str
     kind: Literal["null", "number", "text", "blob"]
-    size: int | None = None
-    whole: str | None = None
+    cut: bool = False
+    whole: Whole | None = None
 
 
 @dataclass(frozen=True)
@@ -279,7 +290,7 @@ def read_page(database: Database, look: Look, relation: Relation) -> Page:
     asked = replace(look, size=look.size + 1)
     result = _execute(
         database,
-        lambda write: f"SELECT {_sent(columns)}\nFROM (\n{rows_sql(asked, relation, write)}\n) AS t",
+        lambda write: f"SELECT {LETTER},\n{_sent(columns)}\nFROM (\n{rows_sql(asked, relation, write)}\n) AS t",
     )
     rows = tuple(_cells(row, columns) for row in result.rows[: look.size])
     return Page(look, relation, columns, rows, len(result.rows) > look.size)
@@ -291,24 +302,40 @@ def count_rows(database: Database, look: Look, relation: Relation) -> int:
     return int(number or 0)
 
 
-def read_value(database: Database, look: Look, relation: Relation, row: int, column: str) -> tuple[str, int]:
-    """Give the text of one value on a page, its first 100,000 characters, and how many it has.
+def read_value(database: Database, look: Look, relation: Relation, row: int, column: str) -> Whole:
+    """Give a text on a page, or its first 100,000 characters, or 50,000 bytes if it is not UTF-8.
 
     ParameterError if the row is gone.
     """
     at = replace(look, size=1, offset=look.offset + row)
     written = f"t.{name(relation.column(column).name)}"
+    longest = 4 * WHOLE
     result = _execute(
         database,
         lambda write: (
-            f"SELECT CAST(substr({written}, 1, {WHOLE}) AS TEXT), length({written})\n"
+            f"SELECT {sent(written, text=longest, blob=longest)}, length({written}), {size(written)}, {LETTER}\n"
             f"FROM (\n{rows_sql(at, relation, write)}\n) AS t"
         ),
     )
     if not result.rows:
         raise ParameterError("the row is not there any more", hint="Look again shows what is")
-    text, size = result.rows[0]
-    return str(text), int(size or 0)
+    given, characters, stored, letter = result.rows[0]
+    text, whole = received("text", given, letter, longest), int(stored or 0) <= longest
+    return _whole(text, None if whole else int((stored if isinstance(text, NotText) else characters) or 0))
+
+
+def _whole(given: SqlValue, size: int | None = None) -> Whole:
+    """Give a text for reading; ``size`` is how many characters, or bytes, it has if this is only its beginning."""
+    if isinstance(given, NotText):
+        shown = given[: WHOLE // 2]  # two letters for each
+        return Whole(f"x'{shown.hex()}'", _size(size or len(given), len(shown), "byte") + " of text, not UTF-8")
+    text = str(given)
+    return Whole(text[:WHOLE], _size(size or len(text), min(WHOLE, len(text)), "character"))
+
+
+def _size(size: int, shown: int, thing: str) -> str:
+    words = f"{size:,} {thing}{'' if size == 1 else 's'}"
+    return f"{words}; the first {shown:,}" if shown < size else words
 
 
 def statement(database: Database, write_sql: Callable[[Write], str]) -> tuple[str, Any]:
@@ -325,47 +352,52 @@ def _execute(database: Database, write_sql: Callable[[Write], str]) -> Result:
 
 
 def _sent(columns: Iterable[Column]) -> str:
-    """Give what is sent of each column: its value, cut if it is long, and what is to be known of that."""
+    """Give what is sent of each column: its type, its value, cut if it is long, and how many bytes that has."""
     parts = []
     for column in columns:
         value = f"t.{name(column.name)}"
-        size = f"length(CAST({value} AS BLOB))"
         parts.append(
-            f"CASE typeof({value}) WHEN 'text' THEN iif({size} > {LONGEST}, substr({value}, 1, {_HEAD}), {value}) "
-            f"WHEN 'blob' THEN substr({value}, 1, {_BYTES}) "
-            f"WHEN 'real' THEN iif(abs({value}) = 9e999, CAST({value} AS TEXT), {value}) ELSE {value} END, "
-            f"CASE typeof({value}) WHEN 'text' THEN iif({size} > {LONGEST}, length({value}), NULL) "
-            f"WHEN 'blob' THEN length({value}) "
-            f"WHEN 'real' THEN iif(abs({value}) = 9e999, 'real', NULL) END"
+            f"typeof({value}), {sent(value, text=LONGEST, blob=_BYTES)}, "
+            f"CASE WHEN typeof({value}) IN ('text', 'blob') THEN {size(value)} END"
         )
     return ",\n".join(parts)
 
 
 def _cells(row: Sequence[SqlValue], columns: Sequence[Column]) -> tuple[Cell, ...]:
-    pairs = zip(row[::2], row[1::2], columns, strict=True)
-    return tuple(_cell(value, about, column) for value, about, column in pairs)
+    letter, *rest = row
+    parts = zip(rest[::3], rest[1::3], rest[2::3], columns, strict=True)
+    return tuple(
+        _cell(received(kind, given, letter, LONGEST), int(stored or 0), column) for kind, given, stored, column in parts
+    )
 
 
-def _cell(value: SqlValue, about: SqlValue, column: Column) -> Cell:
+def _cell(value: SqlValue, size: int, column: Column) -> Cell:
+    """Show a value of ``size`` bytes, of which a part may have come."""
     match value:
         case None:
             return Cell("NULL", "null")
+        case NotText():
+            cut = size > _BYTES
+            whole = _whole(value) if cut and size <= LONGEST else None
+            return Cell(_bytes(value, size, " of text, not UTF-8"), "blob", cut, whole)
         case bytes():
-            size = int(about or 0)
-            dots = "…" if size > len(value) else ""
-            return Cell(f"x'{value.hex()}{dots}' ({size:,} byte{'' if size == 1 else 's'})", "blob")
-        case str() if about == "real":  # an infinity, for which JSON has no form
-            return Cell(value, "number")
+            return Cell(_bytes(value, size), "blob")
         case str():
-            return _text(value, None if about is None else int(about), column)
+            return _text(value, column, cut=size > LONGEST)
+        case float() if math.isinf(value):
+            return Cell("Inf" if value > 0 else "-Inf", "number")
     return Cell(repr(value), "number")
 
 
-def _text(value: str, size: int | None, column: Column) -> Cell:
+def _bytes(value: bytes, size: int, about: str = "") -> str:
+    dots = "…" if size > _BYTES else ""
+    return f"x'{value[:_BYTES].hex()}{dots}' ({size:,} byte{'' if size == 1 else 's'}{about})"
+
+
+def _text(value: str, column: Column, *, cut: bool) -> Cell:
     """Show a text so that it can be told from NULL, from a number, and from another with blanks at its ends."""
-    if size is not None or len(value) > SHOWN:
-        words = one_line(value[:SHOWN]) + "…"
-        return Cell(words, "text", size or len(value), None if size is not None else value)
+    if cut or len(value) > SHOWN:
+        return Cell(one_line(value[:SHOWN]) + "…", "text", True, None if cut else _whole(value))
     looks_otherwise = affinity(column.type) != "TEXT" and (_NUMBER.fullmatch(value) or _BLOB.match(value))
     quotes = not value.strip() or value != value.strip() or value.upper() == "NULL" or value[0] == "'"
     return Cell(f"'{one_line(value)}'" if quotes or looks_otherwise else one_line(value), "text")
