@@ -87,8 +87,8 @@ class Bookkeeping:
 
     def stopped(self) -> TransactionLost:
         """Give the error for a transaction that ended with the service."""
-        lost = self.lose(Loss.of(self.ledger))
         reason = "the service was stopped while the transaction was open, and rolled it back"
+        lost = self.lose(Loss.of(self.ledger, why=reason))
         return TransactionLost(reports.undone(reason, lost), hint=reports.after_loss(lost))
 
     def failed(self, error: PipemagicError, stream: ClientStream, cell: Cell) -> PipemagicError:
@@ -96,7 +96,7 @@ class Bookkeeping:
         state = stream.transaction.state
         if state is Tx.OPEN:
             return error
-        loss = losses.of_error(error, cell, self.ledger)
+        loss = replace(losses.of_error(error, cell, self.ledger), why=error.message.partition("\n")[0])
         if state is Tx.LOST or isinstance(error, TransactionLost):
             self.lose(loss, refusing=state is Tx.LOST)
             error.message = reports.undone(error.message, loss)
@@ -137,4 +137,5 @@ class Bookkeeping:
         if not ended:
             return failure
         left = losses.left_over(failure.cell.statements[failure.ran :])
-        return replace(failure, lost=self.lose(Loss.of(ledger, left=left)))
+        why = f"the database rolled it back for a statement that failed ({failure.error.message})"
+        return replace(failure, lost=self.lose(Loss.of(ledger, left=left, why=why)))

@@ -29,7 +29,7 @@ class Loss:
     ``held`` are its statements, oldest first; not all of them need have run if ``partly``. ``doubt`` says why it
     may have been committed after all, '' if it was rolled back for certain. ``left`` are statements of the cell that
     met the loss: they did not run, and are no part of what can be run again. ``incomplete`` tells that more than
-    ``held`` may have run in it.
+    ``held`` may have run in it. ``why`` says what ended it.
     """
 
     held: tuple[Held, ...] = ()
@@ -37,11 +37,12 @@ class Loss:
     partly: bool = False
     left: tuple[str, ...] = ()
     incomplete: bool = False
+    why: str = ""
 
     @classmethod
-    def of(cls, ledger: Ledger, *, doubt: str = "", left: tuple[str, ...] = ()) -> Loss:
+    def of(cls, ledger: Ledger, *, doubt: str = "", left: tuple[str, ...] = (), why: str = "") -> Loss:
         """Give the loss of the open transaction."""
-        return cls(tuple(ledger.held), doubt, left=left, incomplete=ledger.incomplete)
+        return cls(tuple(ledger.held), doubt, left=left, incomplete=ledger.incomplete, why=why)
 
     @property
     def statements(self) -> list[str]:

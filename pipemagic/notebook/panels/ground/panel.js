@@ -1,7 +1,7 @@
 // Draws a panel's tree (tree.py) and tells the kernel what people do in it. Texts become text nodes, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
-const OURS = new Set(["on", "key", "focus", "copy", "live", "until", "of", "secret", "disabled", "value", "checked"]);
+const OURS = new Set(["on", "key", "focus", "copy", "live", "until", "of", "since", "secret", "disabled", "value", "checked"]);
 const TYPING = 150; // ms without a key before what is typed is looked at
 const TICK = 100; // ms
 const PATIENCE = 1000; // ms that the kernel may take before the panel says that it waits for it
@@ -54,6 +54,7 @@ function update(element, node, svg, page) {
   if (attributes.value !== undefined && attributes.value !== before.value) element.value = attributes.value;
   if (attributes.checked !== before.checked) element.checked = Boolean(attributes.checked);
   if (attributes.until !== undefined) tick(element, page);
+  if (attributes.since !== undefined) grow(element, page);
   if (attributes.secret !== undefined) cover(element, page);
 }
 
@@ -173,6 +174,15 @@ function tick(element, page) {
   element.classList.toggle("pm-short", left < Math.min(2, of / 3));
   const words = left > 0 ? `${left.toFixed(1)} of ${of} s left` : `its ${of} s are over`;
   if (element.dataset.words !== words) element.dataset.words = words;
+}
+
+// How long ago `since` was, in its two largest units.
+function grow(element, page) {
+  const seconds = Math.max(0, Math.floor(Date.now() / 1000 - page.ahead - drawn.get(element)[1].since));
+  const minutes = Math.floor(seconds / 60);
+  const hours = Math.floor(minutes / 60);
+  const words = hours ? `${hours} h ${minutes % 60} min` : minutes ? `${minutes} min ${seconds % 60} s` : `${seconds} s`;
+  if (element.textContent !== words) element.textContent = words;
 }
 
 async function copy(text, element, page) {
@@ -339,6 +349,7 @@ function render(channel, model, el) {
   const timer = setInterval(() => {
     if (channel.gone) return;
     for (const element of root.querySelectorAll(".pm-clock")) tick(element, page);
+    for (const element of root.querySelectorAll(".pm-age")) grow(element, page);
   }, TICK);
   return () => {
     stop.abort();

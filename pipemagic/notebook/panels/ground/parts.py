@@ -132,6 +132,11 @@ def clock(until: float, of: float, label: str) -> Node:
     return h("div", class_="pm-clock", role="timer", aria_label=label, until=until, of=of, live=True)
 
 
+def age(since: float) -> Node:
+    """Give the words for how long ago a moment was (Unix seconds), which the page keeps up by itself."""
+    return h("span", class_="pm-age", since=since, live=True)
+
+
 def _field(label: str, name: str, given: Node, error: str, note: str) -> Node:
     about = h("small", error or note, id=f"@{name}-about", class_="pm-error" if error else "pm-faint")
     return h("div", h("label", label, for_=f"@{name}"), given, about if error or note else None, class_="pm-field")

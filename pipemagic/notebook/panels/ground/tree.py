@@ -29,7 +29,8 @@ class Node:
     ``focus``  moves the focus here when the element appears, and back to where it was when it goes;
     ``copy``   is the text that a click puts into the clipboard;
     ``live``   marks what differs from run to run or needs a kernel: the saved faces leave it out;
-    ``until``  (with ``of``, both seconds; Unix time and a length) makes the element a bar that runs down by itself.
+    ``until``  (with ``of``, both seconds; Unix time and a length) makes the element a bar that runs down by itself;
+    ``since``  (Unix seconds) makes the element say how long ago that was, by itself.
     """
 
     tag: str

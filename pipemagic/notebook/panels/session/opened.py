@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from traitlets import HasTraits, List, Unicode
 
 from pipemagic.notebook.panels.ground.shared import OneForASession
-from pipemagic.notebook.panels.session.answering import UNASKED, Answer, ask
+from pipemagic.notebook.panels.session.answering import AGAIN, UNASKED, Answer, ask
 from pipemagic.notebook.panels.session.seen import Said, Seen, see, tell
 from pipemagic.session.changes import Subject
 
@@ -31,7 +33,8 @@ class Opened(HasTraits):
     """The connections of a session as they were seen last.
 
     While somebody follows a daemon thread looks at the session's own clocks, which sends nothing and renews nothing. A
-    server is asked only for its version and health, beside the stream of the cells: once, and by `ask_again`.
+    server is asked only for its version and health, beside the stream of the cells: once, by `ask_again`, and again
+    and again while it does not answer or a cell waits for it.
     """
 
     connections: List[Seen] = List(help="in the order in which they were made")
@@ -53,10 +56,7 @@ class Opened(HasTraits):
         with self._looking:
             before = {seen.name: seen for seen in self.connections}
             now = time.time()
-            seen = [
-                see(one, before.get(one.name), now, current=one.name == self.session.current, answer=self._answer(one))
-                for one in list(self.session.connections.values())
-            ]
+            seen = [self._see(one, before.get(one.name), now) for one in list(self.session.connections.values())]
             said = [tell(one, now - time.perf_counter()) for one in self.session.wire.newest(SHOWN)]
             with self.hold_trait_notifications():
                 self.connections, self.requests = seen, said
@@ -82,21 +82,30 @@ class Opened(HasTraits):
             self._followers -= 1
         self._wake.set()
 
-    def _answer(self, connection: Connection) -> Answer:
-        if self._followers and connection not in self._answers:
+    def _see(self, connection: Connection, before: Seen | None, now: float) -> Seen:
+        current, answer = connection.name == self.session.current, self._answer(connection, before, now)
+        return see(connection, before, now, current=current, answer=answer)
+
+    def _answer(self, connection: Connection, before: Seen | None, now: float) -> Answer:
+        known = self._answers.get(connection)
+        waited = 0.0 if before is None or before.running is None else now - before.running
+        in_doubt = known is not None and (bool(known.trouble) or waited > AGAIN)
+        due = known is None or (in_doubt and time.monotonic() - known.at > AGAIN)
+        if due and self._followers:
             self._ask(connection, find=False)
         return self._answers.get(connection, UNASKED)
 
     def _ask(self, connection: Connection, *, find: bool) -> None:
-        if self._answers.get(connection, UNASKED).asking:
+        known = self._answers.get(connection, UNASKED)
+        if known.asking:
             return
-        self._answers[connection] = Answer(asking=True)
+        self._answers[connection] = replace(known, asking=True)
 
         def work() -> None:
             try:
                 answer = ask(connection, find=find)
             except BaseException as failure:
-                answer = Answer(trouble=f"BUG: {type(failure).__name__}: {failure}")
+                answer = Answer(trouble=f"BUG: {type(failure).__name__}: {failure}", at=math.inf)  # once is enough
                 raise  # the thread's hook writes the traceback to the kernel's log
             finally:
                 self._answers[connection] = answer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pipemagic.errors import TransactionLost
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Tx
-from pipemagic.notebook.panels.ground.parts import button, choice, clock, empty, row, section, state, table
+from pipemagic.notebook.panels.ground.parts import age, button, choice, clock, empty, row, section, state, table
 from pipemagic.notebook.panels.ground.tree import Child, Node, h
 from pipemagic.notebook.panels.ground.widget import Values, View
 from pipemagic.notebook.panels.ground.work import WorkingModel
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 TIMES = {"1m": "1 min", "10m": "10 min", "1h": "1 h"}
 """For how long a connection can be kept alive, as the magic takes it and in words."""
 
-OVER = (
-    f"Its {TRANSACTION_LIMIT:.0f} s are over: the server has rolled it back. "
-    "Roll back goes on; what it held can be run again then."
+GO_ON = "Roll back goes on; what it held can be run again then."
+OVER = f"Its {TRANSACTION_LIMIT:.0f} s are over: the server has rolled it back. {GO_ON}"
+UNUSED = f"Nothing was sent for {IDLE_LIMIT:.0f} s: the server has closed the connection and rolled it back. {GO_ON}"
+LATE = (
+    f"Its {TRANSACTION_LIMIT:.0f} s are over. This server may wait until somebody else wants to write before it "
+    "rolls it back: Commit succeeds, or tells that it did."
 )
-LOST = (
-    "The transaction was lost: the server rolled it back. "
-    "Nothing more runs here until it is run again, or given up with Roll back."
-)
-UNDONE = "A transaction was rolled back. What it held can be run again until the next cell."
+LOST = "Nothing more runs here until it is run again, or given up with Roll back."
+UNDONE = "What it held can be run again until the next cell."
 
 
 class SessionModel(WorkingModel):
@@ -225,7 +225,7 @@ class SessionView(View):
 
     def _card(self, number: int, seen: Seen) -> Node:
         return h(
-            "div", h("h3", seen.name), h("p", seen.answer.words, class_="pm-narrow"),
+            "div", h("h3", seen.name), h("p", seen.answer.words, class_="pm-narrow"), _silent(seen),
             h("div", h("div", _transaction(seen)), h("div", _stream(seen)), class_="pm-windows"),
             _lost(seen.lost, refusing=seen.transaction is Tx.LOST) if seen.lost is not None else None,
             self._ends(seen),
@@ -237,7 +237,7 @@ class SessionView(View):
     def _ends(self, seen: Seen) -> Node:
         """Give the buttons that end a transaction: always there, so that nothing moves under a hand."""
         busy, name = bool(self.model.busy), seen.name
-        can_commit = seen.transaction is Tx.OPEN and not seen.over
+        can_commit = seen.transaction is Tx.OPEN and not seen.gone
         buttons = [
             button("Commit", ("commit", name), kind="main" if can_commit else "", label=f"Commit {name}",
                    disabled=busy or not can_commit),
@@ -281,28 +281,41 @@ def _transaction(seen: Seen) -> Iterator[Node]:
     yield h("p", h("strong", f"{seen.state.capitalize()}."))
     if seen.ends is not None:
         yield clock(seen.ends, TRANSACTION_LIMIT, f"Time left of the transaction of {seen.name}")
-    if seen.over:
-        yield h("p", OVER)
+    if seen.gone:
+        yield h("p", UNUSED if seen.idles == 0.0 else OVER)
+    elif seen.late:
+        yield h("p", LATE)
+
+
+def _silent(seen: Seen) -> Node | None:
+    """Say that the server of a connection does not answer: what is below may be out of date."""
+    trouble = seen.answer.trouble
+    return h("p", f"Its server: {trouble}.", class_="pm-error", role="alert") if trouble else None
 
 
 def _stream(seen: Seen) -> Iterator[Node]:
-    if seen.running:
-        yield h("p", "A request is under way.")
-    elif seen.idles is None:
+    if seen.running is not None:
+        yield h("p", "A request has been under way for ", age(seen.running), ".")
+    elif seen.idles is None or seen.since is None:
         yield h("p", "No server-side connection: the next cell opens one.", class_="pm-faint")
     else:
         at = f" at {seen.instance}" if seen.instance else ""
-        yield h("p", f"Server-side connection{at} since {seen.since}.")
+        yield h("p", f"Server-side connection{at}, open for ", age(seen.since), f" (since {seen.opened_at}).")
         yield clock(seen.idles, IDLE_LIMIT, f"Idle time left of {seen.name}")
 
 
 def _lost(lost: Lost, *, refusing: bool) -> Node:
     return h(
-        "div", h("p", LOST if refusing else UNDONE),
+        "div", h("p", f"{_why(lost)} {LOST if refusing else UNDONE}"),
         _listed("Undone", lost.held, unfolded=True), _listed("Not run, and not run again", lost.left, unfolded=True),
         h("p", f"{lost.refused[:1].upper()}{lost.refused[1:]}.", class_="pm-faint") if lost.refused else None,
         class_="pm-problem", role="alert", key="lost",
     )  # fmt: skip
+
+
+def _why(lost: Lost) -> str:
+    """Say what ended a transaction, with the limit that was hit."""
+    return f"{lost.why[:1].upper()}{lost.why[1:]}."
 
 
 def _listed(title: str, statements: Statements, *, unfolded: bool = False) -> Node | None:

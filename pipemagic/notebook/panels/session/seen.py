@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pipemagic.session.transcripts import Passage
 
 STEADY = 0.2
-"""Seconds by which the end of a window has to differ from what it was to be taken for another one."""
+"""Seconds by which a moment has to differ from what it was taken for before to be another one."""
 
 LISTED = 20
 """So many statements of a transaction are listed; those before them are counted."""
@@ -55,6 +55,8 @@ class Lost:
     loss: Loss
     held: Statements
     left: Statements
+    why: str
+    """What ended it."""
     refused: str
     """Why it cannot be run again, '' if it can."""
 
@@ -64,7 +66,8 @@ class Seen:
     """A connection at one moment.
 
     ``ends`` and ``idles`` are when the windows of the transaction and of the idle time end, in Unix seconds: None
-    without a window, 0.0 if it is over.
+    without a window, 0.0 if it is over. ``since`` is when its server-side connection was opened, ``running`` when a
+    cell was first seen to run, in Unix seconds, too.
     """
 
     name: str
@@ -72,13 +75,13 @@ class Seen:
     current: bool
     answer: Answer
     refused: bool = False
-    running: bool = False
+    running: float | None = None
     transaction: Tx = Tx.NONE
     count: int = 0
     statements: Statements = Statements()
     ends: float | None = None
     idles: float | None = None
-    since: str = ""
+    since: float | None = None
     instance: str = ""
     lost: Lost | None = None
     keeping: str = OFF
@@ -96,9 +99,19 @@ class Seen:
                 return "no transaction"
 
     @property
-    def over(self) -> bool:
+    def late(self) -> bool:
         """Whether the time of the transaction is over."""
         return self.transaction is Tx.OPEN and self.ends == 0.0
+
+    @property
+    def gone(self) -> bool:
+        """Whether the transaction is certainly rolled back: its connection has ended, or its server counts strictly."""
+        return self.transaction is Tx.OPEN and (self.idles == 0.0 or (self.late and self.answer.strict))
+
+    @property
+    def opened_at(self) -> str:
+        """The time of the day at which its server-side connection was opened; '' without one."""
+        return "" if self.since is None else _time(self.since)
 
 
 def see(connection: Connection, before: Seen | None, now: float, *, current: bool, answer: Answer) -> Seen:
@@ -107,7 +120,7 @@ def see(connection: Connection, before: Seen | None, now: float, *, current: boo
         before = Seen(connection.name, connection.description, current, answer)
     seen = replace(before, where=connection.description, current=current, answer=answer)
     with connection.between_cells() as free:
-        return _look(connection, seen, now) if free else replace(seen, running=True)
+        return _look(connection, seen, now) if free else replace(seen, running=before.running or now)
 
 
 def _look(connection: Connection, before: Seen, now: float) -> Seen:
@@ -117,14 +130,14 @@ def _look(connection: Connection, before: Seen, now: float) -> Seen:
     held = [one.text for one in connection.held] if transaction is Tx.OPEN else []
     return replace(
         before,
-        running=False,
+        running=None,
         refused=connection.refused,
         transaction=transaction,
         count=connection.statements_open,
         statements=Statements.of(held),
         ends=_until(clocks.transaction, before.ends, now),
         idles=_until(clocks.idle, before.idles, now),
-        since="" if opened is None else _steady_time(now - opened, before.since),
+        since=None if opened is None else _steady(now - opened, before.since),
         instance="" if opened is None or stream is None else stream.instance or "",
         lost=_lost(connection, before.lost),
         keeping=OFF if connection.keeping is None else durations.words(connection.keeping.seconds),
@@ -134,9 +147,12 @@ def _look(connection: Connection, before: Seen, now: float) -> Seen:
 
 def _until(left: float | None, before: float | None, now: float) -> float | None:
     """Give when a window ends: what was said before, if that is true still."""
-    if not left:
-        return left
-    return before if before is not None and abs(now + left - before) <= STEADY else round(now + left, 3)
+    return _steady(now + left, before) if left else left
+
+
+def _steady(at: float, before: float | None) -> float:
+    """Give a moment as it was taken before, if the two differ by the precision of the clocks only."""
+    return before if before is not None and abs(at - before) <= STEADY else round(at, 3)
 
 
 def _lost(connection: Connection, before: Lost | None) -> Lost | None:
@@ -148,7 +164,7 @@ def _lost(connection: Connection, before: Lost | None) -> Lost | None:
         refused = ""
     except SessionError as error:
         refused = error.message
-    return Lost(loss, Statements.of(loss.statements), Statements.of(loss.left), refused)
+    return Lost(loss, Statements.of(loss.statements), Statements.of(loss.left), redact(loss.why), refused)
 
 
 def _kept(connection: Connection, before: str, now: float) -> str:
