@@ -221,10 +221,12 @@ def test_the_service_is_stopped_and_started(panel, session):
     panel.wait("No transaction.")
     session.run("SELECT 1")
     panel.wait("Server-side connection, open for ")
+    opened = panel.panel.view.model.opened
+    asked = opened.connections[0].answer.at
     panel.click("Look again")
-    until(lambda: "asking" not in panel.words)
-    assert "healthy, round trip" in panel.words
-    assert not panel.alerts
+    until(lambda: opened.connections[0].answer.at > asked)
+    until(lambda: not panel.alerts)
+    panel.wait("healthy, round trip")
 
 
 def test_roll_back_of_what_ended_with_its_service(panel, session):

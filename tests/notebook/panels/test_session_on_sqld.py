@@ -126,9 +126,10 @@ def test_asking_how_a_server_is_does_not_touch_the_transaction(panel, session):
     session.run("BEGIN; INSERT INTO t VALUES (1)")
     stream = session.connection().stream
     sent, requests = stream.sent_for(), session.wire.newest(1)
+    opened = panel.panel.view.model.opened
+    asked = opened.connections[-1].answer.at
     panel.click("Look again")
-    panel.wait("asking ...")
-    until(lambda: "asking ..." not in panel.words)
+    until(lambda: opened.connections[-1].answer.at > asked)
     assert stream.sent_for() > sent  # nothing was sent on it
     assert session.wire.newest(1) == requests
     assert session.connection().commit() == 1
