@@ -303,8 +303,11 @@ class Connection:
             self.refused = False
         other.forget()
 
-    def close(self) -> bool:
-        """End the stream; tells whether that rolled a transaction back. A next cell would open a new one."""
+    def close(self, *, tell: bool = True) -> bool:
+        """End the stream; tells whether that rolled a transaction back. A next cell would open a new one.
+
+        Without ``tell`` those who show rows are not told: there is nothing to be asked any more.
+        """
         with self._lock:
             stream, self._stream = self._stream, None
             if stream is None:
@@ -313,7 +316,7 @@ class Connection:
             stream.close()
             self._books.ledger.clear()
             self.schema.forget_temporary()
-        if was_open:
+        if was_open and tell:
             self.written.tell(self)
         return was_open
 
@@ -331,7 +334,7 @@ class Connection:
         """Close for good, the stream and the HTTP connections; tells what close() tells."""
         with self._lock:
             self._gone = True
-            was_open = self.close()
+            was_open = self.close(tell=False)
         if self.keeping is not None:
             self.keeping.close()
             self.keeping = None

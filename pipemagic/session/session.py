@@ -359,7 +359,7 @@ class Session:
                 continue
             if service.temporary:
                 self._forget(connection)
-            elif connection.close():
+            elif connection.close(tell=False):
                 self._tell(ROLLED_BACK)
         return self._services.stop()
 

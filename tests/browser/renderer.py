@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import random
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -283,6 +284,55 @@ def secrets_are_dots_and_are_copied(page: Page) -> str:
     return "a secret is copied, and is nowhere on the page"
 
 
+def secrets_are_shown_while_people_want_to_see_them(page: Page) -> str:
+    def tree(name: str, *more: Node) -> Node:
+        value = [h("code", secret=name), h("button", show=name), h("button", "Copy", copy={"secret": name})]
+        return h("section", h("div", value, key=name), more)
+
+    panel = Drawn(page, tree("token 1"))
+    code = panel.root.locator("code")
+    show, hide = (panel.root.get_by_role("button", name=f"{word} the token", exact=True) for word in ("Show", "Hide"))
+    show.click()
+    expect(page.get_by_text("This page does not hold it: it was shown once")).to_have_count(1)
+    panel.do("panel.tell({secret: 'token 1', value: 'first-value'})")
+    expect(code).to_have_text("\N{BULLET}" * 12)  # it came after the button was pressed for nothing
+    expect(code).to_have_attribute("aria-label", "The token, hidden")
+    show.focus()
+    page.keyboard.press("Enter")
+    expect(code).to_have_text("first-value")
+    expect(code).not_to_have_attribute("aria-label", re.compile(""))
+    expect(hide).to_be_focused()
+    expect(hide).to_have_text("Hide")
+    panel.draw(tree("token 1", h("p", "something else changed")))
+    expect(code).to_have_text("first-value")
+    expect(hide).to_be_focused()
+    panel.do("panel.show()")  # another page of the same panel
+    expect(page.get_by_text("first-value")).to_have_count(1)
+    hide.click()
+    assert "first-value" not in page.content()
+    show.click()
+    panel.draw(h("section", h("p", "another tab")))
+    assert "first-value" not in page.content()
+    panel.draw(tree("token 1"))
+    expect(code).to_have_text("\N{BULLET}" * 12)
+    show.click()
+    expect(code).to_have_text("first-value")
+    panel.draw(tree("token 2"))
+    panel.do("panel.tell({secret: 'token 2', value: 'second-value'})")
+    expect(code).to_have_text("\N{BULLET}" * 12)
+    show.click()
+    expect(code).to_have_text("second-value")
+    panel.do("panel.tell({secret: 'token 2', value: null})")
+    expect(code).to_have_text("not on this page: it is shown once")
+    panel.do("panel.tell({secret: 'token 2', value: 'second-value'})")
+    expect(code).to_have_text("\N{BULLET}" * 12)
+    show.click()
+    panel.do("panel.cut()")
+    expect(code).to_have_text("not on this page: it is shown once")
+    assert not any("value" in str(one) for one in panel.do("panel.sent"))  # nothing of it goes to the kernel
+    return "a secret is shown and hidden on one page, and is gone with its box, its panel and its kernel"
+
+
 def a_clock_follows_the_kernel(page: Page) -> str:
     # The kernel's clock is an hour behind the page's.
     now = page.evaluate("Date.now() / 1000") - 3600
@@ -341,6 +391,7 @@ CHECKS: list[Callable[[Page], str]] = [
     focus_and_what_is_typed_stay, a_form_takes_the_focus_and_gives_it_back,
     a_new_form_keeps_the_place_of_the_one_before, nothing_takes_the_focus_from_elsewhere,
     typing_is_looked_at_after_a_pause_and_never_after_the_form, tabs_by_arrow_keys, secrets_are_dots_and_are_copied,
+    secrets_are_shown_while_people_want_to_see_them,
     a_clock_follows_the_kernel, an_age_grows_by_the_kernels_time, a_slow_and_a_dead_kernel, two_views_of_one_panel,
 ]  # fmt: skip
 

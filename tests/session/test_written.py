@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from pipemagic.errors import StatementError, TransactionLost
+from pipemagic.session import Session
 from pipemagic.session.cells import read
 
 
@@ -70,6 +71,13 @@ def test_the_end_of_a_transaction_is_told(session, listener, end):
     assert listener.count() == 0
 
 
+def test_nothing_is_to_be_asked_where_a_connection_or_its_service_is_gone(session, listener):
+    session.run("BEGIN")
+    listener.count()
+    session.close("main")
+    assert listener.count() == 0
+
+
 def test_a_transaction_that_was_lost_is_told(timed, clock):
     timed.run("CREATE TABLE n (i)")
     listener = Listener()
@@ -101,3 +109,14 @@ def test_no_cell_is_looked_at_when_nobody_listens(session, monkeypatch):
 
     monkeypatch.setattr("pipemagic.session.connection.only_reads", looked)
     session.connection().run(read("CREATE TABLE m (i)"))
+
+
+def test_who_listens_is_not_led_to_ask_a_service_that_stops(tmp_path, monkeypatch):
+    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path))
+    listener = Listener()
+    with Session() as session:
+        session.connect()
+        session.run("BEGIN")
+        session.written.listen(listener.hear)
+        assert session.stop()
+    assert listener.count() == 0

@@ -13,8 +13,9 @@ from waiting import until
 from pipemagic.client.resources import DatabaseInfo
 from pipemagic.errors import NotFound
 from pipemagic.notebook.panels.databases import sizes
+from pipemagic.notebook.panels.databases.listing import SHOWN
 from pipemagic.notebook.panels.databases.model import DatabasesModel
-from pipemagic.notebook.panels.databases.view import SHOWN, DatabasesView
+from pipemagic.notebook.panels.databases.view import DatabasesView
 from pipemagic.notebook.panels.ground.widget import Panel
 from pipemagic.notebook.panels.holdings import holdings_of
 from pipemagic.session import Session

@@ -47,6 +47,7 @@ def test_a_token_is_shown_once_and_is_in_no_trait(panel, session):
     assert not any(value in text for text in seen)
     [copy] = panel.find("button", "Copy token")
     assert copy.attributes["copy"] == {"secret": "token 1"}
+    assert [one.attributes["show"] for one in panel.find("button") if "show" in one.attributes] == ["token 1"]
     panel.click("Done")
     assert panel.secrets == {}
     assert not panel.find("button", "Copy token")

@@ -12,12 +12,13 @@ from traitlets import Bool, Int, Unicode
 from pipemagic.client.database import Database
 from pipemagic.errors import ConnectError, NotFound, PipemagicError, SessionError
 from pipemagic.hrana.stream import Tx
+from pipemagic.notebook.panels.databases.pacing import Pacing
 from pipemagic.notebook.panels.databases.preview import ANSWER, PreviewModel
 from pipemagic.notebook.panels.databases.sizes import SizesModel
 from pipemagic.notebook.panels.databases.tokens import TokensModel
 from pipemagic.notebook.panels.ground.work import WorkingModel
 from pipemagic.notebook.panels.holdings import Holdings
-from pipemagic.session.belonging import connections_of
+from pipemagic.session.belonging import connections_of, database_of
 from pipemagic.session.profiles import word
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 PAUSES = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 5.0)
 """Seconds between attempts to connect: hosted services answer 404 for a while after a database was made."""
+
+FRESH = 3.0
+"""Seconds between two looks at sizes and tables, however often cells write."""
 
 FIRST_GROUP = "default"
 
@@ -34,7 +38,8 @@ NOW_IN_USE = "%%sql cells use it now."
 class DatabasesModel(WorkingModel):
     """What is done with databases. What there is, is in the Holdings.
 
-    ``pauses`` are the seconds between attempts to connect to a database that does not answer yet.
+    ``pauses`` are the seconds between attempts to connect to a database that does not answer yet, ``fresh`` those
+    between two looks at sizes and tables.
     """
 
     wrong = Unicode(help="what is wrong with the name typed so far")
@@ -45,7 +50,7 @@ class DatabasesModel(WorkingModel):
     deleting = Bool(help="whether the form to delete the chosen one is open")
     place = Unicode(help="where the work was begun: '', details or deletion")
 
-    def __init__(self, holdings: Holdings, pauses: Sequence[float] = PAUSES) -> None:
+    def __init__(self, holdings: Holdings, pauses: Sequence[float] = PAUSES, fresh: float = FRESH) -> None:
         super().__init__()
         self.holdings = holdings
         self.sizes = SizesModel(holdings)
@@ -54,6 +59,14 @@ class DatabasesModel(WorkingModel):
         self._pauses = pauses
         self._leaving = threading.Event()
         self._shown_of = ("", "")
+        self._listed: set[str] = set()
+        self._gone: set[str] = set()
+        self._written: set[str] = set()
+        self._follows = False
+        self._again = Pacing(self._look_at_what_was_written, fresh)
+        holdings.session.written.listen(self._heard_of_rows)
+        for one in (self, self.preview, self.tokens):
+            one.observe(self._failed, "code")
 
     # -- making
 
@@ -79,6 +92,7 @@ class DatabasesModel(WorkingModel):
 
         def work() -> str:
             made = platform.create_database(name, group)
+            self._gone.discard(made.name)
             with self.hold_trait_notifications():
                 self.created, self.wrong = made, ""
                 self.made += 1
@@ -172,6 +186,13 @@ class DatabasesModel(WorkingModel):
         """Show the details of a database; '' shows none."""
         with self.hold_trait_notifications():
             self.chosen, self.deleting = name, False
+        self._look_into(name)
+
+    def is_gone(self, name: str) -> bool:
+        """Tell whether a database was there and is no longer; one that is being deleted here is not gone yet."""
+        return name in self._gone and not (self.busy and self.place == "deletion")
+
+    def _look_into(self, name: str) -> None:
         self.tokens.look(name)
         if name:
             self.preview.look(name)
@@ -207,18 +228,53 @@ class DatabasesModel(WorkingModel):
         self.holdings.refresh()
         self.sizes.ask()
         if self.chosen:
-            self.preview.look(self.chosen)
+            self.preview.look_again()
 
     def follow(self, *, on: bool) -> None:
         """Begin or stop to follow what changes."""
         self.sizes.follow(on=on)
+        self._follows = on
         if on:
             self._leaving.clear()
             self.holdings.observe(self._moved, ["organization", "where"])
+            self.holdings.observe(self._list_changed, "databases")
             self._moved()
+            self._list_changed()
         else:
             self.holdings.unobserve(self._moved, ["organization", "where"])
+            self.holdings.unobserve(self._list_changed, "databases")
             self._leaving.set()
+            self._again.stop()
+
+    def _list_changed(self, _change: Any = None) -> None:
+        """Look no more into the chosen database when it is gone, and again when it is back."""
+        has = self.holdings
+        now = {one.name for one in has.databases} if has.known else set()
+        self._gone = (self._gone | self._listed) - now if has.known else set()
+        self._listed = now
+        there = self.chosen if self.chosen in now else ""
+        if there != self.preview.database:
+            self.deleting = False
+            self._look_into(there)
+
+    def _heard_of_rows(self, connection: Connection) -> None:
+        """Look again at what a cell wrote, when it is committed."""
+        has = self.holdings
+        name = database_of(connection, has.organization, has.where)
+        if self._follows and name is not None and connection.transaction is not Tx.OPEN:
+            self._written.add(name)
+            self._again.ask()
+
+    def _look_at_what_was_written(self) -> None:
+        names, self._written = self._written, set()
+        self.sizes.ask()
+        if self.chosen in names:
+            self.preview.look_again()
+
+    def _failed(self, change: Any) -> None:
+        """Look whether what was not found is still in the list."""
+        if change.new == NotFound.code and self.holdings.asked:
+            self.holdings.refresh()
 
     def _moved(self, _change: Any = None) -> None:
         """Show nothing of another organization, where the same name is another database."""

@@ -45,34 +45,47 @@ class PreviewModel(WorkingModel):
         super().__init__()
         self._open = open_
         self._wish = 0
+        self._reading = self._stale = False  # whether the wish is being read, and has to be once more after that
 
     def look(self, database: str, table: str = "") -> None:
         """Read the tables of a database, or the first rows of one of them."""
-        self._wish += 1
         with self.hold_trait_notifications():
             if database != self.database:
                 self.tables, self.more = [], False
             self.database, self.table, self.rows = database, table, None
             self.busy = f"Reading {table or database} ..."
             self.message = self.error = self.code = self.hint = ""
-        work = threading.Thread(
-            target=self._look, args=(self._wish, database, table), name="pipemagic: preview", daemon=True
-        )
-        self._worker = work
-        work.start()
+        self._begin(lambda opened: _read(opened, table))
+
+    def look_again(self) -> None:
+        """Read what is shown anew; it stays there until the answer is. While it is being read, once more after that."""
+        with self._starting:
+            self._stale = self._reading
+        if self.database and not self._stale:
+            self._begin(lambda opened: _read_all(opened, self.table))
 
     def leave(self) -> None:
         """Look at nothing any more."""
-        self._wish += 1
+        with self._starting:
+            self._wish += 1
+            self._reading = self._stale = False
         with self.hold_trait_notifications():
             self.database = self.table = self.busy = self.error = self.code = self.hint = ""
             self.tables, self.rows, self.more = [], None, False
 
-    def _look(self, wish: int, database: str, table: str) -> None:
+    def _begin(self, read: Callable[[Database], dict[str, Any]]) -> None:
+        with self._starting:
+            self._wish += 1
+            self._reading, self._stale = True, False
+            given = (self._wish, self.database, read)
+            self._worker = threading.Thread(target=self._look, args=given, name="pipemagic: preview", daemon=True)
+        self._worker.start()
+
+    def _look(self, wish: int, database: str, read: Callable[[Database], dict[str, Any]]) -> None:
         found: dict[str, Any] = {}
         try:
             with self._open(database) as opened:
-                found = _read(opened, table)
+                found = {"error": "", "code": "", "hint": "", **read(opened)}
         except PipemagicError as failure:
             found = {"error": failure.message, "code": failure.code, "hint": failure.hint}
         except BaseException as failure:
@@ -84,6 +97,16 @@ class PreviewModel(WorkingModel):
                     for name, value in found.items():
                         setattr(self, name, value)
                     self.busy = ""
+                if self._is_stale(wish):
+                    self.look_again()
+
+    def _is_stale(self, wish: int) -> bool:
+        """End the reading of a wish, unless there is a later one; tells whether it has to be read once more."""
+        with self._starting:
+            if wish != self._wish:
+                return False
+            self._reading = False
+            return self._stale
 
 
 def _read(database: Database, table: str) -> dict[str, Any]:
@@ -91,6 +114,13 @@ def _read(database: Database, table: str) -> dict[str, Any]:
         return {"rows": glance.first_rows(database, table)}
     tables, more = glance.tables(database)
     return {"tables": tables, "more": more}
+
+
+def _read_all(database: Database, table: str) -> dict[str, Any]:
+    """Give tables and rows; a table that is gone is no longer the one that is shown."""
+    found = _read(database, "")
+    there = found["more"] or table in {one.name for one in found["tables"]}
+    return {**found, **(_read(database, table) if table and there else {"table": "", "rows": None})}
 
 
 class PreviewView(View):

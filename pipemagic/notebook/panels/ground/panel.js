@@ -1,12 +1,13 @@
 // Draws a panel's tree (tree.py) and tells the kernel what people do in it. Texts become text nodes, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
-const OURS = new Set(["on", "key", "focus", "copy", "live", "until", "of", "since", "secret", "disabled", "value", "checked"]);
+const OURS = new Set(["on", "key", "focus", "copy", "live", "until", "of", "since", "secret", "show", "disabled", "value", "checked"]);
 const TYPING = 150; // ms without a key before what is typed is looked at
 const TICK = 100; // ms
 const PATIENCE = 1000; // ms that the kernel may take before the panel says that it waits for it
 const IDS = new Set(["id", "for", "aria-controls", "aria-describedby", "aria-labelledby"]);
 const FOCUSABLE = "a[href], button, input, select, textarea, [tabindex]:not([tabindex='-1'])";
+const NOT_HELD = "not on this page: it is shown once";
 const GONE = "The kernel of this panel is gone: run the cell again.";
 
 const drawn = new WeakMap(); // element -> its node of the tree: [tag, attributes, children]
@@ -55,7 +56,7 @@ function update(element, node, svg, page) {
   if (attributes.checked !== before.checked) element.checked = Boolean(attributes.checked);
   if (attributes.until !== undefined) tick(element, page);
   if (attributes.since !== undefined) grow(element, page);
-  if (attributes.secret !== undefined) cover(element, page);
+  if (attributes.secret !== undefined || attributes.show !== undefined) cover(element, page);
 }
 
 function patch(parent, nodes, svg, page) {
@@ -107,6 +108,7 @@ function draw(page, tree) {
   page.before = held ? active : undefined;
   page.back = undefined;
   patch(root, [tree], false, page);
+  if (page.shown !== undefined) coverAll(page);
   const after = page.after.splice(0);
   after.forEach((act) => act());
   if (!held || after.length || document.activeElement === active) return;
@@ -129,10 +131,28 @@ function beside(places, place, root) {
   return places.slice(place + 1).find(there) ?? places.slice(0, Math.max(0, place)).reverse().find(there);
 }
 
+// Draws a secret, or its button. A page shows one at most, while it is there and people want to see it.
 function cover(element, page) {
-  const held = page.secrets.has(drawn.get(element)[1].secret);
-  const words = held ? "\u2022".repeat(12) : "not on this page: it is shown once";
+  const { secret, show } = drawn.get(element)[1];
+  const name = secret ?? show;
+  const held = page.secrets.has(name);
+  const shown = held && page.shown === name;
+  const dots = held ? "\u2022".repeat(12) : NOT_HELD;
+  const words = show !== undefined ? (shown ? "Hide" : "Show") : shown ? page.secrets.get(name) : dots;
   if (element.textContent !== words) element.textContent = words;
+  const label = show !== undefined ? `${words} the token` : held && !shown ? "The token, hidden" : undefined;
+  if (label === undefined) element.removeAttribute("aria-label");
+  else element.setAttribute("aria-label", label);
+}
+
+function coverAll(page) {
+  const covers = [...page.root.querySelectorAll("*")].filter((element) => {
+    const attributes = drawn.get(element)?.[1] ?? {};
+    return attributes.secret !== undefined || attributes.show !== undefined;
+  });
+  const drawnHere = covers.some((element) => drawn.get(element)[1].secret === page.shown);
+  if (!drawnHere || !page.secrets.has(page.shown)) page.shown = undefined;
+  for (const element of covers) cover(element, page);
 }
 
 // The keys on the way to an element, by which it is found again when it was drawn anew.
@@ -219,7 +239,8 @@ function listen(page, channel, signal) {
   const handler = (event, name) => {
     for (let at = event.target; at && at !== page.root.parentNode; at = at.parentNode) {
       const attributes = drawn.get(at)?.[1];
-      if (attributes?.on?.[name] === undefined && !(name === "click" && attributes?.copy !== undefined)) continue;
+      const ours = name === "click" && (attributes?.copy !== undefined || attributes?.show !== undefined);
+      if (attributes?.on?.[name] === undefined && !ours) continue;
       return [at, attributes];
     }
     return [];
@@ -235,6 +256,10 @@ function listen(page, channel, signal) {
       const text = attributes.copy.secret === undefined ? attributes.copy : page.secrets.get(attributes.copy.secret);
       if (text === undefined) tell(page, "This page does not hold it: it was shown once");
       else copy(text, element, page);
+    } else if (attributes.show !== undefined) {
+      page.shown = page.shown === attributes.show ? undefined : attributes.show;
+      coverAll(page);
+      tell(page, page.secrets.has(attributes.show) ? "" : "This page does not hold it: it was shown once");
     } else send(attributes.on.click, element);
   });
   on("submit", (event, element, attributes) => {
@@ -295,7 +320,10 @@ function open(model) {
     channel.waiting.forEach((timer) => clearTimeout(timer));
     channel.secrets.clear();
     notice(GONE, "alert");
-    channel.pages.forEach((page) => page.root.classList.add("pm-gone"));
+    channel.pages.forEach((page) => {
+      coverAll(page);
+      page.root.classList.add("pm-gone");
+    });
   };
   channel.send = (message) => {
     if (channel.gone) return;
@@ -313,11 +341,7 @@ function open(model) {
     if (message.secret === undefined) return;
     if (message.value === null) channel.secrets.delete(message.secret);
     else channel.secrets.set(message.secret, message.value);
-    for (const page of channel.pages) {
-      for (const element of page.root.querySelectorAll("*")) {
-        if (drawn.get(element)?.[1].secret !== undefined) cover(element, page);
-      }
-    }
+    channel.pages.forEach(coverAll);
   });
   return channel;
 }

@@ -28,6 +28,8 @@ class Node:
                and go; another key makes a new element: an empty form;
     ``focus``  moves the focus here when the element appears, and back to where it was when it goes;
     ``copy``   is the text that a click puts into the clipboard;
+    ``secret`` is the name of a secret that the page holds: it draws dots here, or the value when people want to see it;
+    ``show``   is the name of one, too: the page makes this the button that shows and hides it, and writes the words;
     ``live``   marks what differs from run to run or needs a kernel: the saved faces leave it out;
     ``until``  (with ``of``, both seconds; Unix time and a length) makes the element a bar that runs down by itself;
     ``since``  (Unix seconds) makes the element say how long ago that was, by itself.
