@@ -217,9 +217,9 @@ class DatabasesModel(WorkingModel):
         self.start(f"Deleting {name} ...", work, f"%pipedb delete-database {word(name)} --confirm")
 
     def _forget(self, name: str) -> None:
-        self.place = ""
         if self.chosen == name:
-            self.choose("")
+            self.choose("")  # first: without its place it would be called gone
+        self.place = ""
         if self.created is not None and self.created.name == name:
             self.created = None
 
