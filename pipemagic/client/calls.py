@@ -155,7 +155,8 @@ class Caller:
         error = self.transport.refusal(answer)
         text = error.message.lower()
         taken = "already exist" in text or (answer.status == 422 and "available" in text)
-        if method != "DELETE" and (answer.status == 409 or (answer.status in (400, 422) and taken)):
+        # Asking, changing and deleting take no name.
+        if method == "POST" and (answer.status == 409 or (answer.status in (400, 422) and taken)):
             # The text after the status is the server's own.
             raise AlreadyExists(
                 error.message.rpartition(f"(HTTP {answer.status}): ")[2],

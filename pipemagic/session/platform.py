@@ -21,7 +21,7 @@ from pipemagic.errors import (
     AuthError,
     ConnectError,
     NotFound,
-    ProtocolError,
+    PipemagicError,
     ServerError,
     SessionError,
     UnknownOutcome,
@@ -158,7 +158,9 @@ class Platform:
         """Give the code of the location that is the closest one, None where the service does not tell."""
         try:
             return self._ask(lambda api: api.closest()) or None
-        except (ServerError, UnsupportedError, ProtocolError):  # nothing depends on it
+        except ConnectError:
+            raise
+        except PipemagicError:  # nothing depends on it
             return None
 
     def name_problem(self, kind: names.Kind, name: str) -> str:

@@ -79,6 +79,8 @@ class HostedApi(ScriptedServer):
         self.groups: dict[str, dict[str, Any]] = {}
         self.databases: dict[str, _Database] = {}
         self.overages = False
+        self.teams: list[str] = []
+        """Slugs of other organizations of the same account; there is nothing in them."""
         self.issued: dict[str, str] = {}
         """Database tokens that were given out, and the database of each."""
         self._behind = behind
@@ -115,6 +117,8 @@ class HostedApi(ScriptedServer):
         for method, pattern, react in ROUTES:
             found = re.fullmatch(pattern, path)
             if found and method == call.method and (not self.shapes.seed_only or react in SEED):
+                if found.groups() and found[1] not in (self.slug, *self.teams):
+                    return self._missing("organization")
                 return react(self, call, *found.groups())
         return as_text("404 page not found", 404)  # [inferred]
 
@@ -146,22 +150,22 @@ class HostedApi(ScriptedServer):
 
     # -- organizations: sections 2.5 and 3.1
 
-    def _organization(self) -> dict[str, Any]:
-        return {"name": "personal", "slug": self.slug, "type": "personal", "overages": self.overages,
+    def _organization(self, slug: str) -> dict[str, Any]:
+        own = slug == self.slug
+        name, kind = ("personal", "personal") if own else (slug.title(), "team")
+        return {"name": name, "slug": slug, "type": kind, "overages": own and self.overages,
                 "blocked_reads": False, "blocked_writes": False}  # [docs-24]  # fmt: skip
 
     def _organizations(self, _call: Call) -> Answer:
-        mine = [self._organization()]
+        mine = [self._organization(slug) for slug in (self.slug, *self.teams)]
         return as_json(mine if self.shapes.organizations == "bare" else {"organizations": mine})
 
     def _show_organization(self, _call: Call, slug: str) -> Answer:
-        if slug != self.slug:
-            return self._missing("organization")
-        return as_json({"organization": self._organization()})
+        return as_json({"organization": self._organization(slug)})
 
-    def _update_organization(self, call: Call, _slug: str) -> Answer:
+    def _update_organization(self, call: Call, slug: str) -> Answer:
         self.overages = call.json["overages"]
-        return as_json({"organization": self._organization()})
+        return as_json({"organization": self._organization(slug)})
 
     def _usage(self, _call: Call, _slug: str) -> Answer:
         sums = {"rows_read": 120, "rows_written": 12, self.shapes.storage: 4096 * len(self.databases)}
@@ -188,8 +192,8 @@ class HostedApi(ScriptedServer):
         two = self.shapes.locations == "two levels"
         return as_json({"locations": {"fly": places, "aws": REGIONS} if two else places})
 
-    def _list_groups(self, _call: Call, _slug: str) -> Answer:
-        return as_json({"groups": list(self.groups.values())})
+    def _list_groups(self, _call: Call, slug: str) -> Answer:
+        return as_json({"groups": [] if slug in self.teams else list(self.groups.values())})
 
     def _create_group(self, call: Call, _slug: str) -> Answer:
         wish = {key.lower(): value for key, value in call.json.items()}
@@ -261,9 +265,10 @@ class HostedApi(ScriptedServer):
         """One for all: names below a domain of ours do not resolve everywhere, and the token says which is meant."""
         return f"127.0.0.1:{self.port}"
 
-    def _list_databases(self, call: Call, _slug: str) -> Answer:
+    def _list_databases(self, call: Call, slug: str) -> Answer:
         wanted = re.search(r"group=([\w-]+)", urlsplit(call.path).query)
-        found = [one for one in self.databases.values() if wanted is None or one.group == wanted[1]]
+        mine = [] if slug in self.teams else self.databases.values()
+        found = [one for one in mine if wanted is None or one.group == wanted[1]]
         return as_json({"databases": [self._shown(one) for one in found]})
 
     def _create_database(self, call: Call, _slug: str) -> Answer:

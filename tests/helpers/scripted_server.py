@@ -99,6 +99,7 @@ class ScriptedServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else a body waits for what confirms its head: 40 ms for each answer
 
             def log_message(self, *_: object) -> None:
                 pass

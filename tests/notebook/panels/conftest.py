@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 
 import ipywidgets
 import pytest
@@ -77,9 +78,9 @@ def behind(tmp_path_factory):
         yield served
 
 
-@pytest.fixture
-def hosted(behind):
-    """Start a hosted service with an organization, and a session that knows it; gives both."""
+@contextmanager
+def hosting(behind):
+    """Give what starts a hosted service with an organization, and a session that knows it; it gives both."""
     opened = []
 
     def start(shapes=None):
@@ -93,3 +94,17 @@ def hosted(behind):
     for api, session in opened:
         session.shut_down()
         api.close()
+
+
+@pytest.fixture
+def hosted(behind):
+    """Start a hosted service with an organization, and a session that knows it; gives both."""
+    with hosting(behind) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def hosted_for_long(behind):
+    """Start a hosted service for all tests of a module."""
+    with hosting(behind) as start:
+        yield start

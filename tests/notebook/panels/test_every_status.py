@@ -1,4 +1,4 @@
-"""Every status that the management API is known to answer with, at everything that panels ask of it."""
+"""Every status that the management API is known to answer with, at everything that is done in panels."""
 
 from __future__ import annotations
 
@@ -8,45 +8,13 @@ from dataclasses import dataclass, field
 
 import pytest
 from panel_page import PanelPage
-from scripted_server import Answer, as_json, as_text
+from refused_answers import REFUSALS
 from waiting import until
 
 from pipemagic.client import transport
+from pipemagic.notebook.panels.holdings import holdings_of
 from pipemagic.notebook.panels.opening import open_panel
-
-SOON = 10.0  # seconds
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """An answer, and what the panel says of it: the code, and words of the server or of ours."""
-
-    answer: Answer
-    code: str
-    says: str
-    hint: str = ""
-
-
-REFUSALS = {
-    "400 bad field": Refusal(as_json({"error": "invalid location: xyz"}, 400), "SERVER", "invalid location: xyz"),
-    "400 taken": Refusal(as_json({"error": "group already exists"}, 400), "ALREADY_EXISTS", "group already exists"),
-    "401": Refusal(as_json({"error": "could not parse jwt id"}, 401), "AUTH", "could not parse jwt id"),
-    "402": Refusal(
-        as_json({"error": "a paid plan is needed"}, 402), "SERVER", "a paid plan is needed", "the organization's plan"
-    ),
-    "403": Refusal(as_json({"error": "out of scope"}, 403), "AUTH", "out of scope"),
-    "404": Refusal(as_json({"error": "database not found"}, 404), "", "not found"),
-    "409": Refusal(as_json({"error": "name is taken"}, 409), "ALREADY_EXISTS", "name is taken"),
-    "422": Refusal(as_json({"error": "name not available"}, 422), "ALREADY_EXISTS", "name not available"),
-    "429": Refusal(as_json({"error": "slow down"}, 429), "BUSY", "slow down", "later"),
-    "500": Refusal(as_json({"error": "oh no"}, 500), "SERVER", "oh no", "parts of what was sent"),
-    "502 without JSON": Refusal(as_text("<html>Bad <b>gateway</b></html>", 502), "SERVER", "(HTTP 502)"),
-    "503 without a body": Refusal(Answer(503), "SERVER", "(HTTP 503)"),
-    "an object as error": Refusal(as_json({"error": {"reason": "odd"}}, 400), "SERVER", "odd"),
-    "no error member": Refusal(as_json({"detail": "else"}, 400), "SERVER", "(HTTP 400)"),
-    "200 that is no JSON": Refusal(as_text("hello", 200), "PROTOCOL", "is not JSON"),
-    "no answer": Refusal(Answer(vanish=True), "UNKNOWN_OUTCOME", "before a whole answer came"),
-}
+from pipemagic.session import Session
 
 
 @dataclass(frozen=True)
@@ -57,8 +25,13 @@ class Deed:
     request: str
     do: Callable[[PanelPage], None]
     done: str
-    instead: Mapping[str, str] = field(default_factory=dict)
-    """What is said of some statuses instead of the server's words."""
+    ready: Callable[[PanelPage], None] = lambda _: None
+    """Opens what it is done in, before anything is refused."""
+    undo: Callable[[Session], object] = lambda _: None
+    after: Callable[[PanelPage], None] = lambda _: None
+    """Leaves the panel as it was before, by hand."""
+    instead: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """What is said of some statuses instead of the server's words: code and words."""
 
 
 def _create_database(page: PanelPage) -> None:
@@ -67,6 +40,7 @@ def _create_database(page: PanelPage) -> None:
 
 
 def _connect(page: PanelPage) -> None:
+    page.wait_for("Connect to flights")
     page.click("Connect to flights")
 
 
@@ -77,80 +51,174 @@ def _create_group(page: PanelPage) -> None:
 
 
 def _add_location(page: PanelPage) -> None:
+    page.wait_for("Add a location to edge")
     page.click("Add a location to edge")
+    until(lambda: "ord" in page.options("New location of edge"))
     page.choose("New location of edge", "ord")
     page.submit("Add location")
 
 
 def _remove_location(page: PanelPage) -> None:
+    page.wait_for("Remove nrt from edge")
     page.click("Remove nrt from edge")
     page.submit("Remove nrt")
 
 
 def _delete_group(page: PanelPage) -> None:
+    page.wait_for("Delete group edge")
     page.click("Delete group edge")
     page.type("Type edge to delete the group", "edge")
     page.submit("Delete the group")
 
 
-def _switch_overages_on(page: PanelPage) -> None:
+def _switch_overages(page: PanelPage) -> None:
     page.wait_for("Overages")
     page.click("Overages")
 
 
-DEEDS = {
-    "create a group": Deed("groups", "POST .*/groups$", _create_group, "Group asia is in nrt."),
-    "add a location": Deed("groups", "POST .*/groups/edge/locations/ord", _add_location, "ord"),
-    "remove a location": Deed(
-        "groups",
-        "DELETE .*/groups/edge/locations/nrt",
-        _remove_location,
-        "Group edge is in ams.",
-    ),
-    "delete a group": Deed("groups", "DELETE .*/groups/edge", _delete_group, "Group edge was deleted"),
-    "overages": Deed("organization", "PATCH ", _switch_overages_on, "Overages of organization acme are"),
-    "create a database": Deed("databases", "POST .*/databases$", _create_database, "trips"),
-    "connect": Deed(
-        "databases",
-        "POST .*/databases/flights/auth/tokens",
-        _connect,
-        "Connected to flights",
-        {"404": "the service makes no tokens"},
-    ),
-}
+def _switch_organization(page: PanelPage) -> None:
+    until(lambda: page.has("Organization") and "team" in page.options("Organization"))
+    page.choose("Organization", "team")
+    page.submit("Switch")
 
 
-@pytest.fixture
-def known(hosted, monkeypatch):
-    """A hosted service with a group at two locations and a database, and a session that knows them."""
-    monkeypatch.setattr(transport, "BUSY_PAUSES", (0.0,))
-    api, session = hosted()
+def _open_details(page: PanelPage) -> None:
+    page.wait_for("Details of flights")
+    if not page.can("Close details"):
+        page.click("Details of flights")
+    until(lambda: not page.is_busy)
+
+
+def _cancel(page: PanelPage) -> None:
+    if page.can("Cancel"):
+        page.click("Cancel")
+
+
+def _make_token(page: PanelPage) -> None:
+    _cancel(page)
+    page.click("New token ...")
+    page.choose("Expires", "7d")
+    page.submit("Make token")
+
+
+def _invalidate(page: PanelPage) -> None:
+    _cancel(page)
+    page.click("Invalidate all tokens ...")
+    page.type("Type flights to invalidate all its tokens", "flights")
+    page.submit("Invalidate all its tokens")
+
+
+def _delete_database(page: PanelPage) -> None:
+    _cancel(page)
+    page.click("Delete flights ...")
+    page.type("Type flights to delete", "flights")
+    page.submit("Delete")
+
+
+def _make_all(session: Session) -> None:
     session.platform.create_group("edge", "ams")
     session.platform.add_location("edge", "nrt")
     session.platform.create_database("flights", "edge")
-    return api, session
+
+
+NO_TOKENS = ("SESSION", "the service makes no tokens")
+
+DEEDS = {
+    "create a group": Deed(
+        "groups", "POST .*/groups$", _create_group, "Group asia is in nrt.",
+        undo=lambda session: session.platform.delete_group("asia"),
+    ),
+    "add a location": Deed(
+        "groups", "POST .*/groups/edge/locations/ord", _add_location, "Group edge is in ams, nrt, ord.",
+        undo=lambda session: session.platform.remove_location("edge", "ord"),
+    ),
+    "remove a location": Deed(
+        "groups", "DELETE .*/groups/edge/locations/nrt", _remove_location, "Group edge is in ams.",
+        undo=lambda session: session.platform.add_location("edge", "nrt"),
+    ),
+    "delete a group": Deed(
+        "groups", "DELETE .*/groups/edge", _delete_group, "Group edge was deleted with its 1 database.", undo=_make_all
+    ),
+    "overages": Deed("organization", "PATCH ", _switch_overages, "Overages of organization acme are"),
+    "switch the organization": Deed(
+        "organization", "GET .*/organizations/team/groups", _switch_organization, "Organization team (",
+        undo=lambda session: session.organization("acme"), instead={"404": ("SESSION", "no organization 'team'")},
+    ),
+    "create a database": Deed(
+        "databases", "POST .*/databases$", _create_database, "Database trips is in group edge.",
+        undo=lambda session: session.platform.delete_database("trips"),
+    ),
+    "connect": Deed(
+        "databases", "POST .*/databases/flights/auth/tokens", _connect, "Connected to flights",
+        undo=lambda session: session.close("flights"), instead={"404": NO_TOKENS},
+    ),
+    "create a token": Deed(
+        "databases", "POST .*/databases/flights/auth/tokens", _make_token, "The token is made. It is shown only now.",
+        ready=_open_details, after=lambda page: page.click("Done"),
+    ),
+    "invalidate the tokens": Deed(
+        "databases", "POST .*/databases/flights/auth/rotate", _invalidate, "All tokens of flights are invalid.",
+        ready=_open_details,
+    ),
+    "delete a database": Deed(
+        "databases", "DELETE .*/databases/flights", _delete_database, "Database flights is deleted.",
+        ready=_open_details, undo=lambda session: session.platform.create_database("flights", "edge"),
+    ),
+}  # fmt: skip
+
+
+@dataclass
+class Scene:
+    """A deed on a hosted service with a group at two locations and a database, in a panel that stays open."""
+
+    deed: Deed
+    api: object
+    session: Session
+    page: PanelPage
+
+
+@pytest.fixture(scope="module")
+def quick_retries():
+    """Let the client wait for nothing between its attempts after 429."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(transport, "BUSY_PAUSES", (0.0,))
+        yield
+
+
+@pytest.fixture(scope="module", params=DEEDS.values(), ids=DEEDS)
+def scene(request, hosted_for_long, quick_retries):
+    api, session = hosted_for_long()
+    api.teams.append("team")
+    _make_all(session)
+    return Scene(request.param, api, session, PanelPage(open_panel(session, request.param.panel)))
 
 
 @pytest.mark.parametrize("status", REFUSALS)
-@pytest.mark.parametrize("deed", DEEDS.values(), ids=DEEDS)
-def test_a_refusal_is_shown_and_the_panel_goes_on(known, deed, status):
-    api, session = known
+def test_a_refusal_is_shown_and_the_panel_goes_on(scene, status):
+    deed, api, session, page = scene.deed, scene.api, scene.session, scene.page
     refusal = REFUSALS[status]
-    says = deed.instead.get(status, refusal.says)
-    code = refusal.code
-    if code == "ALREADY_EXISTS" and deed.request.startswith("DELETE"):
-        code = "SERVER"  # no name is taken by deleting
-    page = PanelPage(open_panel(session, deed.panel))
+    hint = refusal.hint_of_get if refusal.hint_of_get and deed.request.startswith("GET") else refusal.hint
+    code, says = refusal.code, refusal.says
+    if code == "ALREADY_EXISTS" and not deed.request.startswith("POST"):
+        code, hint = "SERVER", ""  # no name is taken
+    if status in deed.instead:
+        code, says = deed.instead[status]
+        hint = ""
+    api.relent()  # of a test before that failed
+    deed.ready(page)
     api.refuse(deed.request, refusal.answer)
     deed.do(page)
-    page.wait(says, SOON)
+    page.wait(says)
+    until(lambda: not page.is_busy)
     shown = page.alerts
-    assert any(says in one and one.startswith(code) and refusal.hint in one for one in shown), shown
-    secrets = [api.token, *api.issued]
+    assert any(one.startswith(f"{code}: ") and says in one and hint in one for one in shown), shown
     everything = json.dumps(page.panel.tree) + page.text + page.html + repr(page.panel)
-    assert not [secret for secret in secrets if secret in everything]
+    assert not [secret for secret in (api.token, *api.issued) if secret in everything]
     api.relent()
-    until(lambda: not page.is_busy, seconds=SOON)
     deed.do(page)
-    page.wait(deed.done, SOON)
-    assert not page.alerts
+    page.wait(deed.done)
+    until(lambda: not page.alerts)
+    deed.after(page)
+    deed.undo(session)
+    has = holdings_of(session)
+    until(lambda: not (has.busy or has._stale or page.is_busy))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from pipemagic.notebook.panels.databases import entry, sizes
-from pipemagic.notebook.panels.ground.parts import empty, field, row
+from pipemagic.notebook.panels.ground.parts import empty, field, problem, row
 from pipemagic.notebook.panels.ground.tree import Node, h
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _left_out(count: int) -> Node:
 
 def _about_sizes(known: SizesModel) -> Node | None:
     if known.error:
-        return empty(f"Sizes are not known: {known.error}")
+        return h("div", empty("Sizes are not known:"), problem(known), key="no sizes")
     return None if known.told else empty("This service does not tell how large databases are.")
 
 

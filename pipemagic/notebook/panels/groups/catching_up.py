@@ -97,7 +97,11 @@ class CatchingUp(WorkingModel):
 
         def work() -> str:
             places = platform.add_location(group, code).locations
-            return f"Group {group} is in {', '.join(places)}. {self._follow(platform)}"
+            try:
+                return f"Group {group} is in {', '.join(places)}. {self._follow(platform)}"
+            except PipemagicError as error:
+                error.message = f"{code} was added to {group}, but how far its replicas are is not known: {error.message}"
+                raise
 
         if self.busy:
             return False

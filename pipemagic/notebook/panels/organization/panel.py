@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from traitlets import Any as AnyTrait
 from traitlets import Bool, Dict, List, Unicode
 
 from pipemagic.client.resources import Organization
-from pipemagic.errors import ServerError, UnsupportedError
+from pipemagic.errors import ConnectError, PipemagicError, UnsupportedError
 from pipemagic.notebook.panels.ground.parts import button, choice, field, magic, problem, section, state, submit
 from pipemagic.notebook.panels.ground.tree import Node, h
 from pipemagic.notebook.panels.ground.widget import Values, View
@@ -62,11 +62,13 @@ class Figures(WorkingModel):
     def follow(self) -> None:
         """Ask now and after every change, as far as an organization is in use."""
         self._follows = True
+        self.holdings.observe(self._known, "known")
         self.look()
 
     def stop(self) -> None:
         """Ask no more."""
         self._follows = False
+        self.holdings.unobserve(self._known, "known")
 
     def look(self) -> None:
         """Ask for everything anew; while that is under way already, once more after it."""
@@ -83,6 +85,11 @@ class Figures(WorkingModel):
         if subject == "organization":
             self.look()
 
+    def _known(self, _change: Any) -> None:
+        """Ask again what failed while nobody could tell which organization it is."""
+        if self.holdings.known and self.error:
+            self.look()
+
     def _fetch(self) -> str:
         while self._stale and self._follows:
             self._stale = False
@@ -91,7 +98,7 @@ class Figures(WorkingModel):
 
     def _read(self, platform: Platform) -> None:
         untold: list[str] = []
-        refused: list[ServerError] = []
+        refused: list[PipemagicError] = []
         settings = _told(platform.settings, "its settings", untold)
         organizations = _told(platform.organizations, "which organizations there are", untold, refused)
         plan, quotas = _told(platform.quotas, "plan and quotas", untold, refused) or ("", {})
@@ -282,18 +289,18 @@ class OrganizationView(View):
         self.model.set_overages(on=how == "on")
 
 
-def _told(ask: Callable[[], T], what: str, untold: list[str], refused: list[ServerError] | None = None) -> T | None:
+def _told(ask: Callable[[], T], what: str, untold: list[str], refused: list[PipemagicError] | None = None) -> T | None:
     """Ask what only some services tell; what this one does not goes into ``untold``.
 
-    A refusal goes into ``refused``, where that is given: it may be this question's alone, as where only an owner may
-    see the plan.
+    A refusal, or an answer that is none, goes into ``refused``, where that is given: it may be this question's alone,
+    as where only an owner may see the plan.
     """
     try:
         return ask()
     except UnsupportedError:
         untold.append(what)
-    except ServerError as error:
-        if refused is None:
+    except PipemagicError as error:
+        if refused is None or isinstance(error, ConnectError):  # nobody is there to answer the others
             raise
         refused.append(error)
     return None
