@@ -100,7 +100,7 @@ class CatchingUp(WorkingModel):
             try:
                 return f"Group {group} is in {', '.join(places)}. {self._follow(platform)}"
             except PipemagicError as error:
-                error.message = f"{code} was added to {group}, but how far its replicas are is not known: {error.message}"
+                error.message = f"{code} was added to {group}, but its replicas cannot be asked about: {error.message}"
                 raise
 
         if self.busy:
