@@ -7,21 +7,17 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from pipemagic.client import urls
-from pipemagic.client.database import Database
-from pipemagic.client.secrets import Secret
-from pipemagic.client.transport import READ_TIMEOUT
 from pipemagic.configuration import config_folder
-from pipemagic.errors import AuthError, SessionError
+from pipemagic.errors import SessionError
 from pipemagic.frames.collector import collector_paused
 from pipemagic.session import hints, inquiries, keyrings, secrets
 from pipemagic.session.belonging import connections_of
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.changes import Changes, Subject
+from pipemagic.session.connecting import Opener
 from pipemagic.session.connection import Connection
 from pipemagic.session.known import KnownNames
 from pipemagic.session.platform import Platform
@@ -74,10 +70,10 @@ class Session:
         self.wire = Wire()
         self.changes: Changes[Subject] = Changes()
         self.written: Changes[Connection] = Changes()
-        self._ask_token = ask_token
         self._tell = tell or (lambda _: None)
         self.snippets = Snippets()
         self._environment = secrets.Environment(environ)
+        self._opener = Opener(self._environment, self.wire, ask_token)
         self.profiles = profiles or Profiles(config_folder(environ) / FILE)
         self._default, self._default_of_project = default, default_of_project
         self._lock = threading.RLock()  # of the connections and which one is current; held for moments only
@@ -209,17 +205,18 @@ class Session:
         temporary: bool = False,
         timeout: float | None = None,
         read_only: bool = False,
+        platform: Platform | None = None,
     ) -> Connection:
         """Connect to a database and make it the current one.
 
         ``target`` is nothing: the default, or else the embedded service, with a first group and database if it has
-        none; an address with ``://``; the name of a connection; that of a profile; that of a database of the current
-        organization. ``token`` is for addresses; by default it comes from a variable ``token_env``, a ``token_file``
-        that only its owner may read, the ``keyring`` (True, or a service in it), from PIPEMAGIC_TOKEN or
-        TURSO_AUTH_TOKEN, or is asked for; with ``remember`` the keyring then keeps it. ``temporary`` uses a service
-        of this process alone, whose data end with it. ``timeout`` is how many seconds to wait for an answer, 60 by
-        default. With ``read_only`` nothing is sent that is not known to read, and the token that is made for a database
-        of an organization cannot write either.
+        none; an address with ``://``; the name of a connection; that of a profile; that of a database of the
+        organization ``platform``, by default the current one. ``token`` is for addresses; by default it comes from a
+        variable ``token_env``, a ``token_file`` that only its owner may read, the ``keyring`` (True, or a service in
+        it), from PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN, or is asked for; with ``remember`` the keyring then keeps it.
+        ``temporary`` uses a service of this process alone, whose data end with it. ``timeout`` is how many seconds to
+        wait for an answer, 60 by default. With ``read_only`` nothing is sent that is not known to read, and the token
+        that is made for a database of an organization cannot write either.
         """
         service = keyrings.SERVICE if keyring is True or (remember and not keyring) else keyring or None
         whence = secrets.Whence(token_env, token_file, service, remember)
@@ -230,7 +227,7 @@ class Session:
         if target is not None and "://" in target:
             if temporary:
                 raise SessionError("--temporary is for the embedded service, not for an address")
-            return self.adopt(self._at_address(target, name, token, whence, timeout, read_only))
+            return self.adopt(self._opener.at_address(target, name, token, whence, timeout, read_only))
         known = self.connections.get(target or "")
         if known is not None and read_only and not known.read_only and known.platform is None:
             again = f"%pipedb connect {known.database.url} --as {target} --read-only"
@@ -246,7 +243,7 @@ class Session:
             self.profiles.trusted.check(profile)
         if profile is not None and profile.address is not None:
             whence = whence or profile.whence
-            found = self._at_address(
+            found = self._opener.at_address(
                 profile.address, name or profile.name, token, whence, timeout or profile.timeout,
                 read_only or bool(profile.read_only),
             )  # fmt: skip
@@ -257,30 +254,22 @@ class Session:
                 hint="%pipedb connect ADDRESS --token-env VARIABLE",
             )
         if profile is not None:
-            found = self._in_organization(profile, name, timeout, read_only or bool(profile.read_only))
+            found = self._of_profile(profile, name, timeout, read_only or bool(profile.read_only), platform)
             return self._kept(self.adopt(found), profile)
         if target is None or temporary:
             first = self._services.prepare(temporary=temporary)
             target = target or first
-        found = self.open(target, name, timeout, read_only)
+        found = self.open(target, name, timeout, read_only, platform)
         if temporary:
             found.profile = None  # nothing leads to it again
         return self.adopt(found)
 
     def open(
-        self, database: str, name: str | None = None, timeout: float | None = None, read_only: bool = False
-    ) -> Connection:
-        """Give a connection to a database of the current organization, without taking it in."""
-        platform = self.platform
-        profile = Profile(database, database=database, timeout=timeout, read_only=read_only or None)
-        timeout = timeout or READ_TIMEOUT
-        again = (lambda: platform.open(database, timeout, read_only=read_only)) if platform.moves else None
-        found = platform.open(database, timeout, read_only=read_only)
-        self.wire.watch(name or database, found.transport)
-        with _closing_on_error(found):
-            _check(found)
-        profile = replace(profile, organization=platform.organization, at=platform.address)
-        return Connection(name or database, found, platform.where, platform, again, profile=profile, listed_as=database)
+        self, database: str, name: str | None = None, timeout: float | None = None, read_only: bool = False,
+        platform: Platform | None = None,
+    ) -> Connection:  # fmt: skip
+        """Give a connection to a database of an organization, by default the current one, without taking it in."""
+        return self._opener.in_organization(platform or self.platform, database, name, timeout, read_only)
 
     def adopt(self, connection: Connection) -> Connection:
         """Take a connection in under its name and make it the current one; an earlier one of the name is closed.
@@ -371,40 +360,15 @@ class Session:
 
     # -- inside
 
-    def _at_address(
-        self, address: str, name: str | None, token: str | None, whence: secrets.Whence, timeout: float | None,
-        read_only: bool,
-    ) -> Connection:  # fmt: skip
-        endpoint = urls.parse(address)
-        host, entry = endpoint.named_host, keyrings.entry_of(endpoint)
-        given = Secret(token) if token else self._environment.database_token(whence, entry)
-        database = Database(endpoint, given, timeout=timeout or READ_TIMEOUT, read_only=read_only)
-        self.wire.watch(name or _name_for(host), database.transport)
-        with _closing_on_error(database):
-            try:
-                _check(database)
-            except AuthError as error:
-                if given is not None and error.status == 401 and not token:
-                    error.hint = hints.new_token(whence, endpoint.address)
-                if given is not None or error.status != 401 or self._ask_token is None:
-                    raise
-                asked = Secret(self._ask_token(host))
-                database.renew_token(asked)
-                _check(database)
-                if whence.remember:
-                    keyrings.put(whence.keyring or keyrings.SERVICE, entry, asked)
-        profile = Profile(
-            name or _name_for(host), address=endpoint.address, token_env=whence.env, token_file=whence.absolute_file,
-            keyring=whence.keyring == keyrings.SERVICE or whence.keyring, timeout=timeout, read_only=read_only or None,
-        )  # fmt: skip
-        return Connection(profile.name, database, host, profile=profile)
-
-    def _in_organization(
-        self, profile: Profile, name: str | None, timeout: float | None, read_only: bool
+    def _of_profile(
+        self, profile: Profile, name: str | None, timeout: float | None, read_only: bool, platform: Platform | None
     ) -> Connection:
-        if profile.at is not None or profile.organization not in (None, self.platform.organization):
+        """Open the database that a profile names; without ``platform`` in its organization, which is current then."""
+        if platform is None and (
+            profile.at is not None or profile.organization not in (None, self.platform.organization)
+        ):
             self.organization(profile.organization, at=profile.at, token_env=profile.api_token_env)
-        return self.open(str(profile.database), name or profile.name, timeout or profile.timeout, read_only)
+        return self.open(str(profile.database), name or profile.name, timeout or profile.timeout, read_only, platform)
 
     def _kept(self, connection: Connection, profile: Profile) -> Connection:
         if profile.kept_for is not None:
@@ -434,24 +398,3 @@ class Session:
 
 def _same_database(one: Connection, other: Connection) -> bool:
     return (one.database.url, one.read_only) == (other.database.url, other.read_only)
-
-
-def _check(database: Database) -> None:
-    """Find out at once whether address and token are right, and what the server can do."""
-    _ = database.dialect
-    database.execute("SELECT 1")
-
-
-@contextmanager
-def _closing_on_error(database: Database) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        database.close()
-        raise
-
-
-def _name_for(host: str) -> str:
-    """Give the name of a connection to a host: its first label, or the whole of a number."""
-    first = host.split(".")[0]
-    return host if first.isdigit() or ":" in host else first

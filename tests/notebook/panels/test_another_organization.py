@@ -14,6 +14,7 @@ from pipemagic.notebook.panels.holdings import holdings_of
 from pipemagic.notebook.panels.locations import panel as locations
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.session.latency import Latency
+from pipemagic.session.profiles import Profile, Profiles
 
 
 @pytest.fixture
@@ -184,6 +185,30 @@ def test_an_action_is_for_the_organization_on_the_page(session, page, club, monk
     panel.wait("Database flights is deleted.")
     assert "flights" not in [one.name for one in first.databases().items]
     assert [one.name for one in second.databases().items] == ["flights"]
+
+
+def test_a_database_is_connected_to_in_the_organization_on_the_page(session, page, club, monkeypatch):
+    session.connect("flights")
+    session.run("CREATE TABLE only_in_local (a)")
+    session.close("flights")
+    panel = page("databases")
+    monkeypatch.setattr(holdings_of(session), "refresh", lambda: None)  # the page does not know yet
+    session.organization(club)
+    panel.click("Connect to flights")
+    panel.wait("Connected to flights")
+    assert session.connection().profile.organization == "local"
+    assert session.run("SELECT name FROM sqlite_schema")["name"].tolist() == ["only_in_local"]
+    assert session.platform.organization == club
+
+
+def test_a_profile_of_another_organization_is_not_what_the_page_connects_to(session, page, club, tmp_path):
+    panel = page("databases")
+    session.profiles = Profiles(tmp_path / "profiles.toml")
+    session.profiles.save(Profile("flights", database="flights", organization=club))
+    panel.click("Connect to flights")
+    panel.wait("the profile flights leads to another database")
+    assert "flights" not in session.connections
+    assert session.platform.organization == "local"
 
 
 def test_the_same_organization_with_another_token_is_the_one_on_the_page(hosted, monkeypatch):

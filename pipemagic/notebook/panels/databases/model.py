@@ -23,6 +23,7 @@ from pipemagic.session.profiles import word
 
 if TYPE_CHECKING:
     from pipemagic.session.connection import Connection
+    from pipemagic.session.platform import Platform
 
 PAUSES = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 5.0)
 """Seconds between attempts to connect: hosted services answer 404 for a while after a database was made."""
@@ -122,10 +123,11 @@ class DatabasesModel(WorkingModel):
     def connect(self, name: str, place: str = "") -> None:
         """Make a database the current connection."""
         self.place = place
+        platform = self.holdings.platform
 
         def work() -> str:
-            self._check_free(name)
-            return f"{self._patiently(name).greeting} {NOW_IN_USE}"
+            self._check_free(name, platform)
+            return f"{self._patiently(name, platform).greeting} {NOW_IN_USE}"
 
         self.start(f"Connecting to {name} ...", work, f"%pipedb connect {word(name)}")
 
@@ -143,20 +145,24 @@ class DatabasesModel(WorkingModel):
         self.place = place
         self.start(f"Closing {connection} ...", lambda: self._close(connection), f"%pipedb close {word(connection)}")
 
-    def _check_free(self, name: str) -> None:
+    def _check_free(self, name: str, platform: Platform) -> None:
         """Let a name that means something else lead nowhere: SessionError."""
         session = self.holdings.session
         other = session.connections.get(name)
-        if other is not None and other not in self.connections(name):
+        if other is not None and database_of(other, platform.organization, platform.where) != name:
             raise SessionError(
                 f"the connection {name} leads to another database ({other.description})",
                 hint=f"%pipedb close {word(name)} makes the name free",
             )
         profile = session.profiles.get(name) if other is None else None
-        if profile is not None and profile.database != name:
+        if profile is not None and (
+            profile.database != name
+            or profile.organization not in (None, platform.organization)
+            or profile.at not in (None, platform.address)
+        ):
             raise SessionError(f"the profile {name} leads to another database ({profile.where})")
 
-    def _patiently(self, name: str) -> Connection:
+    def _patiently(self, name: str, platform: Platform) -> Connection:
         """Connect; what was made just now may need some seconds until it can be found."""
         new = self.created is not None and self.created.name == name
         early: tuple[type[PipemagicError], ...] = (NotFound,)
@@ -164,12 +170,12 @@ class DatabasesModel(WorkingModel):
             early = (NotFound, ConnectError, SessionError) if self.holdings.complete else (NotFound, ConnectError)
         for pause in self._pauses:
             try:
-                return self.holdings.session.connect(name)
+                return self.holdings.session.connect(name, platform=platform)
             except early:
                 self.busy = f"{name} does not answer yet, as new databases do for some seconds. Trying again ..."
             if self._leaving.wait(pause):
                 break
-        return self.holdings.session.connect(name)
+        return self.holdings.session.connect(name, platform=platform)
 
     def _close(self, name: str) -> str:
         session = self.holdings.session
