@@ -224,11 +224,11 @@ class Late:
     def __init__(self, session: Session, refusals: int) -> None:
         self.connect, self.left = session.connect, refusals
 
-    def __call__(self, name: str):
+    def __call__(self, name: str, **options: object):
         if self.left:
             self.left -= 1
             raise NotFound("database not found", status=404)
-        return self.connect(name)
+        return self.connect(name, **options)
 
 
 def late(session: Session, monkeypatch, refusals: int) -> PanelPage:
