@@ -8,7 +8,7 @@ import ipywidgets
 import pandas as pd
 import pytest
 from panel_page import PanelPage
-from waiting import until
+from waiting import PATIENCE, until
 
 from pipemagic import local
 from pipemagic.errors import ServerError
@@ -42,6 +42,31 @@ def explore(session):
 
     yield opened
     ipywidgets.Widget.close_all()
+
+
+@pytest.fixture
+def elsewhere(session):
+    """Write as another program does, of which nothing tells this session."""
+    return lambda sql: session.connection().once(lambda database: database.execute(sql))
+
+
+@pytest.fixture
+def schemas_read(monkeypatch):
+    """What panels said to be under way whenever one of them read a schema; '' if nothing."""
+    under_way, read, models = [], browsing.read_schema, []
+    made = browsing.BrowsingModel.__init__
+
+    def noted(model, *arguments, **more):
+        models.append(model)
+        made(model, *arguments, **more)
+
+    def reading(database):
+        under_way.append("".join(model.busy for model in models))
+        return read(database)
+
+    monkeypatch.setattr(browsing.BrowsingModel, "__init__", noted)
+    monkeypatch.setattr(browsing, "read_schema", reading)
+    return under_way
 
 
 def cells(panel, label="Rows of flights"):
@@ -273,13 +298,13 @@ def test_two_thousand_columns(explore, session):
     assert cells(panel, "Rows of wide")[0][0] == "2"
 
 
-def test_generated_and_empty(explore, session):
+def test_generated_and_empty(explore, session, elsewhere):
     session.run("CREATE TABLE g(a INTEGER, b AS (a * 2), c AS (a + 1) STORED)")
     panel = explore("g")
     panel.wait("The table is empty.")
     assert "virtual generated" in panel.words
     assert "stored generated" in panel.words
-    session.run("INSERT INTO g VALUES (4)")
+    elsewhere("INSERT INTO g VALUES (4)")
     panel.click("Look again")
     panel.wait("Rows 1 to 1")
     assert cells(panel, "Rows of g") == [["4", "8", "5"]]
@@ -355,16 +380,17 @@ def test_export_of_what_is_filtered_and_sorted(explore, session, tmp_path):
 
 
 @pytest.mark.usefixtures("flights")
-def test_an_open_transaction_is_told_of(explore, session):
+def test_an_open_transaction_is_told_of(explore, session, schemas_read):
     panel = explore()
+    schemas_read.clear()
     session.run("BEGIN; DELETE FROM flights")
-    panel.click("Look again")
     panel.wait("A transaction is open in the cells. What it changed is not seen here before it is committed.")
     panel.wait(" of 130")
+    assert "Rows 1 to 25" in panel.words
     session.run("COMMIT")
-    panel.click("Look again")
     panel.wait("The table is empty.")
     assert "A transaction is open" not in panel.words
+    assert schemas_read == [""]  # once, after COMMIT
 
 
 def test_a_slow_query_is_given_up_and_the_connection_goes_on(session):
@@ -409,16 +435,16 @@ def test_rows_that_take_long_to_count(session):
 
 
 @pytest.mark.usefixtures("flights")
-def test_what_is_gone_is_told_and_the_panel_goes_on(explore, session):
+def test_what_is_gone_is_told_and_the_panel_goes_on(explore, session, elsewhere):
     panel = explore()
-    session.run("ALTER TABLE flights RENAME COLUMN delay TO late")
+    elsewhere("ALTER TABLE flights RENAME COLUMN delay TO late")
     panel.click("Sort by delay")
     panel.wait("no such column")
     panel.wait_for("Look again")
     panel.click("Look again")
     until(lambda: panel.find("button", "Sort by late"))
     panel.wait_for("Look again")
-    session.run("DROP TABLE flights")
+    elsewhere("DROP TABLE flights")
     panel.click("Next")
     panel.wait("no such table: flights")
     panel.wait_for("Look again")
@@ -426,7 +452,7 @@ def test_what_is_gone_is_told_and_the_panel_goes_on(explore, session):
     panel.wait("there is no table or view 'flights'")
     panel.click("All tables")
     panel.wait("There are no tables yet.")
-    session.run("CREATE TABLE again(a)")
+    elsewhere("CREATE TABLE again(a)")
     panel.click("Look again")
     until(lambda: panel.find("button", "Explore again"))
     panel.click("Explore again")
@@ -447,19 +473,18 @@ def test_a_column_that_is_gone_is_asked_for_no_more(explore, session):
     panel.click("Sort by price")
     panel.wait("price ▲")
     session.run("ALTER TABLE stock DROP COLUMN price")
-    panel.click("Look again")
     panel.wait("A column is not there any more: what was sorted or filtered by it no longer is.")
     assert cells(panel, "Rows of stock") == [["1", "bolt"], ["2", "nut"]]
     assert shown_cell(panel) == "%%sql\nSELECT * FROM stock\nORDER BY rowid\nLIMIT 25"
 
 
-def test_after_an_error_the_table_is_taken_as_it_is_now(explore, session):
+def test_after_an_error_the_table_is_taken_as_it_is_now(explore, session, elsewhere):
     session.run("CREATE TABLE stock(id INTEGER PRIMARY KEY, part, price)")
     panel = explore("stock")
     panel.type("Condition in SQL", "price < 5")
     panel.submit("Apply")
     panel.wait("No row fits the filters.")
-    session.run("ALTER TABLE stock DROP COLUMN price")
+    elsewhere("ALTER TABLE stock DROP COLUMN price")
     panel.click("Look again")
     panel.wait("no such column: price")
     panel.click("Remove price < 5")
@@ -467,13 +492,13 @@ def test_after_an_error_the_table_is_taken_as_it_is_now(explore, session):
     assert panel.alerts == []
 
 
-def test_fewer_columns_than_were_passed_over(explore, session):
+def test_fewer_columns_than_were_passed_over(explore, session, elsewhere):
     session.run(f"CREATE TABLE wide({', '.join(f'c{number}' for number in range(50))})")
     panel = explore("wide")
     panel.click("Columns after")
     panel.wait("Columns 41 to 50 of 50.")
-    session.run("DROP TABLE wide")
-    session.run("CREATE TABLE wide(a, b)")
+    elsewhere("DROP TABLE wide")
+    elsewhere("CREATE TABLE wide(a, b)")
     panel.click("Look again")
     until(lambda: panel.find("button", "Sort by b"))
     assert panel.alerts == []
@@ -585,3 +610,158 @@ def test_a_text_that_is_not_utf8(explore, session):
     until(lambda: panel.find("table", "Profiles"))
     assert "x'ff61' (not UTF-8)" in cells(panel, "Profiles")[0]
     assert panel.alerts == []
+
+
+@pytest.mark.usefixtures("flights")
+def test_after_a_cell_that_wrote_the_page_is_asked_for_anew(explore, session):
+    panel = explore()
+    panel.wait(" of 130")
+    panel.choose("Column", "origin")
+    panel.type("Value", "JFK")
+    panel.submit("Add filter")
+    panel.wait(" of 43")
+    panel.click("Sort by id")
+    panel.click("Sort by id")
+    panel.wait("ORDER BY id DESC")
+    panel.click("Next")
+    panel.wait("Rows 26 to 43")
+    panel.click("Export ...")
+    panel.type("Variable or file", "half a na")
+    panel.type("Condition in SQL", "id >")
+    seen = Seen(panel)
+    session.run("UPDATE flights SET tail = 'new' WHERE id = 3; DELETE FROM flights WHERE id = 6")
+    panel.wait("Rows 26 to 42")
+    assert cells(panel)[-1] == ["3", "JFK", "4.5", "new"]
+    assert "ORDER BY id DESC, rowid\nLIMIT 25 OFFSET 25" in shown_cell(panel)
+    panel.wait(" of 42")
+    assert not any("counting" in words or "Reading" in words or "Looking" in words for words in seen.words)
+    assert seen.forms == {seen.forms_before}
+    panel.submit("Export")
+    panel.wait("'half a na' is not a name that a variable can have")
+
+
+class Seen:
+    """What a page showed since this was made."""
+
+    def __init__(self, panel):
+        self.words = []
+        self.forms_before = self._forms(panel)
+        self.forms = {self.forms_before}
+        panel.panel.observe(lambda _: (self.words.append(panel.words), self.forms.add(self._forms(panel))), "tree")
+
+    @staticmethod
+    def _forms(panel):
+        return tuple(str(node.attributes.get("key")) for node in panel.find("form"))
+
+
+@pytest.mark.usefixtures("flights")
+def test_a_value_that_is_shown_whole_stays_while_its_row_does(explore, session):
+    session.run("UPDATE flights SET tail = :long WHERE id = 2", {"long": "long " * 30})
+    panel = explore()
+    panel.click("Whole value of tail in row 2")
+    panel.wait("tail in row 2: 150 characters")
+    session.run("UPDATE flights SET tail = 'other' WHERE id = 1")
+    until(lambda: cells(panel)[0][-1] == "other")
+    assert panel.find("pre")
+    session.run("UPDATE flights SET tail = 'short' WHERE id = 2")
+    until(lambda: cells(panel)[1][-1] == "short")
+    assert not panel.find("pre")
+
+
+def test_tables_that_cells_make_are_listed(page, session):
+    panel = page("explore")
+    panel.wait("There are no tables yet.")
+    session.run("CREATE TABLE made(a)")
+    panel.wait("made")
+    session.run("BEGIN; CREATE TABLE later(a)")
+    session.run("COMMIT")
+    panel.wait("later")
+
+
+@pytest.mark.usefixtures("flights")
+def test_several_writes_are_looked_at_one_at_a_time_and_the_last_one_counts(explore, session, monkeypatch):
+    panel = explore()
+    panel.wait(" of 130")
+    free, begun, asked = threading.Event(), threading.Event(), []
+    read = browsing.read_schema
+
+    def slow(database):
+        asked.append(threading.current_thread())
+        begun.set()
+        assert free.wait(PATIENCE)
+        return read(database)
+
+    monkeypatch.setattr(browsing, "read_schema", slow)
+    for number in range(5):
+        session.run(f"UPDATE flights SET delay = {number} WHERE id = 1")
+        assert begun.wait(PATIENCE)
+    assert len(asked) == 1
+    free.set()
+    until(lambda: cells(panel)[0][2] == "4.0")
+    until(lambda: not any(one.is_alive() for one in asked))
+    assert len(asked) == 2
+
+
+@pytest.mark.usefixtures("flights")
+def test_what_a_person_asks_for_goes_first(explore, session, schemas_read):
+    panel = explore()
+    session.run(f"CREATE VIEW slow AS {SLOW}")
+    panel.click("All tables")
+    panel.wait_for("Explore slow")
+    panel.click("Explore slow")
+    panel.wait("Reading slow ...")
+    schemas_read.clear()
+    session.run("CREATE TABLE quick(a)")
+    panel.click("Stop")
+    panel.wait_for("Explore quick")
+    assert schemas_read == [""]
+    assert "Given up." in panel.words
+
+
+@pytest.mark.usefixtures("flights")
+def test_nobody_looks_at_a_panel_that_is_closed_and_then_it_catches_up(explore, session):
+    panel = explore()
+    panel.wait(" of 130")
+    panel.panel._heard(None, {"seen": False, "number": 1}, None)
+    session.run("DELETE FROM flights")
+    assert not [one for one in threading.enumerate() if "looking again" in one.name]
+    assert "Rows 1 to 25" in panel.words
+    panel.panel._heard(None, {"seen": True, "number": 2}, None)
+    panel.wait("The table is empty.")
+
+
+@pytest.mark.usefixtures("flights")
+def test_a_table_that_a_cell_dropped_is_told_until_it_is_there_again(explore, session):
+    panel = explore()
+    session.run("DROP TABLE flights")
+    panel.wait("there is no table or view 'flights'")
+    session.run("CREATE TABLE flights(a)")
+    panel.wait("The table is empty.")
+    assert panel.alerts == []
+
+
+@pytest.mark.usefixtures("flights")
+def test_profiles_say_that_they_are_of_before(explore, session):
+    panel = explore()
+    panel.click("Profile delay")
+    until(lambda: panel.find("table", "Profiles"))
+    assert "Cells wrote since" not in panel.words
+    session.run("DELETE FROM flights WHERE id < 100")
+    panel.wait("Cells wrote since these profiles were made.")
+    panel.click("Profile delay")
+    until(lambda: "Cells wrote since" not in panel.words)
+    assert cells(panel, "Profiles")[0][0] == "27"
+
+
+def test_what_was_written_to_another_connection_is_no_reason_to_look(explore, session, monkeypatch):
+    session.platform.create_database("other", "default")
+    session.run("CREATE TABLE mine(a)")
+    panel = explore("mine")
+    panel.wait("The table is empty.")
+    session.connect("other")
+    outdated = []
+    monkeypatch.setattr(panel.panel.view.browsing, "outdate", lambda: outdated.append(session.current))
+    session.run("CREATE TABLE mine(a)")
+    assert outdated == []
+    session.run("INSERT INTO mine VALUES (1)", on="main")
+    assert outdated == ["other"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from traitlets import Any as AnyTrait
 from traitlets import Bool, Unicode
@@ -13,13 +14,15 @@ from pipemagic.errors import AnswerTimeout, PipemagicError
 from pipemagic.explore.schema import Schema, read_schema
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.panels.explore import paging
+from pipemagic.notebook.panels.explore.following import FollowingModel, Quiet
 from pipemagic.notebook.panels.explore.paging import Condition, Look, Page, Whole
-from pipemagic.notebook.panels.explore.questions import AskingModel, Questions
+from pipemagic.notebook.panels.explore.questions import Questions
 from pipemagic.notebook.panels.holdings import Holdings
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
     from pipemagic.explore.schema import Relation
+    from pipemagic.session import Connection
 
 COUNTING = 5.0
 """Seconds that the server may take to count rows; then the panel says that there are more than it has shown."""
@@ -28,8 +31,8 @@ COUNTING = 5.0
 GONE = "A column is not there any more: what was sorted or filtered by it no longer is."
 
 
-class BrowsingModel(AskingModel):
-    """Which connection and table is looked at, and the page of it that came last.
+class BrowsingModel(FollowingModel):
+    """Which connection and table is looked at, and the page of it that came last; asked anew after cells that wrote.
 
     ``page`` changes when an answer is there: what is asked meanwhile is kept aside, so that an error, or giving up,
     leaves what is shown as it is.
@@ -50,7 +53,9 @@ class BrowsingModel(AskingModel):
         self._patience = counting
         self._wanted = Look()
         self._counting = Questions(holdings.session)
-        self._counted: tuple[Any, ...] | None = None  # what `total` is of
+        self._counted: tuple[object, ...] | None = None  # what `total` is of
+        self._newest_count = 0
+        self.session.written.listen(self._written)
 
     def follow(self, *_: object) -> None:
         """Go to the current connection, unless a table of another one is being looked at."""
@@ -92,19 +97,40 @@ class BrowsingModel(AskingModel):
 
     def _look_anew(self, what: str, look: Look) -> None:
         def ask(database: Database) -> tuple[Schema, Page]:
-            schema = read_schema(database)
-            relation = schema.relation(look.table)
-            return schema, paging.read_page(database, paging.fitting(look, relation), relation)
+            return _read_anew(database, look)
 
         def take(found: tuple[Schema, Page]) -> str:
             schema, page = found
             self.connection, self.schema, self._counted = look.connection, schema, None
             self._take(page)
-            asked, kept = (look.conditions, look.sort), (page.look.conditions, page.look.sort)
-            return "" if asked == kept else GONE
+            return _what_is_gone(look, page)
 
         self._wanted = look
         self.ask(what, look.connection, ask, take)
+
+    def quiet_question(self) -> Quiet | None:
+        """Ask for the page, or the list of tables, that is shown; not while cells have a transaction open."""
+        page: Page | None = self.page
+        if self.uncommitted or not self.connection:
+            return None
+        if page is None:
+            return self.connection, read_schema, partial(setattr, self, "schema")
+        return self.connection, lambda database: _read_anew(database, page.look), partial(self._take_anew, page)
+
+    def _take_anew(self, before: Page, found: tuple[Schema, Page]) -> None:
+        """Show what is there now; a value that is shown whole stays if its row is as it was."""
+        self.schema, page = found
+        self.message = _what_is_gone(before.look, page) or self.message
+        row = None if self.whole is None else self.whole[0]
+        if row is not None and (page.columns, page.rows[row : row + 1]) != (before.columns, (before.rows[row],)):
+            self.whole = None
+        self.page, self._wanted = page, page.look
+        self._count(page)
+
+    def _written(self, connection: Connection) -> None:
+        if connection.name == self.connection:
+            self.look_at_transaction()
+            self.outdate()
 
     def sort(self, column: str) -> None:
         """Sort by a column: ascending, then descending, then not at all."""
@@ -209,24 +235,25 @@ class BrowsingModel(AskingModel):
     def _take(self, page: Page) -> str:
         self.page, self.whole, self._wanted = page, None, page.look
         self.look_at_transaction()
-        filtered = (*page.look.filtered, page.relation)
-        if self._counted != filtered:
-            self._counted, self.total = filtered, None
-            self._count(page, filtered)
+        if self._counted != _counted(page):
+            self.total = None
+            self._count(page)
         return ""
 
-    def _count(self, page: Page, filtered: tuple[Any, ...]) -> None:
+    def _count(self, page: Page) -> None:
+        """Find out how many rows there are; what was known before stays until then."""
         self._counting.hang_up()
-        self.uncounted = ""
+        self._counted = _counted(page)
+        self._newest_count += 1
         if not page.more and (page.rows or page.look.offset == 0):
-            self.total = page.look.offset + len(page.rows)
+            self.total, self.uncounted = page.look.offset + len(page.rows), ""
             return
         self.uncounted = "counting ..."
         threading.Thread(
-            target=self._counted_rows, args=(page, filtered), name="pipemagic: counting rows", daemon=True
+            target=self._counted_rows, args=(self._newest_count, page), name="pipemagic: counting rows", daemon=True
         ).start()
 
-    def _counted_rows(self, page: Page, filtered: tuple[Any, ...]) -> None:
+    def _counted_rows(self, number: int, page: Page) -> None:
         """Count in the background, for some seconds; the page is of use without it."""
         total, why = None, "BUG: see the kernel's log"
         try:
@@ -242,5 +269,22 @@ class BrowsingModel(AskingModel):
             why = f"{error.code}: {error.message}"
         finally:
             with self._starting, self.hold_trait_notifications():
-                if self._counted == filtered:
+                if number == self._newest_count:
                     self.total, self.uncounted = total, why
+
+
+def _read_anew(database: Database, look: Look) -> tuple[Schema, Page]:
+    """Read a page, and how the table is made now."""
+    schema = read_schema(database)
+    relation = schema.relation(look.table)
+    return schema, paging.read_page(database, paging.fitting(look, relation), relation)
+
+
+def _what_is_gone(asked: Look, page: Page) -> str:
+    kept = page.look
+    return "" if (asked.conditions, asked.sort) == (kept.conditions, kept.sort) else GONE
+
+
+def _counted(page: Page) -> tuple[object, ...]:
+    """Give what decides how many rows there are; how often the table was read anew aside."""
+    return (*page.look.filtered, page.relation)

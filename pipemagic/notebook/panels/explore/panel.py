@@ -56,8 +56,9 @@ class ExploreView(View):
         return (self.browsing, self.profiling, self.exporting, self.holdings)
 
     def opened(self) -> None:
-        """Follow which connection is the current one."""
+        """Follow which connection is the current one, and what cells write."""
         self.holdings.observe(self.browsing.follow, ["current", "connected"])
+        self.browsing.seen(True)
 
     def turned_to(self) -> None:
         """Read the list of tables anew: cells may have made some, which nobody tells."""
@@ -67,6 +68,7 @@ class ExploreView(View):
     def closed(self) -> None:
         """Follow it no more, and leave nothing under way."""
         self.holdings.unobserve(self.browsing.follow, ["current", "connected"])
+        self.browsing.seen(False)
         for model in (self.browsing, self.profiling, self.exporting):
             model.stop()
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from traitlets import Any as AnyTrait
+from traitlets import Bool
 
 from pipemagic.explore import values
 from pipemagic.explore.profile import ColumnProfile, Profile, profile
@@ -17,7 +18,7 @@ from pipemagic.notebook.panels.ground.tree import Node, h
 from pipemagic.session.profiles import word
 
 if TYPE_CHECKING:
-    from pipemagic.session import Session
+    from pipemagic.session import Connection, Session
 
 _TALL, _WIDE = 24, 8  # pixels of a bar
 _ENOUGH = 5  # different values beyond which their spread says more than the most frequent ones
@@ -28,14 +29,22 @@ class ProfilingModel(AskingModel):
 
     profiles = AnyTrait((), help="ColumnProfile of each column that was asked for")
 
+    outdated = Bool(help="whether cells wrote since one of them was made")
+
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._of = ("", "")
+        session.written.listen(self._written)
+
+    def _written(self, connection: Connection) -> None:
+        if self.profiles and connection.name == self._of[0]:
+            self.outdated = True
 
     def look_at(self, connection: str, relation: Relation, columns: Sequence[str]) -> None:
         """Ask what some columns hold; those that were asked for before stay."""
 
         def take(found: Profile) -> str:
+            self.outdated = self.outdated and len(found.columns) < len(self.profiles)
             known = {one.name: one for one in self.profiles} | {one.name: one for one in found.columns}
             self.profiles = tuple(known[one.name] for one in relation.columns if one.name in known)
             return "It was written to meanwhile: the figures may be of different moments." if found.moved else ""
@@ -55,7 +64,8 @@ class ProfilingModel(AskingModel):
         """Forget all profiles, and what is under way."""
         self.stop()
         with self.hold_trait_notifications():
-            self.profiles, self.line, self.message, self.error, self.code, self.hint = (), "", "", "", "", ""
+            self.profiles, self.outdated, self.line, self.message = (), False, "", ""
+            self.error = self.code = self.hint = ""
 
 
 def drawn(model: ProfilingModel) -> Node | None:
@@ -64,11 +74,13 @@ def drawn(model: ProfilingModel) -> Node | None:
         return None
     close = button("Close the profiles", ("close_profiles",), kind="plain")
     rows = [_row(one) for one in model.profiles]
+    since = h("p", "Cells wrote since these profiles were made.", class_="pm-note", role="note")
     headings = ["Column", "Values", "NULL", "Different", "Spread or most frequent", "Least", "Median", "Greatest"]
     return h(
         "div", h("div", h("h3", "Profiles, of all rows"), button("Stop", ("stop_profile",)) if model.busy else close,
                  class_="pm-head"),
-        h("div", table(headings, rows, label="Profiles"), class_="pm-cells") if rows else None, state(model),
+        h("div", table(headings, rows, label="Profiles"), class_="pm-cells") if rows else None,
+        since if model.outdated else None, state(model),
         key="profiles", on={"escape": ["close_profiles"]},
     )  # fmt: skip
 

@@ -69,6 +69,7 @@ class AskingModel(WorkingModel):
         if self.busy:
             self._next("")
             self.message = GIVEN_UP
+            self.ended()
 
     def _next(self, what: str) -> int:
         with self._starting:
@@ -88,6 +89,8 @@ class AskingModel(WorkingModel):
         except BaseException as failure:
             self._end(number, str, f"{type(failure).__name__}: {failure}", "BUG")
             raise  # the thread's hook writes the traceback to the kernel's log
+        finally:
+            self.ended()
 
     def _end(self, number: int, take: Callable[[], str], error: str = "", code: str = "", hint: str = "") -> None:
         with self._starting:
