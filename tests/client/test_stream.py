@@ -98,7 +98,7 @@ def test_of_two_threads_at_once_one_is_refused(scripted, stream_to, monkeypatch)
             refused.append(error)
 
     def answer(call: Call) -> Answer:
-        other.join(2)
+        other.join(10)
         return good(call)
 
     other = threading.Thread(target=send)

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqld_engine import SqldEngineProcess
 from sqld_server import Sqld, stop
-from waiting import until
+from waiting import PATIENCE, until
 
 from pipemagic.service.core import Service
 from pipemagic.service.http import Cancel
@@ -214,6 +214,10 @@ class InProcess(Embedded):
         writers = self._writers(database)
         until(lambda: self.pass_time(0.001) or writers.holder_age() > 0)
 
+    def until_one_runs(self) -> None:
+        """Wait until a statement runs."""
+        until(lambda: any(one._running for one in list(self.service.streams._streams.values())))
+
     def until_one_waits(self, database: Database) -> None:
         """Wait until somebody stands in the writers' queue."""
         writers = self._writers(database)
@@ -231,7 +235,7 @@ class InProcess(Embedded):
         call.start()
         time.sleep(running)
         cancel.set()
-        call.join(5)
+        call.join(PATIENCE)
         assert not call.is_alive(), "the statement was not interrupted"
 
     def close(self) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from waiting import PATIENCE, until
+from waiting import PATIENCE, Found, until
 
 from pipemagic.notebook.panels.ground import faces
 from pipemagic.notebook.panels.ground.tree import Node
@@ -66,6 +66,10 @@ class PanelPage:
         """Tell whether there is a field with a label."""
         return any(one.words == label for one in self._below(self.tree, "label"))
 
+    def has_field(self, label: str) -> bool:
+        """Tell whether there is a field with a label, or with that to say to those who hear."""
+        return self._look_for(self.tree, label) is not None
+
     def can(self, name: str) -> bool:
         """Tell whether there is a button of a name that can be pressed now."""
         return any(not node.attributes.get("disabled") for node in self.find("button", name))
@@ -94,21 +98,21 @@ class PanelPage:
     # -- doing
 
     def click(self, name: str) -> None:
-        """Click the one button, tab or part of a picture of that name."""
-        tree = self.tree
-        found = [node for node in tree.walk() if "click" in node.attributes.get("on", {})]
-        named = [node for node in found if _name(node) == name]
-        assert len(named) == 1, f"{len(named)} of {name!r} among {[_name(node) for node in found]}"
-        assert not named[0].attributes.get("disabled"), f"{name} cannot be clicked now"
-        self._send(tree, named[0], "click")
+        """Click the one button, tab or part of a picture of that name, once it can be clicked."""
+        tree, button = self._ready(
+            name, lambda tree: [node for node in tree.walk() if "click" in node.attributes.get("on", {})]
+        )
+        self._send(tree, button, "click")
 
     def type(self, label: str, text: str) -> None:
-        """Type into the field with a label, and let the panel look at it."""
+        """Type into the field with a label, once it is there, and let the panel look at it."""
         self._enter(label, text, "input")
 
     def choose(self, label: str, value: str) -> None:
-        """Choose from the list with a label."""
-        assert value in self.options(label), f"{value} is not among {self.options(label)}"
+        """Choose from the list with a label, once it offers that."""
+        self._until(
+            lambda: self.has_field(label) and value in self.options(label), f"{value} is not among the {label!r}"
+        )
         self._enter(label, value, "change")
 
     def check(self, label: str, *, on: bool = True) -> None:
@@ -116,16 +120,11 @@ class PanelPage:
         self._enter(label, on, "change")
 
     def submit(self, words: str) -> None:
-        """Press the button of a form, as Enter in one of its fields does too."""
-        tree = self.tree
-        named = [
-            node
-            for node in self._below(tree, "button")
-            if node.attributes.get("type") == "submit" and _name(node) == words
-        ]
-        assert len(named) == 1, f"{len(named)} buttons {words!r}"
-        assert not named[0].attributes.get("disabled"), f"{words} cannot be pressed now"
-        form = next(node for node in self._below(tree, "form") if any(one is named[0] for one in node.walk()))
+        """Press the button of a form, once it can be pressed, as Enter in one of its fields does too."""
+        tree, button = self._ready(
+            words, lambda tree: [one for one in self._below(tree, "button") if one.attributes.get("type") == "submit"]
+        )
+        form = next(node for node in self._below(tree, "form") if any(one is button for one in node.walk()))
         self._send(tree, form, "submit")
 
     def escape(self, key: str) -> None:
@@ -135,11 +134,34 @@ class PanelPage:
 
     # -- inside
 
+    def _ready(self, name: str, able: Callable[[Node], list[Node]]) -> tuple[Node, Node]:
+        """Give the page and the one element of a name on it, once that can be used: a person waits for it, too."""
+
+        def look() -> tuple[Node, Node] | None:
+            tree = self.tree
+            named = [node for node in able(tree) if _name(node) == name]
+            return (tree, named[0]) if len(named) == 1 and not named[0].attributes.get("disabled") else None
+
+        found = self._until(look, f"there is not one {name!r} that can be pressed")
+        assert found is not None
+        return found
+
+    def _until(self, condition: Callable[[], Found], trouble: str) -> Found:
+        try:
+            return until(condition)
+        except AssertionError:
+            raise AssertionError(f"{trouble}; there is\n{self.words}") from None
+
     @staticmethod
     def _below(tree: Node, tag: str) -> list[Node]:
         return [node for node in tree.walk() if node.tag == tag]
 
     def _field(self, tree: Node, label: str) -> Node:
+        found = self._look_for(tree, label)
+        assert found is not None, f"no field {label!r} on the page\n{self.words}"
+        return found
+
+    def _look_for(self, tree: Node, label: str) -> Node | None:
         for one in self._below(tree, "label"):
             if one.words == label:
                 around = [node for node in one.walk() if node.tag in FIELDS]
@@ -152,9 +174,10 @@ class PanelPage:
         for node in tree.walk():
             if node.tag in FIELDS and node.attributes.get("aria-label") == label:
                 return node
-        raise AssertionError(f"no field {label!r} on the page\n{self.words}")
+        return None
 
     def _enter(self, label: str, value: Any, event: str) -> None:
+        self._until(lambda: self.has_field(label), f"there is no field {label!r}")
         tree = self.tree
         node = self._field(tree, label)
         self._typed[_scope(tree, node)[0], node.attributes["name"]] = value

@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 from jupyter_client.manager import KernelManager
-from waiting import until
+from waiting import AT_ONCE, Stopwatch, until
 
 from pipemagic import local
 from pipemagic.session import Session
@@ -103,10 +103,10 @@ def test_an_interrupt_ends_a_statement_and_the_next_cell_works(kernel, tmp_path)
     assert "Connected to main (embedded service)." in kernel.run("%pipedb connect").text
     kernel.run("%sql CREATE TABLE t (a)")
     message = send_endless(kernel, tmp_path / "data")
-    begun = time.monotonic()
+    watch = Stopwatch()
     kernel.manager.interrupt_kernel()
     reply = kernel.reply(message)
-    assert time.monotonic() - begun < 1
+    assert watch.stop() < 1
     assert (reply.status, reply.name) == ("error", "InterruptedRequest")
     assert len(reply.text.splitlines()) < 6
     assert "interrupted while a request was under way" in reply.text
@@ -114,7 +114,7 @@ def test_an_interrupt_ends_a_statement_and_the_next_cell_works(kernel, tmp_path)
     # The service has noticed, too: the writer's place is free at once.
     begun = time.monotonic()
     assert "1 row affected." in kernel.run("%sql INSERT INTO t VALUES (1)").text
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < AT_ONCE
 
 
 def test_an_interrupt_in_a_transaction_says_what_is_undone(kernel, tmp_path):
@@ -132,10 +132,10 @@ def test_an_interrupted_write_is_known_not_to_be_applied(kernel, tmp_path):
     kernel.run("%pipedb connect\n%sql CREATE TABLE t (a)")
     kernel.run("%sql INSERT INTO t VALUES (1)")
     message = send_endless(kernel, tmp_path / "data", "INSERT INTO t ")
-    begun = time.monotonic()
+    watch = Stopwatch()
     kernel.manager.interrupt_kernel()
     reply = kernel.reply(message)
-    assert time.monotonic() - begun < 1
+    assert watch.stop() < 1
     assert "Nothing of it was applied" in reply.text
     assert kernel.run("%sql INSERT INTO t VALUES (2)").status == "ok"
     assert "2" in str(kernel.run("%sql SELECT count(*) AS n FROM t").outputs[-1]["content"]["data"])
@@ -149,14 +149,14 @@ def test_an_interrupt_on_sqld_ends_the_work_there(kernel, sqld, sqld_database, t
     before = sum(process.cpu_times()[:2])
     message = kernel.send(f"%sql INSERT INTO t {ENDLESS}")
     until(lambda: sum(process.cpu_times()[:2]) >= before + UNDER_WAY + 0.4)
-    begun = time.monotonic()
+    watch = Stopwatch()
     kernel.manager.interrupt_kernel()
     reply = kernel.reply(message)
-    assert time.monotonic() - begun < 1
+    assert watch.stop() < 1
     assert "Nothing of it was applied" in reply.text
     begun = time.monotonic()
     assert kernel.run("%sql INSERT INTO t VALUES (2)").status == "ok"  # the writer's place is free
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < AT_ONCE
 
 
 def test_errors_stop_run_all_and_are_short(kernel):
@@ -183,6 +183,6 @@ def test_the_end_of_a_kernel_rolls_back_at_once(kernel):
         session.connect()
         begun = time.monotonic()
         session.run("INSERT INTO t VALUES (1)")
-        assert time.monotonic() - begun < 2  # nobody holds the writer's place any more
+        assert time.monotonic() - begun < AT_ONCE  # nobody holds the writer's place any more
     finally:
         session.shut_down()

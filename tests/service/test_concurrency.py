@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from service_calls import CLOSE, GET_AUTOCOMMIT, caller_of, execute
-from waiting import until
+from waiting import AT_ONCE, PATIENCE, until
 
 from pipemagic.service.core import Service
 from pipemagic.service.http import Cancel
@@ -47,7 +48,7 @@ def test_a_statement_that_runs_past_the_window_is_interrupted_and_rolled_back(li
     took = time.monotonic() - began
     assert answer.codes == ["ok", "ok", "TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT", "ok"]
     assert answer.response(4)["is_autocommit"] is True
-    assert 4.9 < took < 6
+    assert 4.9 < took < 5 + AT_ONCE
     assert live_db.post(execute("SELECT count(*) FROM t"), CLOSE, baton=answer.baton).rows() == [["0"]]
 
 
@@ -67,8 +68,8 @@ def test_a_client_that_hangs_up_stops_its_statement_and_loses_its_transaction(li
         until(lambda: stream._running)
         began = time.monotonic()
         cancel.set()
-        running.result(2)
-    assert time.monotonic() - began < 1
+        running.result(AT_ONCE)
+    assert time.monotonic() - began < AT_ONCE
     assert len(live.streams) == 0
     assert live_db.run("INSERT INTO t VALUES (2)", "SELECT a FROM t").rows(1) == [["2"]]
 
@@ -81,7 +82,7 @@ def test_a_waiting_client_that_hangs_up_leaves_the_queue(live_db, live):
         queue = live.databases.open(live.catalog.database("local", "flights")).writers
         until(lambda: queue.next_deadline() is not None)
         cancel.set()
-        waiting.result(2)
+        waiting.result(AT_ONCE)
     assert queue.next_deadline() is None
     live_db.post(execute("COMMIT"), CLOSE, baton=holder.baton)
     assert live_db.run("SELECT a FROM t").rows() == [["1"]]
@@ -97,7 +98,7 @@ def test_writers_wait_for_each_other_without_an_error_in_order_of_arrival(live_d
             until(lambda number=number: len(queue._waiting) >= number)
         assert live_db.run("SELECT count(*) FROM t").rows() == [["0"]]  # readers never wait
         live_db.post(execute("COMMIT"), CLOSE, baton=holder.baton)
-        assert all(one.result(5).codes == ["ok", "ok"] for one in waiting)
+        assert all(one.result(PATIENCE).codes == ["ok", "ok"] for one in waiting)
     assert live_db.run("SELECT a FROM t ORDER BY rowid").rows() == [[str(number)] for number in range(6)]
 
 
@@ -107,7 +108,7 @@ def test_a_writer_behind_an_overdue_transaction_gets_its_turn_when_that_is_rolle
     answer = live_db.run("INSERT INTO t VALUES (2)", "SELECT a FROM t")
     assert answer.codes == ["ok", "ok", "ok"]
     assert answer.rows(1) == [["2"]]
-    assert 4.5 < time.monotonic() - began < 6
+    assert 4.5 < time.monotonic() - began < 5 + AT_ONCE
 
 
 def test_a_writer_that_waits_too_long_gets_busy_with_the_holders_age(tmp_path):
@@ -119,7 +120,7 @@ def test_a_writer_that_waits_too_long_gets_busy_with_the_holders_age(tmp_path):
     holder = db.post(execute("BEGIN IMMEDIATE"))
     answer = db.post(execute("BEGIN IMMEDIATE"), GET_AUTOCOMMIT, CLOSE)
     assert answer.codes[0] == "SQLITE_BUSY"
-    assert "another stream has been writing for 0." in answer.error()["message"]
+    assert re.search(r"another stream has been writing for \d+\.\d s", answer.error()["message"])
     assert answer.response(1)["is_autocommit"] is True
     db.post(CLOSE, baton=holder.baton)
     assert db.run("INSERT INTO t VALUES (1)").codes == ["ok", "ok"]
@@ -144,7 +145,7 @@ def test_one_baton_twice_at_once_runs_once(live_db, live):
         second = live_db.post(execute("SELECT 2"), baton=baton)
         assert second.body == "Received a baton that has already been used"
         cancel.set()
-        running.result(2)
+        running.result(AT_ONCE)
 
 
 def test_closing_the_service_interrupts_what_runs(tmp_path):
@@ -157,8 +158,8 @@ def test_closing_the_service_interrupts_what_runs(tmp_path):
         until(lambda: any(stream._running for stream in service.streams._streams.values()))
         began = time.monotonic()
         service.streams.end_all()
-        assert running.result(2).status == 503
-    assert time.monotonic() - began < 1
+        assert running.result(AT_ONCE).status == 503
+    assert time.monotonic() - began < AT_ONCE
     service.close()
 
 

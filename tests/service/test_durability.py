@@ -95,7 +95,7 @@ def test_every_acknowledged_row_is_there_after_a_kill(tmp_path):
             writers = [Writer(url, headers, turn * WRITERS + number) for number in range(WRITERS)]
             for writer in writers:
                 writer.start()
-            while not all(writer.acknowledged for writer in writers):
+            while not all(len(writer.acknowledged) > 5 for writer in writers):  # whatever the disk's pace
                 assert all(writer.is_alive() for writer in writers)
                 time.sleep(0.01)
             time.sleep(moment)

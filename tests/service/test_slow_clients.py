@@ -116,7 +116,7 @@ def test_who_takes_nothing_of_a_cursor_is_dropped_and_the_stream_ends(tmp_path):
 
 
 def test_who_takes_nothing_of_an_answer_is_dropped_and_the_idle_time_begins(tmp_path):
-    with running(tmp_path / "data", send_timeout=0.3) as db, db.ask("/v2/pipeline", {"requests": [execute(SOME)]}):
+    with running(tmp_path / "data", send_timeout=1.0) as db, db.ask("/v2/pipeline", {"requests": [execute(SOME)]}):
         (stream,) = db.service.streams._streams.values()
         assert stream.idle_since == float("inf")
         until(lambda: stream.idle_since < float("inf"))
@@ -124,7 +124,7 @@ def test_who_takes_nothing_of_an_answer_is_dropped_and_the_idle_time_begins(tmp_
 
 def test_a_slow_but_steady_reader_gets_everything(tmp_path):
     few = MANY.replace("2000000", "20000")
-    with running(tmp_path / "data", send_timeout=2.0) as db:
+    with running(tmp_path / "data", send_timeout=5.0) as db:
         with db.ask("/v3/cursor", {"batch": {"steps": [{"stmt": {"sql": few}}]}}) as connection:
             pieces = []
             while not (pieces and pieces[-1].endswith(b"0\r\n\r\n")):

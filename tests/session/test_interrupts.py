@@ -10,7 +10,7 @@ import time
 
 import pytest
 from magic_shell import make_database
-from waiting import until
+from waiting import AT_ONCE, Stopwatch, until
 
 from pipemagic import local
 from pipemagic.client.database import Database
@@ -50,20 +50,20 @@ def numbers(request):
 
 def interrupt(session, cell, wanted=Wanted()):  # noqa: B008 - it is frozen
     """Run a cell and interrupt it once the server is at it; the cell has to end within a second."""
-    connection, times = session.connection(), []
+    connection, watches = session.connection(), []
     session.run("SELECT 1")  # there is a stream to watch
 
     def press():
         stream = connection.stream
         until(lambda: stream.phase is Phase.IN_USE and stream.sent_for() > 0.3)
-        times.append(time.monotonic())
+        watches.append(Stopwatch())
         os.kill(os.getpid(), signal.SIGINT)
 
     pressing = threading.Thread(target=press)
     pressing.start()
     with pytest.raises(InterruptedRequest) as caught:
         session.run_cell(cell, wanted=wanted)
-    took = time.monotonic() - times[0]
+    took = watches[0].stop()
     pressing.join()
     assert took < 1
     return caught.value
@@ -91,7 +91,7 @@ def test_a_write_that_was_not_applied_is_known_not_to_be(numbers):
     assert lines(error)[1] == Finding.NOTHING.value
     begun = time.monotonic()
     numbers.run("INSERT INTO n VALUES (2)")  # the server has stopped: the writer's place is free
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < AT_ONCE
     assert count(numbers) == 2
 
 

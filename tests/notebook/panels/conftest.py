@@ -22,10 +22,13 @@ from pipemagic.session.keeping import KEEPING
 def close_panels():
     """Close all panels, and wait for what they asked: it would open connections that nobody closes any more."""
     ipywidgets.Widget.close_all()
-    for thread in threading.enumerate():
-        if thread.name.startswith("pipemagic: ") and thread.name != KEEPING:  # that one ends with its session
-            thread.join(PATIENCE)
-            assert not thread.is_alive(), f"{thread.name!r} did not end"
+    while threads := [one for one in threading.enumerate() if one.name.startswith("pipemagic: ")]:
+        if all(one.name == KEEPING for one in threads):  # that one ends with its session
+            break
+        for thread in threads:  # one that ends may start another
+            if thread.name != KEEPING:
+                thread.join(PATIENCE)
+                assert not thread.is_alive(), f"{thread.name!r} did not end"
 
 
 @pytest.fixture

@@ -197,11 +197,11 @@ def test_a_body_that_does_not_arrive():
 
 
 def test_a_slow_but_steady_body_has_the_time_it_needs(monkeypatch):
-    monkeypatch.setattr(receiving, "SLOWEST", 100)  # bytes a second
+    monkeypatch.setattr(receiving, "SLOWEST", 20)  # bytes a second
     with serving(Tells(), body_timeout=0.3) as (_, url), raw(url) as connection:
-        connection.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 400\r\nConnection: close\r\n\r\n")
-        for _ in range(8):
-            connection.sendall(b"x" * 50)
+        head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 400\r\nConnection: close\r\n\r\n"
+        for piece in [head + b"x" * 50, *[b"x" * 50] * 7]:
+            connection.sendall(piece)
             time.sleep(0.1)  # the pace of the client
         assert read_all(connection).startswith(b"HTTP/1.1 200 ")
 

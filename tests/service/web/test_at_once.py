@@ -283,12 +283,12 @@ def test_who_reads_nothing_fills_no_memory():
 
 
 def test_connections_end_when_nothing_comes_for_a_while_and_not_before(monkeypatch):
-    monkeypatch.setattr(servers, "KEEP_ALIVE", 1.5)
+    monkeypatch.setattr(servers, "KEEP_ALIVE", 3.0)
     with serving(Core()) as (url, _), connect(url) as connection, connection.makefile("rb") as stream:
         for _ in range(10):  # longer than that in all, never at once
             connection.sendall(head("/a", 0))
             assert read_answer(stream)[0] == "HTTP/1.1 200 OK"
-            time.sleep(0.2)
+            time.sleep(0.35)
         connection.sendall(b"\r\n")  # which is no request
         began = time.monotonic()
         assert stream.read() == b""

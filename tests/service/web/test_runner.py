@@ -18,6 +18,7 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
+from waiting import AT_ONCE, Stopwatch
 
 import pipemagic
 from pipemagic import __version__
@@ -73,11 +74,11 @@ class Process:
         token = self.call("POST", f"{org}/databases/db/auth/tokens").json()["jwt"]
         return {"Authorization": f"Bearer {token}"}
 
-    def ended(self, within=WAIT):
+    def ended(self):
         """Wait for the end; gives the seconds it took."""
-        started = time.monotonic()
-        assert self.popen.wait(within) == 0
-        return time.monotonic() - started
+        watch = Stopwatch()
+        assert self.popen.wait(WAIT) == 0
+        return watch.stop()
 
 
 @contextmanager
@@ -165,7 +166,7 @@ def test_it_ends_within_two_seconds_whatever_is_open(tmp_path, number):
         waiting.request("POST", "/v2/pipeline", json.dumps(execute("BEGIN IMMEDIATE")), headers)
         time.sleep(0.3)  # there is no sign from outside that the statement has begun
         one.popen.send_signal(number)
-        assert one.ended(within=5) < 2.0
+        assert one.ended() < 2.0
         assert lease.recv(1000) in (b"", b"0\r\n\r\n")
         assert not (one.folder / "service.json").exists()
         for connection in (idle, half, lease, busy, waiting):
@@ -193,7 +194,7 @@ def test_it_ends_even_if_something_is_stuck(tmp_path):
         started = time.monotonic()
         stuck.terminate()
         assert stuck.wait(WAIT) == 0
-        assert 1.5 < time.monotonic() - started < 2.1
+        assert 1.5 < time.monotonic() - started < AT_ONCE
     assert "still busy after 1.8 s" in (tmp_path / "data" / "service.log").read_text()
 
 
@@ -255,8 +256,10 @@ def test_it_ends_some_time_after_the_last_lease(tmp_path):
         first.close()
         with pytest.raises(subprocess.TimeoutExpired):
             one.popen.wait(1.5)
+        began = time.monotonic()
         second.close()
-        assert 0.4 < one.ended() < 3
+        assert one.ended() < 3
+        assert time.monotonic() - began > 0.4
 
 
 def test_it_ends_when_no_lease_ever_came(tmp_path):
@@ -324,7 +327,7 @@ def test_hanging_up_frees_the_writers_turn(tmp_path):
         started = time.monotonic()
         answer = httpx.post(f"{one.url}/v2/pipeline", headers=headers, json=execute("CREATE TABLE t (a)"), timeout=WAIT)
         assert answer.json()["results"][0]["type"] == "ok"
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < AT_ONCE
 
 
 def test_a_row_of_huge_values_is_an_error_and_not_the_end(tmp_path):
