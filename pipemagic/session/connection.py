@@ -275,6 +275,7 @@ class Connection:
             return ask(database)
         except ConnectError:
             with self._lock:
+                self._check_not_gone()  # meanwhile: nobody would close what is found again
                 if self.database is database:  # else another thread has found it
                     if self.find_again is None or self.transaction is Tx.OPEN:
                         raise  # with a transaction open the next cell has to tell that it is gone

@@ -83,6 +83,21 @@ def test_a_cell_on_a_connection_that_was_closed_says_so(session):
         connection.begin()
 
 
+def test_a_connection_that_is_closed_while_it_is_asked_is_not_opened_again(session):
+    """Nobody would close what it opens."""
+    connection = session.connection("other")
+    asked = []
+
+    def ask(database):
+        asked.append(database)
+        session.close("other")
+        return database.execute("SELECT 1")
+
+    with pytest.raises(SessionError, match="the connection other was closed"):
+        connection.once(ask)
+    assert asked == [connection.database]
+
+
 def test_many_threads_connect_use_and_close(session):
     said = set()
 

@@ -259,7 +259,7 @@ def test_without_its_primary_nothing_is_changed(engine: SqldEngineProcess):
     refused = engine.ask("DELETE", f"/databases/{name}")
     assert (refused.status_code, refused.json()["code"]) == (503, "NODE_DOWN")
     assert engine.ask("POST", "/databases", {"name": "other", "group": "default"}).status_code == 503
-    until(lambda: engine.pids().get("ams", pid) != pid, "the node that hangs was not started again")
+    until(lambda: engine.pids().get("ams", pid) != pid, "the node that hangs was not started again", 90)
     until(lambda: engine.states()["ams"] == "ok")
     assert [one["Name"] for one in engine.manage("GET", "/databases")["databases"]].count("other") == 0
     engine.manage("DELETE", f"/databases/{name}")
