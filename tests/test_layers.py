@@ -163,7 +163,7 @@ def modules_after(code: str) -> set[str]:
     script = f"import sys, json\n{code}\nprint(json.dumps(sorted(sys.modules)))"
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", script],
-        capture_output=True, text=True, timeout=60, check=True, cwd=ROOT.parent,
+        capture_output=True, text=True, timeout=300, check=True, cwd=ROOT.parent,
     )  # fmt: skip
     return set(json.loads(run.stdout.splitlines()[-1]))
 

@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 def test_sql_cells_have_colours_and_completion(chromium, tmp_path):
     run = subprocess.run(
         [sys.executable, str(HERE / "colours_and_completion.py"), chromium, str(tmp_path)],
-        capture_output=True, text=True, timeout=240,
+        capture_output=True, text=True, timeout=900,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr

@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 def test_the_focus_goes_to_the_page_that_acted(chromium):
     run = subprocess.run(
         [sys.executable, str(HERE / "focus_of_pages.py"), chromium],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=300,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr

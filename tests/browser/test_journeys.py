@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 def test_a_visitors_whole_way(chromium, tmp_path, app, how):
     run = subprocess.run(
         [sys.executable, str(HERE / "journey.py"), chromium, str(tmp_path), app, how],
-        capture_output=True, text=True, timeout=240,
+        capture_output=True, text=True, timeout=900,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr

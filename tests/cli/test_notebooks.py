@@ -78,7 +78,7 @@ def test_the_hook_of_pre_commit_runs_with_file_names(notebook):
     for path, code in ((notebook("%sql SELECT 1"), 0), (notebook(TOKEN, "bad.ipynb"), 1)):
         done = subprocess.run(
             [sys.executable, "-m", "pipemagic", *arguments, path],
-            env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60,
+            env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300,
         )  # fmt: skip
         assert done.returncode == code, done.stderr
         assert (f"{path}:1:source: token" in done.stdout) is bool(code)

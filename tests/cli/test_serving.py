@@ -34,7 +34,7 @@ def verify(text, folder):
     if shutil.which("systemd-analyze"):
         path = folder / "pipemagic.service"
         path.write_text(text)
-        done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True, timeout=300)
         assert (done.returncode, done.stderr) == (0, "")
 
 

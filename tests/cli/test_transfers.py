@@ -263,7 +263,7 @@ def test_neither_side_needs_memory(run, edge, folder, tmp_path):
     ):  # fmt: skip
         made = subprocess.run(
             [sys.executable, "-c", code, "db", *command, "--data", str(folder)],
-            capture_output=True, text=True, timeout=120, check=True,
+            capture_output=True, text=True, timeout=900, check=True,
         )  # fmt: skip
         status, most = map(int, made.stderr.split())
         assert status == 0

@@ -239,7 +239,7 @@ def test_a_data_folder_that_cannot_be_written_is_told_at_the_start(tmp_path):
         with read_only(folder):
             ended = subprocess.run(
                 [sys.executable, "-m", "pipemagic", "serve", "--data", str(folder), "--port", "0"],
-                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
             )  # fmt: skip
     except NoMounts as reason:
         pytest.skip(f"cannot make a folder read-only for root: {reason}")

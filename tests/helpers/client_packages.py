@@ -13,7 +13,7 @@ from filelock import FileLock
 
 CLIENTS = Path(__file__).resolve().parents[1] / "clients"
 DRIVERS = CLIENTS / "drivers"
-INSTALL_TIMEOUT = 300  # seconds
+INSTALL_TIMEOUT = 900  # seconds
 _PIP = ["-m", "pip", "--disable-pip-version-check", "--quiet"]
 
 
@@ -30,7 +30,9 @@ def install_npm(cache: Path) -> Path:
     def fill(folder: Path) -> None:
         for name in ("package.json", "package-lock.json"):
             shutil.copy(CLIENTS / name, folder / name)
-        _run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"], folder)
+        _run(
+            [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=5"], folder
+        )
 
     folder = _installed(cache, "npm", [CLIENTS / "package-lock.json"], fill)
     for script in DRIVERS.glob("*.mjs"):  # a script finds packages in the folders above its own only

@@ -85,7 +85,7 @@ print(took)
 """
     run = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path)],
-        capture_output=True, text=True, check=True, cwd=tmp_path, timeout=60,
+        capture_output=True, text=True, check=True, cwd=tmp_path, timeout=300,
         env={**os.environ, "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
     assert float(run.stdout) < 1  # the aim of 0.1 s is measured by the benchmarks, on a quiet machine
@@ -106,5 +106,5 @@ before = {{"pandas", "polars"}} & set(sys.modules)
 shell.run_line_magic("pipedb", "connect")
 print(before, {{"pandas", "polars"}} & set(sys.modules))
 """
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=True)
     assert run.stdout.splitlines()[-1] == f"set() {imported}"

@@ -19,7 +19,7 @@ def run(tmp_path, monkeypatch):
 
     def run_notebook(*cells, allow_errors=False):
         notebook = new_notebook(cells=[new_code_cell(cell) for cell in ("%load_ext pipemagic", *cells)])
-        client = NotebookClient(notebook, timeout=60, kernel_name="python3", allow_errors=allow_errors)
+        client = NotebookClient(notebook, timeout=300, kernel_name="python3", allow_errors=allow_errors)
         try:
             client.execute()
         except CellExecutionError as error:

@@ -251,7 +251,7 @@ def test_names_are_given_as_the_one_who_asks_can_use_them(hub):
 def test_the_commands_of_the_machine_work_on_a_shared_service(hub):
     hub.database()
     command = [sys.executable, "-m", "pipemagic", "db", "show", "db", "--http-url", "--data", hub.folder]
-    shown = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=True).stdout
+    shown = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=300, check=True).stdout
     port = hub.line["local_url"].rpartition(":")[2]
     assert shown == f"http://db-local.localhost:{port}\n"
     token, _ = hub.database()

@@ -76,7 +76,7 @@ def notebook(tmp_path_factory):
              *(f"%pipedb panel {name}" for name in NAMES), "%pipedb panel"]  # fmt: skip
     notebook = new_notebook(cells=list(map(new_code_cell, cells)))
     own = {"PIPEMAGIC_DATA": str(folder / "data"), "IPYTHONDIR": str(folder / "ipython")}
-    NotebookClient(notebook, timeout=100, kernel_name="python3").execute(env={**os.environ, **own})
+    NotebookClient(notebook, timeout=300, kernel_name="python3").execute(env={**os.environ, **own})
     nbformat.write(notebook, folder / "panels.ipynb")
     yield folder / "panels.ipynb"
     local.stop(folder / "data")
@@ -98,9 +98,9 @@ def test_every_panel_is_saved_in_html_and_in_text_and_live(notebook):
 def test_another_run_saves_the_same(notebook, tmp_path):
     own = {"PIPEMAGIC_DATA": str(tmp_path / "data"), "IPYTHONDIR": str(tmp_path / "ipython")}
     run = subprocess.run(
-        [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=60", "-q", "-p",
+        [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=300", "-q", "-p",
          "no:cacheprovider", "--override-ini", "addopts=", "--rootdir", str(notebook.parent), str(notebook)],
-        cwd=notebook.parent, env={**os.environ, **own}, capture_output=True, text=True, timeout=120,
+        cwd=notebook.parent, env={**os.environ, **own}, capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     try:
         assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
