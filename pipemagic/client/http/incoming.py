@@ -11,6 +11,8 @@ from pipemagic.client.http.messages import Broken
 MOST_WITHOUT_BODY = 100 * 1024
 """Bytes that may come without a byte of the body among them: heads and trailers have an end."""
 
+_CODED = "transfer-encoding"
+
 
 class Incoming:
     """Understands one answer. `release` it at the end: the parser and this refer to each other."""
@@ -49,7 +51,7 @@ class Incoming:
 
     def end(self) -> None:
         """Take in that the server hung up; Broken if something is missing."""
-        coding = self.headers.get("transfer-encoding")
+        coding = self.headers.get(_CODED)
         if not self.head_is_whole or coding is not None or "content-length" in self.headers:
             raise Broken("the connection ended in the middle of an answer")
         self.is_whole, self.keeps_alive = True, False  # without a length the body goes on until then
@@ -95,6 +97,8 @@ class Incoming:
         self.is_whole = self.head_is_whole
         if not self.is_whole:
             self.headers.clear()
+        elif self.status == 204 and (self.headers.get("content-length", "0") != "0" or _CODED in self.headers):
+            self.keeps_alive = False  # it has no body: one that is announced, and may come, is not the next answer
 
 
 class Unpacking:

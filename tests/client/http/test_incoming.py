@@ -52,6 +52,15 @@ def test_a_body_without_a_length_goes_on_until_the_end(body, cuts):
     assert (incoming.is_whole, incoming.keeps_alive, got) == (True, False, body)
 
 
+@pytest.mark.parametrize(
+    ("header", "keeps"),
+    [("Content-Length: 5", False), ("Transfer-Encoding: chunked", False), ("Content-Length: 0", True), ("A: b", True)],
+)
+def test_a_204_that_announces_a_body_is_the_last_of_its_connection(header, keeps):
+    incoming, got = understood([f"HTTP/1.1 204 No Content\r\n{header}\r\n\r\n".encode()])
+    assert (incoming.is_whole, incoming.keeps_alive, got) == (True, keeps, b"")
+
+
 @pytest.mark.parametrize("answer", [plain(b"hello"), chunked(b"he", b"llo"), chunked(b"x", trailers=b"A: b\r\n")])
 def test_an_answer_that_is_cut_anywhere_is_broken(answer):
     for cut in range(len(answer)):

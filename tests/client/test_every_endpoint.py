@@ -1,0 +1,185 @@
+"""Every endpoint of the management API that the client asks, with every way in which that API refuses or breaks."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from refused_answers import REFUSALS
+from scripted_server import Answer, ScriptedServer, as_json, as_text
+
+from pipemagic import errors
+from pipemagic.client import transport
+from pipemagic.client.calls import Caller
+from pipemagic.client.management import Management
+
+TOKEN, PASSWORD = "a-secret-token", "hunter2-hunter2"
+ATTEMPTS = 3
+ORG = "/v1/organizations/acme"
+GROUP, PLACE, DATABASE = f"{ORG}/groups/edge", f"{ORG}/groups/edge/locations/nrt", f"{ORG}/databases/flights"
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A method of the client, and the request that it sends."""
+
+    request: str
+    ask: Callable[[Management], Any]
+
+
+ENDPOINTS = {
+    "signup": Endpoint("POST /v1/auth/signup", lambda api: api.signup("ada", PASSWORD)),
+    "login": Endpoint("POST /v1/auth/login", lambda api: api.login("ada", PASSWORD)),
+    "invalidate_logins": Endpoint("POST /v1/auth/invalidate", lambda api: api.invalidate_logins()),
+    "username": Endpoint("GET /v1/user", lambda api: api.username()),
+    "validate": Endpoint("GET /v1/auth/validate", lambda api: api.validate()),
+    "api_tokens": Endpoint("GET /v1/auth/api-tokens", lambda api: api.api_tokens()),
+    "create_api_token": Endpoint("POST /v1/auth/api-tokens/ci", lambda api: api.create_api_token("ci")),
+    "revoke_api_token": Endpoint("DELETE /v1/auth/api-tokens/ci", lambda api: api.revoke_api_token("ci")),
+    "locations": Endpoint("GET /v1/locations", lambda api: api.locations()),
+    "closest": Endpoint("GET /v1/closest", lambda api: api.closest()),
+    "organizations": Endpoint("GET /v1/organizations", lambda api: api.organizations()),
+    "organization": Endpoint(f"GET {ORG}", lambda api: api.organization()),
+    "create_organization": Endpoint("POST /v1/organizations", lambda api: api.create_organization("Team")),
+    "update_organization": Endpoint(f"PATCH {ORG}", lambda api: api.update_organization(overages=True)),
+    "members": Endpoint(f"GET {ORG}/members", lambda api: api.members()),
+    "add_member": Endpoint(f"POST {ORG}/members", lambda api: api.add_member("grace")),
+    "remove_member": Endpoint(f"DELETE {ORG}/members/grace", lambda api: api.remove_member("grace")),
+    "subscription": Endpoint(f"GET {ORG}/subscription", lambda api: api.subscription()),
+    "plans": Endpoint(f"GET {ORG}/plans", lambda api: api.plans()),
+    "usage": Endpoint(f"GET {ORG}/usage", lambda api: api.usage()),
+    "groups": Endpoint(f"GET {ORG}/groups", lambda api: api.groups()),
+    "group": Endpoint(f"GET {GROUP}", lambda api: api.group("edge")),
+    "create_group": Endpoint(f"POST {ORG}/groups", lambda api: api.create_group("edge", "ams")),
+    "delete_group": Endpoint(f"DELETE {GROUP}", lambda api: api.delete_group("edge")),
+    "add_location": Endpoint(f"POST {PLACE}", lambda api: api.add_location("edge", "nrt")),
+    "remove_location": Endpoint(f"DELETE {PLACE}", lambda api: api.remove_location("edge", "nrt")),
+    "wait_for_location": Endpoint(f"GET {PLACE}/wait", lambda api: api.wait_for_location("edge", "nrt")),
+    "pause_location": Endpoint(f"POST {PLACE}/pause", lambda api: api.pause_location("edge", "nrt")),
+    "resume_location": Endpoint(f"POST {PLACE}/resume", lambda api: api.resume_location("edge", "nrt")),
+    "create_group_token": Endpoint(f"POST {GROUP}/auth/tokens", lambda api: api.create_group_token("edge")),
+    "invalidate_group_tokens": Endpoint(f"POST {GROUP}/auth/rotate", lambda api: api.invalidate_group_tokens("edge")),
+    "databases": Endpoint(f"GET {ORG}/databases", lambda api: api.databases()),
+    "database": Endpoint(f"GET {DATABASE}", lambda api: api.database("flights")),
+    "create_database": Endpoint(f"POST {ORG}/databases", lambda api: api.create_database("flights", "edge")),
+    "delete_database": Endpoint(f"DELETE {DATABASE}", lambda api: api.delete_database("flights")),
+    "instances": Endpoint(f"GET {DATABASE}/instances", lambda api: api.instances("flights")),
+    "create_token": Endpoint(f"POST {DATABASE}/auth/tokens", lambda api: api.create_token("flights")),
+    "invalidate_tokens": Endpoint(f"POST {DATABASE}/auth/rotate", lambda api: api.invalidate_tokens("flights")),
+}
+
+WORDS = {  # of the client alone: those of a session know of notebooks
+    "PROTOCOL": "is this the address of a management API?",
+    "AUTH 401": "give another token; the database token and the platform token are different ones",
+    "NOT_FOUND": "is the name right? names of groups and databases belong to one organization",
+    "402": "the organization's plan does not include this",
+}
+
+
+@pytest.fixture(scope="module")
+def server():
+    server = ScriptedServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def api(server, monkeypatch):
+    monkeypatch.setattr(transport, "BUSY_PAUSES", (0.0,) * (ATTEMPTS - 1))
+    server.calls.clear()
+    with Management(server.url, TOKEN, organization="acme") as api:
+        yield api
+
+
+def test_every_method_of_the_client_is_here():
+    own = {name for kind in (Management, Caller) for name, _ in inspect.getmembers(kind, inspect.isfunction)}
+    assert {name for name in own if not name.startswith("_")} - {"close"} == set(ENDPOINTS)
+
+
+def requests(server):
+    return [f"{call.method} {call.path.partition('?')[0]}" for call in server.calls]
+
+
+@pytest.mark.parametrize("status", REFUSALS)
+@pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=ENDPOINTS)
+def test_a_refusal(api, server, endpoint, status):
+    refusal = REFUSALS[status]
+    server.answer = lambda _: refusal.answer
+    with pytest.raises(errors.PipemagicError) as caught:
+        endpoint.ask(api)
+    error = caught.value
+    creates = endpoint.request.startswith("POST")
+    code = "SERVER" if refusal.code == "ALREADY_EXISTS" and not creates else refusal.code
+    assert error.code == code
+    assert refusal.says.rpartition(": ")[2] in error.message
+    if isinstance(error, errors.ServerError):
+        assert error.status == refusal.answer.status
+    login = endpoint.request.endswith(("/signup", "/login")) and code == "AUTH"
+    hint = WORDS.get(code) or WORDS.get(str(refusal.answer.status)) or WORDS.get(f"{code} {refusal.answer.status}", "")
+    if not login:
+        assert hint in error.hint
+    if refusal.answer.status >= 500:
+        assert error.hint.startswith("nothing was changed" if endpoint.request.startswith("GET") else "parts of")
+    sent = ATTEMPTS if refusal.answer.status == 429 else 1  # nothing else is sent twice, also what only asks
+    assert requests(server) == [endpoint.request] * sent
+    assert not [secret for secret in (TOKEN, PASSWORD) if secret in f"{error}{error!r}{error.__dict__}"]
+
+
+@pytest.mark.parametrize("answer", [as_text("404 page not found", 404), Answer(404), Answer(405), Answer(501)],
+                         ids=["404 text", "404 empty", "405", "501"])  # fmt: skip
+@pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=ENDPOINTS)
+def test_an_endpoint_that_is_not_there(api, server, endpoint, answer):
+    server.answer = lambda _: answer
+    with pytest.raises((errors.UnsupportedError, errors.NotFound)) as caught:
+        endpoint.ask(api)
+    everywhere = endpoint.ask in [ENDPOINTS[name].ask for name in EVERYWHERE]
+    kind = errors.NotFound if answer.status == 404 and everywhere else errors.UnsupportedError
+    assert type(caught.value) is kind
+
+
+EVERYWHERE = ("validate", "revoke_api_token", "locations", "update_organization", "group", "create_group",
+              "add_location", "database", "create_database")  # fmt: skip
+"""Where a 404 is taken for a name that is wrong, whatever it says."""
+
+NOTHING = {
+    "PROTOCOL": ("signup", "login", "create_api_token", "create_group_token", "create_token"),
+    "empty": ("api_tokens", "locations", "organizations", "members", "plans", "groups", "databases", "instances"),
+}
+"""What comes of an answer that holds nothing: an error where a token was asked for, or an empty list; else what was
+asked, as far as that tells."""
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204])
+@pytest.mark.parametrize("name", ENDPOINTS)
+def test_success_without_a_body(api, server, name, status):
+    server.answer = lambda _: Answer(status)
+    if name in NOTHING["PROTOCOL"]:
+        with pytest.raises(errors.ProtocolError, match="no token"):
+            ENDPOINTS[name].ask(api)
+        return
+    found = ENDPOINTS[name].ask(api)
+    assert requests(server) == [ENDPOINTS[name].request]
+    if name in NOTHING["empty"]:
+        assert found == []
+
+
+@pytest.mark.parametrize("name", ["delete_database", "invalidate_tokens", "add_location", "databases"])
+def test_after_a_204_with_a_body_the_next_answer_is_read_right(api, server, name):
+    """No body may follow a 204; what some servers send all the same belongs to no other answer."""
+    server.answer = lambda _: Answer(204, b'{"database": "flights"}')
+    try:
+        ENDPOINTS[name].ask(api)
+    except errors.PipemagicError as error:
+        raise AssertionError(f"a success became {error.code}") from error
+    server.answer = lambda _: as_json({"locations": {"ams": "Amsterdam"}})
+    assert [one.code for one in api.locations()] == ["ams"]
+
+
+def test_a_wait_after_429_ends_with_the_answer(api, server):
+    answers = iter([Answer(429), Answer(429), as_json({"locations": {"ams": "Amsterdam"}})])
+    server.answer = lambda _: next(answers)
+    assert [one.code for one in api.locations()] == ["ams"]
+    assert requests(server) == ["GET /v1/locations"] * 3
