@@ -156,7 +156,7 @@ class TokensView(View):
               h("code", secret=model.shown, class_="pm-secret"),
               h("button", type="button", show=model.shown),
               h("button", "Copy token", type="button", copy={"secret": model.shown}, class_="pm-main", focus=True),
-              button("Done", ("done",)), class_="pm-row"),
+              button("Done", ("done",)), class_="pm-row pm-acts"),
             h("p", "Copy it now: nobody can show it again. Keep it out of notebooks, in a variable or a file.",
               class_="pm-faint"),
             class_="pm-made", key=f"value {model.shown}", on={"escape": ["done"]}, live=True,

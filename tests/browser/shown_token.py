@@ -1,0 +1,84 @@
+"""A person makes a token, looks at it, and saves the notebook meanwhile: the value is on the page and nowhere else.
+
+Arguments: the path of chromium, and a folder to work in.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from lab import PATIENCE, Album, Notebook, Watch, browser, jupyterlab
+from playwright.sync_api import Locator, Page, expect
+
+CELLS = ["%load_ext pipemagic\n%pipedb connect --temporary", "%pipedb panel databases"]
+NARROW = 400  # px
+
+
+def make(panel: Locator) -> None:
+    panel.get_by_role("button", name="Details of main").click()
+    panel.get_by_role("button", name="New token ...").click()
+    panel.get_by_role("button", name="Make token").click()
+    expect(panel.get_by_text("The token is made. It is shown only now.")).to_be_visible(timeout=PATIENCE)
+
+
+def show(panel: Locator) -> str:
+    panel.get_by_role("button", name="Show the token").press("Enter")
+    value = panel.locator(".pm-secret")
+    expect(value).to_contain_text(".", timeout=PATIENCE)
+    assert value.inner_text().count(".") == 2, "no token is shown"
+    return value.inner_text()
+
+
+def check_width(panel: Locator, album: Album) -> None:
+    """The whole of it is seen in a narrow panel, too."""
+    album.take("wide")
+    panel.evaluate("(panel, width) => { panel.style.width = `${width}px`; }", NARROW)
+    assert panel.evaluate("(panel) => panel.scrollWidth <= panel.clientWidth"), "the token is wider than the panel"
+    album.take("narrow", panel)
+
+
+def check_saved(notebook: Notebook, folder: Path, value: str) -> None:
+    """The value is in no file of the notebook, nor in the page that is made of it."""
+    notebook.cells.first.locator(".cm-content").click()  # Escape in the panel would put the token away
+    saved = notebook.save()
+    assert "Databases" in saved
+    expect(notebook.panel.locator(".pm-secret")).to_have_text(value)
+    subprocess.run(
+        [sys.executable, "-m", "nbconvert", "--to", "html", str(notebook.path), "--output-dir", str(folder)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    written = [saved, (folder / "test.html").read_text("utf-8")]
+    written += [one.read_text("utf-8") for one in (folder / "notebooks").rglob("*.ipynb")]
+    assert len(written) > 2
+    for text in written:
+        assert not any(part in text for part in value.split(".")), "the token is saved"
+
+
+def check_hidden(page: Page, panel: Locator, value: str) -> None:
+    """It is hidden by the button, and gone with the page."""
+    panel.get_by_role("button", name="Hide the token").click()
+    assert value not in page.content()
+    show(panel)
+    page.reload()
+    expect(panel.get_by_text("not on this page: it is shown once")).to_be_visible(timeout=PATIENCE)
+    assert value not in page.content()
+
+
+def main(chromium: str, folder: Path) -> None:
+    with jupyterlab(folder) as address, browser(chromium) as page:
+        watch = Watch(page)
+        notebook = Notebook(page, address, folder, CELLS)
+        for number in range(len(CELLS)):
+            notebook.run(number)
+        make(notebook.panel)
+        value = show(notebook.panel)
+        check_width(notebook.panel, Album(page, "shown-token", folder))
+        check_saved(notebook, folder, value)
+        check_hidden(page, notebook.panel, value)
+        watch.check()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
