@@ -6,6 +6,7 @@ import pytest
 from waiting import until
 
 from pipemagic import local
+from pipemagic.errors import StatementError
 from pipemagic.notebook.panels.organization.quotas import bars, words
 
 
@@ -86,6 +87,38 @@ def test_switching_to_another_organization(panel, session, page):
     assert panel.options("Organization") == ["local"]
 
 
+def test_a_transaction_goes_on_in_another_organization(panel, session):
+    session.platform._ask(lambda api: api.create_organization("Data Club"))
+    session.connect("main", name="idle")
+    session.run("CREATE TABLE t (a)")
+    panel.click("Look again at the organization")
+    panel.wait("data-club (Data Club)")
+    panel.wait("Connections stay as they are, and so do transactions that are open in them")
+    session.run("BEGIN; INSERT INTO t VALUES (1)")
+    panel.submit("Switch")
+    panel.wait("The connections stay as they are: main, idle (transaction open).")
+    assert session.connection().commit() == 1
+    assert session.run("SELECT a FROM t", on="main")["a"].tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("quotas", "said"),
+    [
+        ({"rows_read": 1}, "Reading is blocked: a quota of this month is used up"),
+        ({"rows_read": 1, "rows_written": 1}, "Reading and writing are blocked: a quota of this month is used up"),
+    ],
+)
+def test_what_is_blocked_is_said(panel, session, quotas, said):
+    session.run("CREATE TABLE a (b); INSERT INTO a VALUES (1); SELECT * FROM a")
+    session.platform._ask(lambda api: api._call("PATCH", "/v1/quotas/local", quotas))
+    panel.click("Look again at the organization")
+    panel.wait(said)
+    assert any(said in one for one in panel.alerts)
+    with pytest.raises(StatementError) as caught:
+        session.run("SELECT * FROM a")
+    assert caught.value.code == "BLOCKED"
+
+
 def test_an_organization_that_is_not_there(panel, session):
     panel.panel.view.view.model.switch("nobody")
     panel.wait("there is no organization 'nobody'")
@@ -104,18 +137,22 @@ def test_a_panel_survives_a_restarted_service(panel, session):
 @pytest.mark.parametrize(
     ("name", "used", "limit", "said"),
     [
-        ("rows_read", 12_345, 10**9, "12,345 of 1,000,000,000 rows read (0.0 %)"),
+        ("rows_read", 0, 10**9, "0 of 1,000,000,000 rows read (0.0 %)"),
+        ("rows_read", 12_345, 10**9, "12,345 of 1,000,000,000 rows read (<0.1 %)"),
+        ("rows_read", 999_999_999, 10**9, "999,999,999 of 1,000,000,000 rows read (99.9 %)"),
+        ("rows_read", 10**9, 10**9, "1,000,000,000 of 1,000,000,000 rows read (100.0 %, used up)"),
+        ("rows_read", 10**15, 1, "1,000,000,000,000,000 of 1 row read (100,000,000,000,000,000.0 %, over the quota)"),
         ("rows_read", 12_345, 0, "12,345 rows read, no limit"),
         ("rows_written", 1, 0, "1 row written, no limit"),
         ("rows_written", 25, 20, "25 of 20 rows written (125.0 %, over the quota)"),
-        ("storage_bytes", 4096, 9 * 10**9, "4.1 kB of 9.0 GB stored (0.0 %)"),
-        ("storage_bytes", 999_999_999, 10**12, "1.0 GB of 1.0 TB stored (0.1 %)"),
+        ("storage_bytes", 4096, 9 * 10**9, "4.1 kB of 9.0 GB stored (<0.1 %)"),
+        ("storage_bytes", 999_999_999, 10**12, "1.0 GB of 1.0 TB stored (<0.1 %)"),
         ("storage_bytes", 999_949, 0, "999.9 kB stored, no limit"),
         ("bytes_synced", 999, 1000, "999 bytes of 1.0 kB synced (99.9 %)"),
         ("bytes_synced", 0, 3 * 10**9, "0 bytes of 3.0 GB synced (0.0 %)"),
         ("databases", 250, 500, "250 of 500 databases (50.0 %)"),
-        ("groups", 1, 1, "1 of 1 group (100.0 %)"),
-        ("locations", 3, 3, "3 of 3 locations of groups (100.0 %)"),
+        ("groups", 1, 1, "1 of 1 group (100.0 %, used up)"),
+        ("locations", 3, 3, "3 of 3 locations of groups (100.0 %, used up)"),
     ],
 )
 def test_what_was_used_in_words(name, used, limit, said):
@@ -124,12 +161,18 @@ def test_what_was_used_in_words(name, used, limit, said):
 
 def test_bars_have_a_colour_and_words_for_each_state():
     drawn = bars(
-        {"rows_read": 10, "rows_written": 85, "databases": 101, "groups": 7, "unheard_of": 3},
-        {"rows_read": 100, "rows_written": 100, "databases": 100}, told=True,
+        {"rows_read": 10, "rows_written": 85, "storage_bytes": 100, "databases": 101, "groups": 7, "unheard_of": 3},
+        {"rows_read": 100, "rows_written": 100, "storage_bytes": 100, "databases": 100}, told=True,
     )  # fmt: skip
     meters = [one for one in drawn.walk() if one.attributes.get("role") == "meter"]
-    assert [one.attributes["class"] for one in meters] == ["pm-bar", "pm-bar pm-nearly", "pm-bar pm-over"]
-    assert [one.children[0].attributes["style"] for one in meters] == ["width: 10.0%", "width: 85.0%", "width: 100.0%"]
+    assert [one.attributes["class"] for one in meters] == [
+        "pm-bar",
+        "pm-bar pm-nearly",
+        "pm-bar pm-over",
+        "pm-bar pm-over",
+    ]
+    widths = [one.children[0].attributes["style"] for one in meters]
+    assert widths == ["width: 10.0%", "width: 85.0%", "width: 100.0%", "width: 100.0%"]
     assert "7 groups, no limit" in [one.words for one in drawn.walk() if one.tag == "li"]
     assert "unheard_of" not in drawn.words
 

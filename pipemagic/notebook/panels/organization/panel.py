@@ -10,6 +10,7 @@ from traitlets import Bool, Dict, List, Unicode
 
 from pipemagic.client.resources import Organization
 from pipemagic.errors import ConnectError, PipemagicError, UnsupportedError
+from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.panels.ground.parts import button, choice, field, magic, problem, section, state, submit
 from pipemagic.notebook.panels.ground.tree import Node, h
 from pipemagic.notebook.panels.ground.widget import Values, View
@@ -22,6 +23,8 @@ from pipemagic.session.profiles import word
 
 if TYPE_CHECKING:
     from traitlets import HasTraits
+
+    from pipemagic.session import Connection
 
 T = TypeVar("T")
 
@@ -130,7 +133,7 @@ class OrganizationModel(WorkingModel):
 
         def work() -> str:
             chosen = session.organization(slug)
-            kept = ", ".join(session.connections)
+            kept = ", ".join(map(_with_transaction, list(session.connections.values())))
             stay = f" The connections stay as they are: {kept}." if kept else ""
             return f"Organization {chosen.organization} ({chosen.where}).{stay}"
 
@@ -264,7 +267,10 @@ class OrganizationView(View):
         head = h("h3", "Another organization")
         if figures.organizations and not others:
             return h("p", "The account has no other organization.", class_="pm-faint", key="others")
-        stay = "The panels, and %pipedb, then work in it; connections stay as they are."
+        stay = (
+            "The panels, and %pipedb, then work in it. Connections stay as they are, and so do transactions that are "
+            "open in them: %%sql goes on in the current one."
+        )
         wish = (
             choice("Organization", "slug", [(one.slug, _named(one)) for one in others])
             if others
@@ -308,6 +314,10 @@ def _told(ask: Callable[[], T], what: str, untold: list[str], refused: list[Pipe
 
 def _named(one: Organization) -> str:
     return one.slug if one.name in ("", one.slug) else f"{one.slug} ({one.name})"
+
+
+def _with_transaction(connection: Connection) -> str:
+    return f"{connection.name} (transaction open)" if connection.transaction is Tx.OPEN else connection.name
 
 
 def _joined(parts: Sequence[str]) -> str:

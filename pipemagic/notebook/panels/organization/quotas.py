@@ -43,9 +43,15 @@ def words(name: str, used: int, quota: int, *, told: bool = True) -> str:
     one, several = FIGURES[name]
     if not quota:
         return f"{amount(name, used)} {one if used == 1 else several}{', no limit' if told else ''}"
-    over = ", over the quota" if used > quota else ""
+    state = ", over the quota" if used > quota else ", used up" if used == quota else ""
     what = one if quota == 1 else several
-    return f"{amount(name, used)} of {amount(name, quota)} {what} ({100 * used / quota:.1f} %{over})"
+    return f"{amount(name, used)} of {amount(name, quota)} {what} ({_percent(used, quota)} %{state})"
+
+
+def _percent(used: int, quota: int) -> str:
+    """Write a part in percent; what is neither nothing nor all of it is not rounded to that."""
+    tenths = 1000 * used // quota if used < quota else round(1000 * used / quota)
+    return "<0.1" if used and not tenths else f"{tenths / 10:,.1f}"
 
 
 def _line(name: str, used: int, quota: int, *, told: bool) -> Node:
@@ -53,10 +59,10 @@ def _line(name: str, used: int, quota: int, *, told: bool) -> Node:
     if not quota:
         return h("li", said, key=name)
     part = min(1.0, used / quota)
-    kind = "pm-over" if used > quota else "pm-nearly" if used >= NEARLY * quota else ""
+    kind = "pm-over" if used >= quota else "pm-nearly" if used >= NEARLY * quota else ""
     bar = h(
         "div", h("div", style=f"width: {100 * part:.1f}%"), class_=f"pm-bar {kind}".strip(), role="meter",
         aria_label=FIGURES[name][1], aria_valuemin=0, aria_valuemax=quota, aria_valuenow=min(used, quota),
         aria_valuetext=said,
     )  # fmt: skip
-    return h("li", h("span", said, class_="pm-error" if used > quota else None), bar, key=name)
+    return h("li", h("span", said, class_="pm-error" if used >= quota else None), bar, key=name)

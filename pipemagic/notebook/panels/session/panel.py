@@ -207,10 +207,11 @@ class SessionView(View):
         )  # fmt: skip
 
     def _table(self) -> Node:
-        server = h("th", "Server", scope="col", class_="pm-wide", live=True)
+        server = h("th", "Server", scope="col", live=True)
         acts = h("th", scope="col", aria_label="Use or close")
         headings: list[Child] = ["Connection", "Where", "State", server, acts]
-        return table(headings, [self._row(seen) for seen in self.model.opened.connections], label="Connections")
+        rows = [self._row(seen) for seen in self.model.opened.connections]
+        return h("div", table(headings, rows, label="Connections"), class_="pm-stacking")
 
     def _row(self, seen: Seen) -> Node:
         busy = bool(self.model.busy)
@@ -219,13 +220,14 @@ class SessionView(View):
         refused = h("div", "the server no longer takes its token", class_="pm-error") if seen.refused else None
         return row(
             seen.name, _name(seen.name), _words(seen.where), _words(seen.state, refused),
-            h("td", seen.answer.words, class_="pm-words pm-wide", live=True),
-            h("td", "current" if seen.current else use, " ", close, class_="pm-nowrap"), current=seen.current,
+            h("td", seen.answer.words, class_="pm-words", live=True),
+            h("td", h("span", "current" if seen.current else use, class_="pm-use"), close, class_="pm-nowrap"),
+            current=seen.current,
         )  # fmt: skip
 
     def _card(self, number: int, seen: Seen) -> Node:
         return h(
-            "div", h("h3", seen.name), h("p", seen.answer.words, class_="pm-narrow"), _silent(seen),
+            "div", h("h3", seen.name), _silent(seen),
             h("div", h("div", _transaction(seen)), h("div", _stream(seen)), class_="pm-windows"),
             _lost(seen.lost, refusing=seen.transaction is Tx.LOST) if seen.lost is not None else None,
             self._ends(seen),
@@ -266,7 +268,8 @@ class SessionView(View):
         headings += [h("th", one, scope="col", class_="pm-number") for one in ("Took", "Out", "In")]
         return h(
             "details", h("summary", f"The last {plural(len(said), 'request')}"),
-            table(headings, [_request(one) for one in said], label="The last requests"), key="requests", live=True,
+            h("div", table(headings, [_request(one) for one in said], label="The last requests"),
+              class_="pm-stacking"), key="requests", live=True,
         )  # fmt: skip
 
 
@@ -329,7 +332,8 @@ def _listed(title: str, statements: Statements, *, unfolded: bool = False) -> No
 
 
 def _request(said: Said) -> Node:
-    numbers = [h("td", one, class_="pm-number") for one in (said.took, said.out, said.back)]
+    amounts = {"Took": said.took, "Out": said.out, "In": said.back}
+    numbers = [h("td", one, class_="pm-number", data_heading=heading) for heading, one in amounts.items()]
     time = h("td", said.time, class_="pm-nowrap")
     request = _words(h("code", said.request, class_="pm-whole"))
     return row(said.key, time, _name(said.connection), _words(said.by), request, _words(said.status), *numbers)
