@@ -170,7 +170,7 @@ def test_it_ends_after_the_last_lease(folder, quick_end):
     with local.ensure(folder):
         pid = pid_of(folder)
         assert not gone(pid, 2)
-    assert gone(pid, 5)
+    assert gone(pid, WAIT)
     assert local.find(folder) is None
 
 
@@ -345,7 +345,7 @@ def test_a_temporary_service_dies_with_its_kernel(kernels, tmp_path, monkeypatch
     assert folder.parent == tmp_path
     pid = pid_of(folder)
     kernel.popen.send_signal(signal.SIGKILL)
-    assert gone(pid, 5)
+    assert gone(pid, WAIT)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -285,14 +285,14 @@ def test_a_cell_that_comes_while_the_thread_ends_starts_another(numbers, monkeyp
         going = look(self)
         if not going:
             looked.set()
-            go_on.wait(5)
+            go_on.wait(30)
         return going
 
     monkeypatch.setattr(keeping.KeepAlive, "look", slow)
     connection = numbers.connection()
     connection.keep_alive(60)
     connection.close()
-    assert looked.wait(5)  # it has decided to end, and still runs
+    assert looked.wait(30)  # it has decided to end, and still runs
     first = connection.keeping._thread
     numbers.run("SELECT 1")
     go_on.set()

@@ -211,9 +211,9 @@ def test_a_hundred_databases_are_filtered_and_drawn_quickly(session):
     panel.type("Filter by name or group", "")
     times = []
     for _ in range(5):
-        start = time.perf_counter()
+        start = time.thread_time()  # whatever else runs on this machine
         panel.panel.view.draw().wire()
-        times.append(time.perf_counter() - start)
+        times.append(time.thread_time() - start)
     assert min(times) < 0.1  # some 10 ms here
     ipywidgets.Widget.close_all()
 

@@ -29,7 +29,7 @@ REFUSED = {
 }
 """How a hosted service may refuse a second location."""
 
-SOON = 10.0  # seconds
+SOON = 30.0  # seconds
 
 PANELS = ("locations", "groups", "databases", "databases", "session")
 

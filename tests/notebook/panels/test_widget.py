@@ -11,6 +11,7 @@ import ipywidgets
 import pytest
 from panel_page import PanelPage
 from traitlets import Int
+from waiting import PATIENCE
 
 from pipemagic.client.secrets import Secret
 from pipemagic.errors import SessionError
@@ -164,7 +165,7 @@ def test_an_error_that_comes_from_work_is_on_the_page(panel, counter):
 def test_a_bug_in_work_is_on_the_page_and_the_next_work_begins(panel, counter):
     counter.model.start("Working ...", lambda: 1 / 0)
     panel.wait("ZeroDivisionError: division by zero")
-    assert counter.model.wait(5)
+    assert counter.model.wait(PATIENCE)
     assert counter.model.start("Working ...", lambda: "well done")
     panel.wait("well done")
 
@@ -284,7 +285,7 @@ def test_a_panel_that_cannot_be_sent_holds_up_nobody(panel, counter, monkeypatch
     monkeypatch.setattr(panel.panel, "send_state", refuse)
     counter.model.start("Working ...", lambda: "well done")
     other.wait("well done")
-    assert counter.model.wait(5)
+    assert counter.model.wait(PATIENCE)
     assert "the panel Counter could not be sent" in caplog.text
 
 
