@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqld_engine import SqldEngineProcess
 from sqld_server import Sqld, stop
-from waiting import PATIENCE, until
+from waiting import PATIENCE, pause, until
 
 from pipemagic.service.core import Service
 from pipemagic.service.http import Cancel
@@ -233,7 +233,7 @@ class InProcess(Embedded):
         request = self.http.build_request("POST", "/v2/pipeline", headers=database.headers(), content=body)
         call = threading.Thread(target=self._transport.call, args=(request, cancel))
         call.start()
-        time.sleep(running)
+        pause(running)
         cancel.set()
         call.join(PATIENCE)
         assert not call.is_alive(), "the statement was not interrupted"
@@ -260,7 +260,7 @@ class RealTime:
         ]
         with socket.create_connection((host, int(port)), timeout=5) as connection:
             connection.sendall("\r\n".join([*head, "", ""]).encode() + body)
-            time.sleep(running)
+            pause(running)
 
 
 class OnPort(RealTime, Embedded):

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from contract_wire import CLOSE, GET_AUTOCOMMIT, batch, execute, not_, ok
-from waiting import AT_ONCE, PATIENCE
+from waiting import AT_ONCE, PATIENCE, pause
 
 TIMEOUT = {"message": "Transaction timed out", "code": "TRANSACTION_TIMEOUT"}
 SLOW = "WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c LIMIT 1000000000000) SELECT count(*) FROM c"
@@ -161,7 +161,7 @@ def test_a_second_writer_waits_until_the_first_is_done(table, end, begin):
     first, second = table.stream(), table.stream()
     first.run("BEGIN IMMEDIATE", "INSERT INTO t VALUES (1)")
     call = Call(lambda: second.send(execute(begin)))
-    time.sleep(0.2)
+    pause(0.2)
     assert call.is_alive()
     first.send(end)
     assert call.wait().codes == ["ok"]
@@ -173,7 +173,7 @@ def test_waiting_writers_come_in_order_of_arrival(table):
     calls = []
     for number in range(4):
         calls.append(Call(lambda number=number: table.run(f"INSERT INTO t VALUES ({number})")))
-        time.sleep(0.25)  # there is no sign from outside that it waits
+        pause(0.25)  # there is no sign from outside that it waits
     first.run("COMMIT")
     for call in calls:
         call.wait()
@@ -185,7 +185,7 @@ def test_a_deferred_writer_waits_for_its_turn_with_its_first_write(table):
     first.run("BEGIN IMMEDIATE")
     second.run("BEGIN")
     call = Call(lambda: second.send(insert(2), execute("COMMIT")))
-    time.sleep(0.2)
+    pause(0.2)
     assert call.is_alive()
     first.run("ROLLBACK")
     assert call.wait().codes == ["ok", "ok"]
@@ -329,7 +329,7 @@ def test_a_statement_that_runs_past_the_window_is_interrupted(server, table):
     stream = table.stream()
     stream.run("BEGIN", "INSERT INTO t VALUES (1)")
     call = Call(lambda: stream.send(execute(SLOW), insert(2), execute("COMMIT")))
-    time.sleep(0.2)
+    pause(0.2)
     server.pass_time(5.25)
     answer = call.wait()
     assert [answer.error(number) for number in range(3)] == [TIMEOUT] * 3

@@ -24,6 +24,12 @@ def until(condition: Callable[[], Found], what: str = "", seconds: float = PATIE
     return found
 
 
+def pause(seconds: float) -> None:
+    """Give others time where no sign tells that they used it; where the machine stands still, they still get it."""
+    for _ in range(round(seconds / TICK)):
+        time.sleep(TICK)
+
+
 class Stopwatch:
     """Counts seconds from now on, without those in which the machine stood still.
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 import uvicorn
 from service_calls import caller_of, execute
-from waiting import until
+from waiting import pause, until
 
 from pipemagic.service.core import Service
 from pipemagic.service.embedded.interface import looks_brief
@@ -292,6 +292,6 @@ def test_hanging_up_ends_the_request_under_way_also_with_another_one_behind_it(t
             head = f"POST /v3/pipeline HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {db.token}\r\n"
             connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             until(lambda: any(one._running for one in db.service.streams._streams.values()))
-        time.sleep(0.2)  # there is no sign from outside that the second was read
+        pause(0.2)  # there is no sign from outside that the second was read
         connection.close()
         until(lambda: len(db.service.streams) == 0)

@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 import psutil
 import pytest
-from waiting import AT_ONCE, Stopwatch
+from waiting import AT_ONCE, Stopwatch, pause
 
 import pipemagic
 from pipemagic import __version__
@@ -164,7 +164,7 @@ def test_it_ends_within_two_seconds_whatever_is_open(tmp_path, number):
         busy.request("POST", "/v2/pipeline", json.dumps(execute(FOREVER)), headers)
         waiting = http.client.HTTPConnection(*one.address, timeout=WAIT)
         waiting.request("POST", "/v2/pipeline", json.dumps(execute("BEGIN IMMEDIATE")), headers)
-        time.sleep(0.3)  # there is no sign from outside that the statement has begun
+        pause(0.3)  # there is no sign from outside that the statement has begun
         one.popen.send_signal(number)
         assert one.ended() < 2.0
         assert lease.recv(1000) in (b"", b"0\r\n\r\n")
@@ -323,7 +323,7 @@ def test_hanging_up_frees_the_writers_turn(tmp_path):
                 f"POST /v2/pipeline HTTP/1.1\r\nHost: localhost\r\nAuthorization: {headers['Authorization']}\r\n"
                 f"Content-Length: {len(text)}\r\n\r\n{text}".encode()
             )
-            time.sleep(0.3)  # there is no sign from outside that the statement has begun
+            pause(0.3)  # there is no sign from outside that the statement has begun
         started = time.monotonic()
         answer = httpx.post(f"{one.url}/v2/pipeline", headers=headers, json=execute("CREATE TABLE t (a)"), timeout=WAIT)
         assert answer.json()["results"][0]["type"] == "ok"
