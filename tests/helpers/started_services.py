@@ -19,3 +19,11 @@ def end_services(folder: Path) -> None:
         if str(folder) in child.args:
             child.wait(WAIT)
     local._reap()
+
+
+def crash(folder: Path) -> None:
+    """End the service over the folder with SIGKILL."""
+    for child in local._started:
+        if str(folder) in child.args:
+            child.kill()
+            child.wait(WAIT)

@@ -14,7 +14,7 @@ from pipemagic.service.http import Refused
 from pipemagic.service.locations import LOCATIONS
 from pipemagic.service.registry.accounts import Account, Accounts
 from pipemagic.service.registry.names import LABEL_LIMIT, check_name
-from pipemagic.service.registry.organizations import Organizations
+from pipemagic.service.registry.organizations import OrganizationRecord, Organizations
 from pipemagic.service.registry.records import DATABASES, GROUPS, DatabaseRecord, GroupRecord, read_database, read_group
 from pipemagic.service.registry.store import Run, Store
 from pipemagic.service.registry.usage import Usage
@@ -41,6 +41,13 @@ class Catalog:
         self.usage = Usage(self._store)
         if self.accounts.operator() is None:
             self.open_account(organization)
+
+    @property
+    def home(self) -> OrganizationRecord:
+        """The personal organization of whoever runs the service: the one for those who name none."""
+        operator = self.accounts.operator()
+        assert operator is not None  # made with the catalog
+        return self.organizations.of(operator)[0]
 
     @property
     def store(self) -> Store:

@@ -169,7 +169,7 @@ class _Process:
         self._url = f"http://{LOOPBACK}:{port}"
         self._about = {
             "url": self._url, "port": port, "pid": os.getpid(), "host": platform.node(), "version": __version__,
-            "organization": service.catalog.organizations.all()[0].slug,
+            "organization": service.catalog.home.slug,
         }  # fmt: skip
         if not hosting.local_only:
             self._about["public_url"] = hosting.url(shared_port)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from hosted_api import Shapes
 from panel_page import PanelPage
 from scripted_server import as_json
+from started_services import crash
 from waiting import until
 
 from pipemagic import local
@@ -222,3 +225,31 @@ def test_the_same_organization_with_another_token_is_the_one_on_the_page(hosted,
     panel.type("Database name", "flights")
     panel.submit("Create database")
     panel.wait("Database flights is in group edge.")
+
+
+def test_the_progress_of_a_new_location_is_that_of_the_organization_that_is_shown(session, page, club):
+    first = session.platform
+    asking, going = first.instances, threading.Event()
+    first.instances = lambda name: going.wait(30) and asking(name)
+    panel = page("groups")
+    panel.click("Add a location to edge")
+    panel.choose("New location of edge", "nrt")
+    panel.submit("Add location")
+    panel.wait("Copying group edge to nrt ...")
+    session.organization(club)
+    panel.wait_for("Add a location to edge")
+    until(lambda: "Copying group edge to nrt ..." not in panel.words)
+    session.organization("local")
+    panel.wait("Copying group edge to nrt ...")
+    going.set()
+    panel.wait("Group edge is in ams, nrt. Its database is there.")
+
+
+def test_a_service_that_is_started_again_is_asked_about_the_same_organization(session, service_folder, page, club):
+    panel = page("groups")
+    crash(service_folder)
+    panel.click("Look again for groups and their replicas")
+    panel.wait_for("Delete group default")  # which the other one has not
+    session.platform.create_database("trips", "edge")
+    assert [one.name for one in session.platform.databases().items] == ["flights", "main", "trips"]
+    assert session.platform.organization == "local"

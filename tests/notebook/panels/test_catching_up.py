@@ -9,7 +9,8 @@ from waiting import until
 
 from pipemagic.client.resources import Instance
 from pipemagic.errors import ServerError
-from pipemagic.notebook.panels.groups.catching_up import AT_ONCE, CatchingUp, each, state_of
+from pipemagic.notebook.panels.groups.asking import AT_ONCE, Asking
+from pipemagic.notebook.panels.groups.catching_up import CatchingUp, state_of
 from pipemagic.notebook.panels.groups.replica_states import AtLocation, _at
 from pipemagic.notebook.panels.holdings import holdings_of
 
@@ -65,7 +66,7 @@ def test_some_are_asked_at_the_same_time_and_an_error_is_an_answer():
             raise met
         return name.upper()
 
-    assert each("abcd", ask, threading.Event()) == {"a": "A", "b": met, "c": "C", "d": "D"}
+    assert Asking(None).each("abcd", ask, threading.Event()) == {"a": "A", "b": met, "c": "C", "d": "D"}
 
 
 def test_after_a_stop_nothing_more_is_asked():
@@ -75,26 +76,13 @@ def test_after_a_stop_nothing_more_is_asked():
         stop.set()
         return 1
 
-    assert len(each([str(one) for one in range(100)], ask, stop)) <= AT_ONCE
+    assert len(Asking(None).each([str(one) for one in range(100)], ask, stop)) <= AT_ONCE
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # for the log
 def test_a_bug_is_seen(session):
-    model = CatchingUp(holdings_of(session))
+    model = CatchingUp(holdings_of(session), "default", "nrt")
     session.platform.instances = lambda _name: 1 / 0
-    model.add("default", "nrt")
+    model.begin()
     until(lambda: model.error)
     assert (model.code, model.error) == ("BUG", "ZeroDivisionError: division by zero")
-
-
-def test_one_location_at_a_time(session):
-    model, going = CatchingUp(holdings_of(session)), threading.Event()
-    asking = session.platform.instances
-    session.platform.instances = lambda name: going.wait(30) and asking(name)
-    assert model.add("default", "nrt")
-    assert not model.add("default", "fra")
-    going.set()
-    until(lambda: model.message)
-    assert model.message == "Group default is in ams, nrt. Its database is there."
-    assert model.add("default", "fra")
-    assert model.wait(30)

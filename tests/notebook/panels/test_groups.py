@@ -103,7 +103,7 @@ def test_a_location_is_followed_until_its_databases_are_there(page, edge, sessio
     panel.submit("Add location")
     panel.wait("Group edge is in ams, nrt. Its 2 databases are there.")
     until(lambda: "caught up, lag 0.0 s" in cells(panel, "edge")["Replicas"])
-    assert panel.panel.view.view.model.catching_up.there == 2
+    assert panel.panel.view.view.model.new_locations.find("edge", "nrt").there == 2
 
 
 def test_the_table_says_how_far_replicas_are(page, edge, platform):

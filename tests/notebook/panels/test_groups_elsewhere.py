@@ -8,6 +8,7 @@ from panel_page import PanelPage
 from scripted_server import Answer, ScriptedServer, as_json, as_text
 from waiting import until
 
+from pipemagic.notebook.panels.groups import catching_up
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.session import Session
 
@@ -95,7 +96,7 @@ def test_every_refusal_is_shown_and_the_panel_goes_on(hosted, answer, said):
     api.refuse(r"POST .*/groups", answer)
     add(panel, "nrt")
     panel.wait(said)
-    until(lambda: not panel.panel.view.view.model.catching_up.busy)
+    until(lambda: not panel.panel.view.view.model.new_locations.find("edge", "nrt").busy)
     assert any(one.attributes.get("role") == "alert" for one in panel.find("div"))
     panel.type("Group name", "other")
     panel.submit("Create group")
@@ -140,8 +141,6 @@ def test_progress_counts_databases_and_names_those_that_are_late(hosted):
     assert "Copying group edge to nrt ..." in panel.words
     (bar,) = [one for one in panel.find("div") if one.attributes.get("role") == "progressbar"]
     assert (bar.attributes["aria-valuenow"], bar.attributes["aria-valuemax"]) == (1, 3)
-    panel.click("Add a location to edge")
-    assert not panel.can("Add location")
     api.relent()
     panel.wait("Its 3 databases are there.")
 
@@ -152,20 +151,22 @@ def test_watching_can_be_stopped(hosted):
     api.refuse(r"GET .*/instances", as_json({"instances": [{"name": "nrt", "type": "replica", "status": "copying"}]}))
     add(panel, "nrt")
     panel.wait("0 of 1 database are there.")
-    panel.click("Stop watching")
+    panel.click("Stop watching edge at nrt")
     panel.wait("The service goes on copying to nrt; 0 of 1 databases were there.")
 
 
-def test_a_service_that_answers_no_question_any_more_ends_the_following(hosted):
+def test_a_service_that_answers_no_question_any_more_ends_the_following(hosted, monkeypatch):
+    monkeypatch.setattr(catching_up, "TRIES", 3)
     api, panel = hosted()
     create(api, "flights")
     api.refuse(r"GET .*/instances", as_text("out of order", 500))
     add(panel, "nrt")
-    until(lambda: panel.panel.view.view.model.catching_up.error)
-    assert "HTTP 500" in panel.words
+    panel.wait_for("Watch again edge at nrt")
+    assert all("HTTP 500" in one for one in panel.alerts)
 
 
-def test_where_some_are_paused_and_the_others_do_not_answer_the_following_ends(hosted):
+def test_where_some_are_paused_and_the_others_do_not_answer_the_following_ends(hosted, monkeypatch):
+    monkeypatch.setattr(catching_up, "TRIES", 3)
     api, panel = hosted()
     for name in ("flights", "hotels"):
         create(api, name)
@@ -173,8 +174,8 @@ def test_where_some_are_paused_and_the_others_do_not_answer_the_following_ends(h
     api.refuse(r"GET .*/flights/instances", as_json({"instances": [paused]}))
     api.refuse(r"GET .*/hotels/instances", as_text("out of order", 500))
     add(panel, "nrt")
-    until(lambda: panel.panel.view.view.model.catching_up.error)
-    assert "HTTP 500" in panel.words
+    panel.wait_for("Watch again edge at nrt")
+    assert all("HTTP 500" in one for one in panel.alerts)
 
 
 def test_a_database_that_is_deleted_meanwhile_is_not_waited_for(hosted):

@@ -134,25 +134,13 @@ def test_a_marker_does_what_the_row_does(page, world):
     assert panel.find("form") == []
 
 
-def test_one_location_at_a_time(page, world):
-    panel = page("locations")
-    adding = panel.panel.view.view.model.catching_up
-    adding.busy, adding.group, adding.place = "Adding ...", "shop", "syd"
-    panel.click("Add ord to a group")
-    assert panel.find("button", "Add ord")
-    assert not panel.can("Add ord")
-    panel.panel.view.view.model.add("shop", "ord")
-    assert "syd is being added to shop" in panel.words
-    assert "one location at a time, or stop watching that" in panel.words
-
-
 def test_what_the_service_refuses_is_shown(page, world):
     panel = page("locations")
     panel.click("Add syd to a group")
     panel.choose("Add to group", "logs")
     world.delete_group("logs")  # as somebody else would
     panel.panel.view.view.model.add("logs", "syd")
-    panel.panel.view.view.model.catching_up.wait(10)
+    panel.panel.view.view.model.new_locations.find("logs", "syd").wait(10)
     assert [node.words for node in panel.tree.walk() if node.attributes.get("role") == "alert"] == [
         "NOT_FOUND: not found: group not found%pipedb groups lists what there is"
     ]

@@ -2,68 +2,33 @@
 
 from __future__ import annotations
 
-import queue
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Mapping
 
-from traitlets import Int, List, Unicode
+from traitlets import Bool, Int, List
 
 from pipemagic.client.resources import Instance
-from pipemagic.errors import NotFound, PipemagicError, UnsupportedError
-from pipemagic.notebook.panels.ground.parts import button, state
-from pipemagic.notebook.panels.ground.tree import Action, Node, h
+from pipemagic.errors import AuthError, NotFound, PipemagicError, UnsupportedError
 from pipemagic.notebook.panels.ground.work import WorkingModel
+from pipemagic.notebook.panels.groups.asking import asking_of
 from pipemagic.notebook.panels.holdings import Holdings
 from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import word
-from pipemagic.session.reports import plural
-
-AT_ONCE = 4
-"""How many databases are asked about at the same time."""
 
 QUICK, SLOW = 0.3, 5.0
 """Seconds between two rounds of questions: at first, and when nothing has happened for long."""
 
-TRIES = 3
-"""After so many rounds in which nothing could be waited for, only errors came, the following ends with the first."""
+TRIES = 8
+"""After so many rounds in which nothing could be waited for, only errors came, the following ends with the first.
+
+That is about ten seconds: a service that was ended may be started again meanwhile.
+"""
 
 SMALL_LAG = 1.0
 """Seconds that a replica may be behind and count as caught up: a primary that is written to is always ahead."""
 
 THERE = "caught up"
 GONE = "deleted meanwhile"
-
-T = TypeVar("T")
-
-
-def each(names: Iterable[str], ask: Callable[[str], T], stop: threading.Event) -> Mapping[str, T | Exception]:
-    """Ask about several things, some at the same time, in daemon threads; an error is an answer too.
-
-    After ``stop`` nothing more is asked; what was not asked is missing.
-    """
-    found: dict[str, T | Exception] = {}
-    left: queue.SimpleQueue[str] = queue.SimpleQueue()
-    for name in names:
-        left.put(name)
-
-    def work() -> None:
-        while not stop.is_set():
-            try:
-                name = left.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                found[name] = ask(name)
-            except Exception as failure:  # noqa: BLE001 - told to the caller, by name
-                found[name] = failure
-
-    workers = [threading.Thread(target=work, name="pipemagic: asking", daemon=True) for _ in range(AT_ONCE)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    return found
 
 
 def state_of(instance: Instance | None) -> str:
@@ -78,41 +43,65 @@ def state_of(instance: Instance | None) -> str:
 
 
 class CatchingUp(WorkingModel):
-    """Adds a location to a group and follows its replicas; one location at a time."""
+    """Adds a location to a group and follows its replicas there."""
 
-    group = Unicode()
-    place = Unicode(help="the code of the new location")
     total = Int(help="how many databases the group has; 0 while that is not known")
     there = Int(help="how many of them have caught up at the new location")
     late: List[tuple[str, str]] = List(help="(database, state or error in words) of those that have not")
+    unfinished = Bool(help="whether it was added, and not all is known to be there")
 
-    def __init__(self, holdings: Holdings) -> None:
+    def __init__(self, holdings: Holdings, group: str, place: str) -> None:
         super().__init__()
-        self.holdings = holdings
+        self.holdings, self.group, self.place = holdings, group, place
+        self._organization = (holdings.organization, holdings.where)
+        self._platform = holdings.platform
+        self._asking = asking_of(holdings.session)
         self._stop = threading.Event()
+        self._wanted = False
 
-    def add(self, group: str, code: str) -> bool:
-        """Add a location to a group; False if another is being followed."""
-        platform = self.holdings.platform
+    @property
+    def is_of_shown(self) -> bool:
+        """Whether it is about the organization that the panels show."""
+        return self._organization == (self.holdings.organization, self.holdings.where)
+
+    def begin(self) -> None:
+        """Add the location, and follow it."""
 
         def work() -> str:
-            places = platform.add_location(group, code).locations
-            try:
-                return f"Group {group} is in {', '.join(places)}. {self._follow(platform)}"
-            except PipemagicError as error:
-                error.message = f"{code} was added to {group}, but its replicas cannot be asked about: {error.message}"
-                raise
+            places = self._platform.add_location(self.group, self.place).locations
+            self.unfinished = True
+            return f"Group {self.group} is in {', '.join(places)}. {self._watch(self._platform)}"
 
-        if self.busy:
-            return False
+        line = f"%pipedb add-location {word(self.group)} {word(self.place)}"
+        self.start(f"Adding {self.place} to group {self.group} ...", work, line)
+
+    def again(self) -> None:
+        """Follow what was added, until it is there; the organization may have another token by now."""
+        platform = self.holdings.platform if self.is_of_shown else self._platform
+
+        def work() -> str:
+            return f"Group {self.group} is in {self.place}. {self._watch(platform)}"
+
         self._stop.clear()
-        self.group, self.place, self.total, self.there, self.late = group, code, 0, 0, []
-        line = f"%pipedb add-location {word(group)} {word(code)}"
-        return self.start(f"Adding {code} to group {group} ...", work, line)
+        self._wanted = not self.start(f"Copying group {self.group} to {self.place} ...", work)
+
+    def ended(self) -> None:
+        """Go on, if that was wished while a stop was under way."""
+        if self._wanted and self.unfinished:
+            self.again()
 
     def stop(self) -> None:
         """Follow no more; the service goes on."""
+        self._wanted = False
         self._stop.set()
+
+    def _watch(self, platform: Platform) -> str:
+        try:
+            return self._follow(platform)
+        except PipemagicError as error:
+            added = f"{self.place} was added to {self.group}"
+            error.message = f"{added}, but its replicas cannot be asked about: {error.message}"
+            raise
 
     def _follow(self, platform: Platform) -> str:
         """Ask for the replicas until all have caught up; says how that ended."""
@@ -120,8 +109,10 @@ class CatchingUp(WorkingModel):
         waiting = [one.name for one in listing.items if one.group == self.group]
         if not waiting and not listing.complete:
             return self._wait(platform)
-        self.total, pause, stuck = len(waiting), QUICK, 0
-        self.busy = f"Copying group {self.group} to {self.place} ..."
+        with self.hold_trait_notifications():
+            self.total, self.there, self.late = len(waiting), 0, []
+            self.busy = f"Copying group {self.group} to {self.place} ..."
+        pause, stuck = QUICK, 0
         while waiting and not self._stop.is_set():
             try:
                 found = self._look(platform, waiting)
@@ -142,6 +133,7 @@ class CatchingUp(WorkingModel):
                 self._stop.wait(pause)
         if waiting:
             return f"The service goes on copying to {self.place}; {self.there} of {self.total} databases were there."
+        self.unfinished = False
         return _all_there(self.total)
 
     def _look(self, platform: Platform, names: list[str]) -> Mapping[str, str | Exception]:
@@ -154,49 +146,30 @@ class CatchingUp(WorkingModel):
                 return GONE
             return state_of(instances.get(self.place))
 
-        found = each(names, ask, self._stop)
+        found = self._asking.each(names, ask, self._stop)
         for one in found.values():
-            if isinstance(one, UnsupportedError) or (
-                isinstance(one, Exception) and not isinstance(one, PipemagicError)
-            ):
+            lasts = isinstance(one, UnsupportedError | AuthError) or not isinstance(one, PipemagicError)
+            if isinstance(one, Exception) and lasts:
                 raise one
         return found
 
     def _show(self, left: list[str], found: Mapping[str, str | Exception]) -> None:
         gone = sum(one == GONE for one in found.values())
         words = {name: one.message if isinstance(one, PipemagicError) else str(one) for name, one in found.items()}
-        self.total -= gone
-        self.late = [(name, words[name]) for name in left if name in words]
-        self.there = self.total - len(left)
+        with self.hold_trait_notifications():
+            self.total -= gone
+            self.late = [(name, words[name]) for name in left if name in words]
+            self.there = self.total - len(left)
 
     def _wait(self, platform: Platform) -> str:
         """Let the service say when it is done, if it tells that but no states."""
         try:
             platform.wait_for_location(self.group, self.place)
         except UnsupportedError:
+            self.unfinished = False  # nobody can tell more
             return "This service does not tell how far its replicas are."
-        self.there = self.total
+        self.there, self.unfinished = self.total, False
         return _all_there(self.total) if self.total else "Its databases are there."
-
-
-def progress(model: CatchingUp, stop: Action) -> Node:
-    """Show how far a new location is while it is followed; then how that ended."""
-    if not model.busy or not model.total:
-        return h("div", state(model), class_="pm-watching", key="catching up")
-    words = f"{model.there} of {plural(model.total, 'database')} {'is' if model.there == 1 else 'are'} there"
-    bar = h(
-        "div", h("div", style=f"width: {100 * model.there / model.total:.0f}%"), class_="pm-bar", role="progressbar",
-        aria_label=f"{model.group} at {model.place}", aria_valuemin=0, aria_valuenow=model.there,
-        aria_valuemax=model.total, aria_valuetext=words,
-    )  # fmt: skip
-    shown = [h("li", f"{name}: {words}", key=name) for name, words in model.late[:3]]
-    more = h("li", f"and {len(model.late) - 3} more", key="more") if len(model.late) > 3 else None
-    return h(
-        "div", state(model), bar,
-        h("div", h("span", f"{words}."), button("Stop watching", stop, kind="plain"), class_="pm-watch"),
-        h("ul", shown, more, class_="pm-late") if shown else None,
-        class_="pm-watching", live=True, key="catching up",
-    )  # fmt: skip
 
 
 def _all_there(total: int) -> str:

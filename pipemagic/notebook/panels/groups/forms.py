@@ -24,7 +24,7 @@ def create_form(has: Holdings, wrong: str, number: int, *, busy: bool) -> Node:
     )  # fmt: skip
 
 
-def add_form(has: Holdings, group: Group, *, busy: bool) -> Node:
+def add_form(has: Holdings, group: Group) -> Node:
     """Draw the form for one more location of a group, chosen from those that it has not."""
     places = [one for one in has.locations if one.code not in group.locations]
     on, key = {"submit": ["add", group.name], "escape": ["cancel"]}, f"add {group.name}"
@@ -37,7 +37,7 @@ def add_form(has: Holdings, group: Group, *, busy: bool) -> Node:
         "form", h("p", f"Every database of {group.name} ({count} now) gets a replica there, which answers reads."),
         h("div",
           choice(f"New location of {group.name}", "location", _options(has, places), focus=True),
-          submit("Add location", disabled=busy), cancel, class_="pm-row"),
+          submit("Add location"), cancel, class_="pm-row"),
         class_="pm-form", key=key, on=on,
     )  # fmt: skip
 

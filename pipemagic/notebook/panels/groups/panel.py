@@ -11,8 +11,8 @@ from pipemagic.notebook.panels.ground.parts import button, problem, section, sta
 from pipemagic.notebook.panels.ground.tree import Node
 from pipemagic.notebook.panels.ground.widget import Values, View
 from pipemagic.notebook.panels.ground.work import WorkingModel
-from pipemagic.notebook.panels.groups.catching_up import CatchingUp, progress
 from pipemagic.notebook.panels.groups.forms import add_form, create_form, delete_form, remove_form
+from pipemagic.notebook.panels.groups.new_locations import new_locations_of, progress
 from pipemagic.notebook.panels.groups.replica_states import ReplicaStates
 from pipemagic.notebook.panels.groups.table import listed, live_table, notes, saved_table
 from pipemagic.notebook.panels.holdings import Holdings
@@ -33,13 +33,13 @@ class GroupsModel(WorkingModel):
     def __init__(self, holdings: Holdings) -> None:
         super().__init__()
         self.holdings = holdings
-        self.catching_up = CatchingUp(holdings)
+        self.new_locations = new_locations_of(holdings.session)
         self.replicas = ReplicaStates(holdings)
 
     def ask(self, *what: str) -> None:
         """Open a form, or close it."""
         self.forget()
-        self.catching_up.forget()
+        self.new_locations.forget()
         self.asking = list(what)
 
     def check(self, name: str) -> None:
@@ -70,12 +70,11 @@ class GroupsModel(WorkingModel):
 
     def add(self, group: str, code: str) -> None:
         """Add a location to a group, and follow its replicas."""
-        other = self.catching_up
         self.forget()
-        if other.add(group, code):
+        if self.new_locations.add(group, code):
             self.asking = []
         else:
-            self.refuse(f"{other.place} is being added to {other.group}", "one location at a time")
+            self.refuse(f"{code} is being added to group {group} already", "choose another location, or watch that one")
 
     def remove(self, group: str, code: str) -> None:
         """Remove a location from a group."""
@@ -83,6 +82,7 @@ class GroupsModel(WorkingModel):
 
         def work() -> str:
             left = platform.remove_location(group, code)
+            self.new_locations.drop(group, code)
             return f"Group {group} is in {', '.join(left.locations)}."
 
         line = f"%pipedb remove-location {word(group)} {word(code)}"
@@ -104,6 +104,7 @@ class GroupsModel(WorkingModel):
             session = self.holdings.session
             before = session.connections
             inside = platform.delete_group(name)
+            self.new_locations.drop(name)
             connected = [one for one in before if one not in session.connections]
             with_ = f" with its {plural(len(inside), 'database')}" if inside else ""
             closed = f" Closed: {plural(len(connected), 'connection')} ({listed(connected)})." if connected else ""
@@ -113,7 +114,7 @@ class GroupsModel(WorkingModel):
 
     def _begin(self, what: str, work: Callable[[], str], line: str) -> None:
         """Begin a change; the form that asked for it closes."""
-        self.catching_up.forget()
+        self.new_locations.forget()
         if self.start(what, work, line):
             self.asking = []
 
@@ -133,16 +134,17 @@ class GroupsView(View):
 
     def models(self) -> tuple[HasTraits, ...]:
         """Give what is drawn."""
-        return (self.model, self.model.holdings, self.model.catching_up, self.model.replicas)
+        return (self.model, self.model.holdings, self.model.new_locations, self.model.replicas)
 
     def opened(self) -> None:
         """Begin to follow the replicas."""
+        self.model.new_locations.follow()
         self.model.replicas.follow()
 
     def closed(self) -> None:
         """Follow nothing any more."""
         self.model.replicas.stop()
-        self.model.catching_up.stop()
+        self.model.new_locations.leave()
 
     def draw(self) -> Node:
         """Draw the table and the forms."""
@@ -153,7 +155,7 @@ class GroupsView(View):
             notes(has, model.replicas),
             self._open_form(),
             state(model),
-            progress(model.catching_up, ("stop-watching",)),
+            progress(model.new_locations),
             problem(model.replicas),
             create_form(has, model.wrong, model.made, busy=bool(model.busy)),
             tools=button("Look again", ("look",), label="Look again for groups and their replicas"),
@@ -171,7 +173,7 @@ class GroupsView(View):
         if group is None:
             return None
         if what == "add":
-            return add_form(has, group, busy=bool(model.catching_up.busy))
+            return add_form(has, group)
         if what == "remove" and code in group.locations[1:]:
             return remove_form(has, group, code, busy=bool(model.busy))
         if what == "delete":
@@ -212,6 +214,14 @@ class GroupsView(View):
         """Delete a group."""
         self.model.delete(name, values["confirmation"].strip())
 
-    def on_stop_watching(self, _values: Values) -> None:
+    def on_stop_watching(self, _values: Values, group: str, code: str) -> None:
         """Follow a new location no more."""
-        self.model.catching_up.stop()
+        self.model.new_locations.stop(group, code)
+
+    def on_watch_again(self, _values: Values, group: str, code: str) -> None:
+        """Follow it on."""
+        self.model.new_locations.again(group, code)
+
+    def on_dismiss(self, _values: Values, group: str, code: str) -> None:
+        """Show it no more."""
+        self.model.new_locations.drop(group, code)

@@ -12,7 +12,8 @@ from traitlets import Bool, Dict
 from pipemagic.client.resources import DatabaseInfo, Group, Instance
 from pipemagic.errors import NotFound, PipemagicError, UnsupportedError
 from pipemagic.notebook.panels.ground.work import WorkingModel
-from pipemagic.notebook.panels.groups.catching_up import THERE, each, state_of
+from pipemagic.notebook.panels.groups.asking import asking_of
+from pipemagic.notebook.panels.groups.catching_up import THERE, state_of
 from pipemagic.notebook.panels.holdings import Holdings
 
 LIMIT = 20
@@ -59,6 +60,7 @@ class ReplicaStates(WorkingModel):
     def __init__(self, holdings: Holdings) -> None:
         super().__init__()
         self.holdings = holdings
+        self._asking = asking_of(holdings.session)
         self._stop = threading.Event()
         self._wake = threading.Event()
 
@@ -111,7 +113,8 @@ class ReplicaStates(WorkingModel):
 
     def _of_group(self, group: Group, databases: Sequence[DatabaseInfo]) -> Mapping[str, AtLocation]:
         platform = self.holdings.session.platform
-        found = each([one.name for one in databases[:LIMIT]], platform.instances, self._stop)
+        names = [one.name for one in databases[:LIMIT]]
+        found = self._asking.each(names, platform.instances, self._stop)
         answers = [one for one in found.values() if not isinstance(one, NotFound)]  # what was deleted just now is gone
         told = [None if isinstance(one, Exception) else one for one in answers]
         for one in answers:

@@ -14,7 +14,7 @@ from pipemagic.notebook.panels.ground.parts import button, choice, empty, field,
 from pipemagic.notebook.panels.ground.tree import Child, Node, h
 from pipemagic.notebook.panels.ground.widget import Values, View
 from pipemagic.notebook.panels.ground.work import WorkingModel
-from pipemagic.notebook.panels.groups.catching_up import CatchingUp, progress
+from pipemagic.notebook.panels.groups.new_locations import new_locations_of, progress
 from pipemagic.notebook.panels.holdings import Holdings
 from pipemagic.notebook.panels.locations.worldmap import Kind, Mark, world_map
 from pipemagic.session.latency import addresses, latencies
@@ -37,7 +37,7 @@ class LocationsModel(WorkingModel):
     def __init__(self, holdings: Holdings) -> None:
         super().__init__()
         self.holdings = holdings
-        self.catching_up = CatchingUp(holdings)
+        self.new_locations = new_locations_of(holdings.session)
         self._measured_in = ""
         self._leaving = threading.Event()
 
@@ -71,16 +71,21 @@ class LocationsModel(WorkingModel):
             return ""
         return self.measured.get(code, NONE)
 
+    def choose(self, code: str) -> None:
+        """Open the form for a location; '' closes it."""
+        if code:
+            self.new_locations.forget()
+        self.chosen = code
+
     def add(self, group: str, code: str) -> None:
         """Add a location to a group, and follow its replicas."""
         if not group:
             self.refuse("no group was named")
-        elif self.catching_up.add(group, code):
+        elif self.new_locations.add(group, code):
             with self.hold_trait_notifications():
                 self.chosen = self.message = self.error = self.line = ""
         else:
-            busy = self.catching_up
-            self.refuse(f"{busy.place} is being added to {busy.group}", "one location at a time, or stop watching that")
+            self.refuse(f"{code} is being added to group {group} already", "choose another group, or watch that one")
 
     def measure(self) -> None:
         """Measure the way to one database at each location where there is one."""
@@ -105,7 +110,7 @@ class LocationsModel(WorkingModel):
 
     def leave(self) -> None:
         """Follow no replicas and measure nothing any more."""
-        self.catching_up.stop()
+        self.new_locations.leave()
         self._leaving.set()
 
     @property
@@ -123,7 +128,11 @@ class LocationsView(View):
 
     def models(self) -> tuple[HasTraits, ...]:
         """Give what is drawn."""
-        return (self.model, self.model.holdings, self.model.catching_up)
+        return (self.model, self.model.holdings, self.model.new_locations)
+
+    def opened(self) -> None:
+        """Follow what is being added."""
+        self.model.new_locations.follow()
 
     def closed(self) -> None:
         """Follow and measure nothing any more."""
@@ -136,7 +145,7 @@ class LocationsView(View):
             self.title,
             self._map(),
             self._form(),
-            self._progress(),
+            progress(model.new_locations),
             state(model),
             self._tools(),
             self._table(),
@@ -203,7 +212,7 @@ class LocationsView(View):
             close = Node(close.tag, {**close.attributes, "focus": True}, close.children)
             inside = h("div", close, class_="pm-row")
         else:
-            add = submit(f"Add {code}", disabled=bool(self.model.catching_up.busy))
+            add = submit(f"Add {code}")
             inside = h("div", given, add, close, class_="pm-row")
         return h(
             "form", said, inside, class_="pm-form", key=f"add {code}", live=True,
@@ -221,10 +230,6 @@ class LocationsView(View):
         if not self.model.holdings.groups:
             return f": there is no group yet. Groups makes one, or %pipedb create-group NAME --location {code}."
         return ": every group is there."
-
-    def _progress(self) -> Node | None:
-        adding = self.model.catching_up
-        return progress(adding, ("stop-watching",)) if adding.busy or adding.message or adding.error else None
 
     # -- the table
 
@@ -282,7 +287,7 @@ class LocationsView(View):
 
     def on_choose(self, _values: Values, code: str) -> None:
         """Open the form for a location, or close it."""
-        self.model.chosen = code
+        self.model.choose(code)
 
     def on_add(self, values: Values, code: str) -> None:
         """Add the location to the group."""
@@ -304,6 +309,14 @@ class LocationsView(View):
         """Measure."""
         self.model.measure()
 
-    def on_stop_watching(self, _values: Values) -> None:
+    def on_stop_watching(self, _values: Values, group: str, code: str) -> None:
         """Follow a new location no more."""
-        self.model.catching_up.stop()
+        self.model.new_locations.stop(group, code)
+
+    def on_watch_again(self, _values: Values, group: str, code: str) -> None:
+        """Follow it on."""
+        self.model.new_locations.again(group, code)
+
+    def on_dismiss(self, _values: Values, group: str, code: str) -> None:
+        """Show it no more."""
+        self.model.new_locations.drop(group, code)
