@@ -15,13 +15,13 @@ class InstanceStatus:
     """How one instance of a database is.
 
     ``role`` is primary or replica, ``index`` the commit that it stands at, ``lag`` for how many seconds a later
-    one has been waiting; ``state`` is ok, paused, copying, lagging or down.
+    one has been waiting, None where that is not known; ``state`` is ok, paused, copying, lagging or down.
     """
 
     code: str
     role: str
     index: int
-    lag: float
+    lag: float | None
     state: str
 
 

@@ -121,6 +121,10 @@ class Platform:
         except UnsupportedError:
             return Listing(list(self._groups.values()), complete=False)
 
+    def states(self) -> dict[str, Mapping[str, str]]:
+        """Tell how the locations of each group are, by name and code; for this no service is started again."""
+        return {one.name: one.status for one in self._api.groups()}
+
     def databases(self) -> Listing[DatabaseInfo]:
         """List the databases."""
         try:

@@ -211,8 +211,9 @@ class SqldEngine(Engine):
         return {code: self._state(code) for code in group.locations}
 
     def status(self, record: DatabaseRecord) -> dict[str, InstanceStatus]:
-        """Tell how each instance of a database is, the primary first; ``lag`` is not known of nodes."""
-        found = {}
+        """Tell how each instance of a database is, the primary first; nodes do not tell for how long they lag."""
+        found: dict[str, InstanceStatus] = {}
+        newest = 0
         for code in (code for code in record.locations if code in self._admins):
             role = "primary" if code == self.nodes.primary_code else "replica"
             state, index = self._state(code), 0
@@ -221,7 +222,10 @@ class SqldEngine(Engine):
                     index = self.stats(record, code).index or 0
                 except (NodeDown, NoNamespace):
                     state = "down"
-            found[code] = InstanceStatus(code, role, index, 0.0, state)
+            if state == "ok" and index < newest:
+                state = "lagging"
+            newest = max(newest, index)
+            found[code] = InstanceStatus(code, role, index, 0.0 if role == "primary" else None, state)
         return found
 
     def waiting(self, group: GroupRecord, code: str, patience: float) -> Sequence[Turn]:

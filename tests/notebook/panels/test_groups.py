@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from waiting import until
 
+from pipemagic import local
+from pipemagic.notebook.panels.groups import replica_states
 from pipemagic.notebook.panels.holdings import holdings_of
 
 
@@ -239,3 +241,27 @@ def test_a_closed_panel_follows_nothing(page, edge, session):
     holdings_of(session).wait()
     assert model.replicas.found == before
     assert not model.replicas.busy
+
+
+def test_a_location_that_somebody_else_pauses_is_told(page, edge, platform, monkeypatch):
+    monkeypatch.setattr(replica_states, "GLANCE", 0.1)
+    platform.add_location("edge", "nrt")
+    panel = page("groups")
+    until(lambda: "caught up, lag" in cells(panel, "edge")["Replicas"])
+    platform._ask(lambda api: api.pause_location("edge", "nrt"))  # nobody tells this session
+    until(lambda: "paused (0 of 2 caught up)" in cells(panel, "edge")["Replicas"])
+    platform._ask(lambda api: api.resume_location("edge", "nrt"))
+    until(lambda: "caught up, lag" in cells(panel, "edge")["Replicas"])
+
+
+def test_looking_at_replicas_starts_no_service_that_was_stopped(page, edge, platform, service_folder, monkeypatch):
+    monkeypatch.setattr(replica_states, "GLANCE", 0.1)
+    platform.add_location("edge", "nrt")
+    panel = page("groups")
+    until(lambda: "caught up, lag" in cells(panel, "edge")["Replicas"])
+    local.stop(service_folder)
+    panel.wait("How the replicas are may be out of date: ")
+    assert local.find(service_folder) is None
+    panel.click("Look again for groups and their replicas")
+    until(lambda: "may be out of date" not in panel.words)
+    until(lambda: "caught up, lag" in cells(panel, "edge")["Replicas"])

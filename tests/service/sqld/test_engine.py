@@ -9,6 +9,7 @@ import sys
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import psutil
@@ -18,6 +19,7 @@ from waiting import until
 
 from pipemagic import cli
 from pipemagic.errors import AuthError, NotFound, ServerError, StatementError
+from pipemagic.service.sqld.engine import SqldEngine
 
 
 def test_a_database_is_at_the_address_that_the_api_gives(sqld_engine: SqldEngineProcess):
@@ -202,3 +204,15 @@ class _Admin:
 
     def __exit__(self, *_: object) -> None:
         self._connection.close()
+
+
+def test_a_replica_that_has_not_all_of_its_primary_lags():
+    indexes = {"ams": 7, "nrt": 5, "ord": 7}
+    engine = SimpleNamespace(
+        _admins=indexes, nodes=SimpleNamespace(primary_code="ams"), _state=lambda _code: "ok",
+        stats=lambda _record, code: SimpleNamespace(index=indexes[code]),
+    )  # fmt: skip
+    told = SqldEngine.status(engine, SimpleNamespace(locations=tuple(indexes)))
+    assert [(one.code, one.state, one.lag) for one in told.values()] == [
+        ("ams", "ok", 0.0), ("nrt", "lagging", None), ("ord", "ok", None),
+    ]  # fmt: skip

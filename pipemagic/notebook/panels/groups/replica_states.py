@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from traitlets import Bool, Dict
+from traitlets import Bool, Dict, Unicode
 
 from pipemagic.client.resources import DatabaseInfo, Group, Instance
 from pipemagic.errors import NotFound, PipemagicError, UnsupportedError
@@ -21,6 +21,9 @@ LIMIT = 20
 
 EVERY = 5.0
 """Seconds between two rounds while something is catching up."""
+
+GLANCE = 2.0
+"""Seconds between two glances, where the service tells how locations are: one request, whatever there is."""
 
 STILL = (THERE, "paused", "down", "no answer")
 """States that do not change by waiting."""
@@ -52,10 +55,14 @@ class AtLocation:
 
 
 class ReplicaStates(WorkingModel):
-    """Asks for the replicas when groups or databases have changed, and again while some are catching up."""
+    """Asks for the replicas when groups or databases have changed, and again while some are catching up.
+
+    Where the service tells how locations are, that is looked at all the time: a node may end, or be paused elsewhere.
+    """
 
     found: Dict[str, Mapping[str, AtLocation]] = Dict(help="by group, then by code")
     told = Bool(True, help="whether the service tells of replicas")
+    unseen = Unicode(help="why what is known may be out of date, '' if it is not")
 
     def __init__(self, holdings: Holdings) -> None:
         super().__init__()
@@ -66,8 +73,12 @@ class ReplicaStates(WorkingModel):
 
     def follow(self) -> None:
         """Look now, and after every change of groups and databases."""
-        self._stop.clear()
+        self._stop = threading.Event()
         self.holdings.observe(self._changed, ["groups", "databases"])
+        glances = threading.Thread(
+            target=self._glance, args=(self._stop,), name="pipemagic: glances at groups", daemon=True
+        )
+        glances.start()
         self.look()
 
     def stop(self) -> None:
@@ -89,6 +100,31 @@ class ReplicaStates(WorkingModel):
 
     def _changed(self, _change: Any) -> None:
         self.look()
+
+    def _glance(self, stop: threading.Event) -> None:
+        while not stop.wait(GLANCE):
+            known = {one.name: one.status for one in self.holdings.groups if len(one.locations) > 1 and one.status}
+            platform = self.holdings.session.organization_in_use
+            if not known or platform is None:
+                continue
+            try:
+                states = platform.states()
+            except PipemagicError as error:
+                self.unseen = error.message
+                continue
+            missed, self.unseen = self.unseen, ""
+            if missed or any(states.get(name, told) != told for name, told in known.items()):
+                self.holdings.refresh()
+            elif self._is_behind(states):
+                self.look()
+
+    def _is_behind(self, states: Mapping[str, Mapping[str, str]]) -> bool:
+        """Tell whether replicas were found paused, down or mute at a location that is told to be otherwise by now."""
+        return any(
+            one.states and not one.moves and states.get(name, {}).get(code) not in one.states
+            for name, places in self.found.items()
+            for code, one in places.items()
+        )
 
     def _ask(self) -> str:
         while not self._stop.is_set():

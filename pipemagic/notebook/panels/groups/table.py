@@ -58,6 +58,8 @@ def notes(has: Holdings, replicas: ReplicaStates) -> Node | None:
         said.append("This service does not list groups and databases: these are the ones made here.")
     if any(len(one.locations) > 1 for one in has.groups):
         said.append("A primary location stays for good: all writes go there.")
+        if replicas.unseen:
+            said.append(f"How the replicas are may be out of date: {replicas.unseen}.")
         if not replicas.told:
             said.append("This service does not tell how far replicas are.")
         if any(len(databases_in(has, one)) > LIMIT for one in has.groups):
