@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipemagic.errors import AnswerTimeout, StatementError, UnknownName
+from pipemagic.explore import conditions
 from pipemagic.explore.asking import ask_at
 from pipemagic.explore.profile_sql import BINS, LONGEST, column_sql
 from pipemagic.explore.schema import Column, Relation, Schema, read_relation
@@ -69,12 +70,16 @@ class ColumnProfile:
 
 @dataclass(frozen=True)
 class Profile:
-    """What a table holds, column by column. ``moved`` tells that it was written to while it was looked at."""
+    """What a table holds, column by column; with ``where`` only the rows for which that SQL holds.
+
+    ``moved`` tells that it was written to while it was looked at.
+    """
 
     table: str
     rows: int
     columns: tuple[ColumnProfile, ...]
     moved: bool = False
+    where: str = ""
 
     def __getitem__(self, name: str) -> ColumnProfile:
         """Give the profile of one column; KeyError if it was not looked at."""
@@ -124,29 +129,34 @@ def profile(
     *,
     top: int = 5,
     known: Schema | None = None,
+    where: str = "",
 ) -> Profile:
     """Look at a table or view, or only at some of its ``columns``; UnknownName for a wrong name.
+
+    ``where`` is an SQL expression: only rows for which it holds are looked at. ParameterError if it is not one.
 
     One round trip, after one that looks the columns up. That is not needed if ``table`` is a Relation, or if it is in
     ``known``, a schema that was read earlier: whether it still holds is asked in the same round trip. ``top`` is how
     many frequent values to give. Values longer than 200 bytes are cut by the server.
     """
     wanted = None if columns is None else tuple(columns)
+    if where:
+        conditions.check(where)
     if known is not None and isinstance(table, str):
-        found = _if_it_still_holds(database, known, table, wanted, top)
+        found = _if_it_still_holds(database, known, table, wanted, top, where)
         if found is not None:
             return found
     relation = read_relation(database, table) if isinstance(table, str) else table
-    return _ask(database, relation, _chosen(relation, wanted), top)[0]
+    return _ask(database, relation, _chosen(relation, wanted), top, where)[0]
 
 
 def _if_it_still_holds(
-    database: Database, known: Schema, table: str, columns: Sequence[str] | None, top: int
+    database: Database, known: Schema, table: str, columns: Sequence[str] | None, top: int, where: str
 ) -> Profile | None:
     """Go by a schema of earlier; None if it does not know the names, or is not that of the database any more."""
     try:
         relation = known.relation(table)
-        found, version = _ask(database, relation, _chosen(relation, columns), top)
+        found, version = _ask(database, relation, _chosen(relation, columns), top, where)
     except UnknownName:
         return None
     except StatementError as error:
@@ -163,16 +173,18 @@ def _chosen(relation: Relation, columns: Sequence[str] | None) -> Sequence[Colum
     return chosen
 
 
-def _ask(database: Database, relation: Relation, columns: Sequence[Column], top: int) -> tuple[Profile, int]:
+def _ask(
+    database: Database, relation: Relation, columns: Sequence[Column], top: int, where: str
+) -> tuple[Profile, int]:
     """Give the profile and the version of the schema that it was taken under."""
-    statements = [column_sql(relation.name, column.name, top=top) for column in columns]
+    statements = [column_sql(relation.name, column.name, top=top, where=where) for column in columns]
     try:
         results, moved, version = ask_at(database, statements)
     except AnswerTimeout as error:
         error.hint = "look at fewer columns at once with --columns, or wait longer with timeout=... of connect()"
         raise
     found = tuple(_read(column, result.rows) for column, result in zip(columns, results, strict=True))
-    return Profile(relation.name, found[0].rows, found, moved), version
+    return Profile(relation.name, found[0].rows, found, moved, where), version
 
 
 def _read(column: Column, rows: Sequence[tuple[SqlValue, ...]]) -> ColumnProfile:

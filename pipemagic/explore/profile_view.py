@@ -33,8 +33,16 @@ def as_text(profile: Profile) -> str:
 
 
 def _title(profile: Profile) -> str:
-    columns = count(len(profile.columns), "column")
-    return f"{one_line(profile.table)}: {count(profile.rows, 'row')}, {columns}"
+    return f"{_table(profile)}: {_counts(profile)}"
+
+
+def _table(profile: Profile) -> str:
+    where = f" where {svg.shortened(one_line(profile.where), 80)}" if profile.where else ""
+    return one_line(profile.table) + where
+
+
+def _counts(profile: Profile) -> str:
+    return f"{count(profile.rows, 'row')}, {count(len(profile.columns), 'column')}"
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
@@ -92,7 +100,7 @@ def as_html(profile: Profile) -> str:
     rows = "".join(_row(column) for column in profile.columns)
     moved = f"<p>{MOVED}</p>" if profile.moved else ""
     return (
-        f"<p><b>{escape(one_line(profile.table))}</b>: {_title(profile).rpartition(': ')[2]}</p>{moved}"
+        f"<p><b>{escape(_table(profile))}</b>: {_counts(profile)}</p>{moved}"
         f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     )
 

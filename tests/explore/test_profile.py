@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipemagic.errors import AnswerTimeout, UnknownName
+from pipemagic.errors import AnswerTimeout, ParameterError, StatementError, UnknownName
 from pipemagic.explore.profile import BINS, Common, profile
 from pipemagic.explore.schema import read_relation, read_schema
 
@@ -239,3 +239,24 @@ def test_tables_that_came_and_went_since_the_schema_was_read(mixed):
         profile(mixed, "m", known=known)
     with pytest.raises(UnknownName, match="has no column 'nope'"):
         profile(mixed, "n", ["nope"], known=known)
+
+
+def test_only_some_rows(mixed):
+    found = profile(mixed, "m", where="m.id < 4 AND t <> 'b' -- the first ones")
+    assert (found.rows, found["id"].maximum) == (2, 2)
+    assert str(found).startswith("m where m.id < 4 AND t <> 'b' -- the first ones: 2 rows, 6 columns\n")
+    assert "<b>m where m.id &lt; 4 AND" in found._repr_html_()
+    mixed.execute("CREATE TABLE g AS SELECT 3 AS id")
+    assert profile(mixed, "m", ["id"], where="id IN (SELECT id FROM g)")["id"].minimum == 3
+    assert profile(mixed, "m", ["id"], where="0", known=read_schema(mixed)).rows == 0
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_wrong_condition(embedded, known):
+    embedded.execute("CREATE TABLE t (a)")
+    schema = read_schema(embedded) if known else None
+    with pytest.raises(StatementError, match="no such column: nope"):
+        profile(embedded, "t", where="nope > 1", known=schema)
+    for wrong in ("1) OR (1", "a = 'x", "1; DROP TABLE t", "a = ?"):
+        with pytest.raises(ParameterError):
+            profile(embedded, "t", where=wrong, known=schema)

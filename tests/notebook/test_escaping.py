@@ -74,6 +74,7 @@ CELLS = {
     "schema of a table": f"%pipedb schema {WORD}",
     "profile": f"%pipedb profile {WORD}",
     "profile of a column": f"%pipedb profile {WORD} --columns {WORD}",
+    "profile of some rows": f"%pipedb profile {WORD} --where {WORD}",
     "load": f"%pipedb load frame --table {WORD} --append",
     "load, unknown": f"%pipedb load {WORD} --table x",
     "wire on": "%pipedb wire on",

@@ -75,8 +75,9 @@ def profile(context: Context, args: Arguments) -> Profile:
 
     connection, table = context.session.connection(args.get("--on")), args["TABLE"]
     columns, known = names_of(args.get("--columns")) or None, connection.schema.of(table)
+    where = args.get("--where") or ""
     with _told_of_what_is_unseen(connection, table):
-        return connection.once(lambda database: profile(database, table, columns, known=known))
+        return connection.once(lambda database: profile(database, table, columns, known=known, where=where))
 
 
 def check(context: Context, args: Arguments) -> None:
@@ -151,7 +152,11 @@ COMMANDS: tuple[Command, ...] = (
         "Show what the columns of a table hold: counts, NULLs, quartiles, frequent values",
         profile,
         (TABLE,),
-        (Option("--columns", "look only at these columns, with commas between them", "A,B"), ON),
+        (
+            Option("--columns", "look only at these columns, with commas between them", "A,B"),
+            Option("--where", "look only at rows for which this SQL expression holds", "SQL"),
+            ON,
+        ),
     ),
     Command(
         "check",

@@ -31,7 +31,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "tables": ("%pipedb tables", "%pipedb tables fl* --rows"),
     "columns": ("%pipedb columns flights", '%pipedb columns "my table"'),
     "schema": ("%pipedb schema flights", "%pipedb schema"),
-    "profile": ("%pipedb profile flights", "%pipedb profile flights --columns origin,air_time"),
+    "profile": (
+        "%pipedb profile flights",
+        "%pipedb profile flights --columns origin,air_time",
+        """%pipedb profile flights --where "delay > 15 AND origin = 'JFK'" """.rstrip(),
+    ),
     "check": (
         "%pipedb check flights --not-null origin,dest --unique id",
         "%pipedb check flights --range month=1..12 --references carrier=airlines.carrier --foreign-keys",

@@ -7,6 +7,7 @@ import threading
 import ipywidgets
 import pandas as pd
 import pytest
+from magic_shell import plain_shell, shell
 from panel_page import PanelPage
 from waiting import PATIENCE, until
 
@@ -14,6 +15,8 @@ from pipemagic import local
 from pipemagic.errors import ServerError
 from pipemagic.notebook.panels.explore import browsing
 from pipemagic.notebook.panels.opening import open_panel
+
+__all__ = ["plain_shell", "shell"]
 
 SLOW = (
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000000000) SELECT count(*) AS c FROM n"
@@ -282,7 +285,7 @@ def test_names_that_need_quotes(explore, session, definition, order):
     panel.wait('ORDER BY `a``b "c"`')
     assert session.run(shown_cell(panel).removeprefix("%%sql\n")).shape[0] == 0
     panel.click("Profile select")
-    panel.wait("Profiles, of all rows")
+    panel.wait("Profiles of the filtered rows")
     until(lambda: not panel.is_busy)
     assert panel.alerts == []
 
@@ -314,6 +317,7 @@ def test_generated_and_empty(explore, session, elsewhere):
 def test_profiles(explore):
     panel = explore()
     panel.click("Profile delay")
+    panel.wait("Profiles of all rows")
     panel.wait("%pipedb profile flights --columns delay")
     until(lambda: panel.find("table", "Profiles"))
     assert cells(panel, "Profiles") == [["117", "13", "117", "", "1.5", "97.5", "193.5"]]
@@ -325,7 +329,8 @@ def test_profiles(explore):
 
 
 @pytest.mark.usefixtures("flights")
-def test_export_of_what_is_filtered_and_sorted(explore, session, tmp_path):
+def test_export_of_what_is_filtered_and_sorted_and_by_its_cell(explore, shell, tmp_path):
+    shell("%pipedb connect")
     variables = {"taken": 1}
     panel = explore(variables=variables)
     panel.choose("Column", "id")
@@ -349,8 +354,8 @@ def test_export_of_what_is_filtered_and_sorted(explore, session, tmp_path):
     panel.wait("late is a DataFrame of 99 rows.")
     line = "%%sql -o late\nSELECT * FROM flights\nWHERE id < 100\nORDER BY origin, rowid"
     assert line in panel.words
-    expected = session.run(line.partition("\n")[2])
-    pd.testing.assert_frame_equal(variables["late"], expected)
+    shell(line)
+    pd.testing.assert_frame_equal(variables["late"], shell.names["late"])
 
     panel.click("Remove id < 100")
     panel.wait(" of 130")
@@ -374,7 +379,11 @@ def test_export_of_what_is_filtered_and_sorted(explore, session, tmp_path):
         panel.check("Replace what is there")
         panel.submit("Export")
         panel.wait(f"Wrote 129 rows to {file}.")
-        assert f'%%sql --to-{form} "{file}"' in panel.words
+        cell = next(node.words for node in panel.find("code") if "--to-" in node.words)
+        assert cell.splitlines()[0] == f'%%sql --to-{form} "{file}"'
+        exported = file.rename(tmp_path / f"exported.{form}")
+        shell(cell)
+        assert file.read_bytes() == exported.read_bytes()
     assert len(pd.read_csv(tmp_path / "a file.csv")) == 129
     assert pd.read_parquet(tmp_path / "a file.parquet")["origin"].tolist()[0] == "EWR"
 
@@ -765,3 +774,32 @@ def test_what_was_written_to_another_connection_is_no_reason_to_look(explore, se
     assert outdated == []
     session.run("INSERT INTO mine VALUES (1)", on="main")
     assert outdated == ["other"]
+
+
+@pytest.mark.usefixtures("flights")
+def test_profiles_of_the_filtered_rows_are_those_of_the_line(explore, shell):
+    panel = explore()
+    panel.choose("Column", "origin")
+    panel.type("Value", "JFK")
+    panel.submit("Add filter")
+    panel.wait("origin = JFK")
+    panel.type("Condition in SQL", "flights.id > 100 /* the late ones */ -- of the day")
+    panel.submit("Apply")
+    panel.wait("Rows 1 to 10")
+    panel.click("Profile delay")
+    until(lambda: panel.find("table", "Profiles"))
+    assert "Profiles of the filtered rows" in panel.words
+    until(lambda: not panel.is_busy)
+    line = next(node.words for node in panel.find("code") if node.words.startswith("%pipedb profile"))
+    assert line == """%pipedb profile flights --columns delay --where "origin = 'JFK' AND (flights.id > 100)\""""
+    assert cells(panel, "Profiles") == [["9", "1", "9", "", "153.0", "171.0", "193.5"]]
+    shell("%pipedb connect")
+    told = shell(line).value
+    assert (told.rows, told["delay"].minimum, told["delay"].quartiles[1]) == (10, 153.0, 171.0)
+    panel.click("Remove origin = JFK")
+    panel.wait("Rows 1 to 25")
+    panel.click("Remove flights.id > 100 /* the late ones */ -- of the day")
+    panel.wait(" of 130")
+    panel.click("Profile id")
+    until(lambda: panel.find("table", "Profiles"))
+    assert [row[0] for row in cells(panel, "Profiles")] == ["130"]

@@ -11,6 +11,7 @@ from traitlets import Any as AnyTrait
 from traitlets import Bool, Unicode
 
 from pipemagic.errors import AnswerTimeout, PipemagicError
+from pipemagic.explore import conditions
 from pipemagic.explore.schema import Schema, read_schema
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.panels.explore import paging
@@ -162,7 +163,7 @@ class BrowsingModel(FollowingModel):
     def where(self, text: str) -> None:
         """Show only the rows for which a text of SQL holds; '' for all."""
         try:
-            paging.check_where(text)
+            conditions.check(text)
         except PipemagicError as error:
             self.refuse(error.message, error.hint)
             return

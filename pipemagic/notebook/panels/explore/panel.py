@@ -287,7 +287,9 @@ class ExploreView(View):
         page: Page = self.browsing.page
         names = columns or [one.name for one in page.columns]
         try:
-            self.profiling.look_at(page.look.connection, page.relation, names)
+            self.profiling.look_at(
+                page.look.connection, page.relation, names, paging.filter_sql(page.look, page.relation)
+            )
         except PipemagicError as error:
             self.profiling.refuse(error.message, error.hint)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from traitlets import Any as AnyTrait
-from traitlets import Bool
+from traitlets import Bool, Unicode
 
 from pipemagic.explore import values
 from pipemagic.explore.profile import ColumnProfile, Profile, profile
@@ -29,6 +29,7 @@ class ProfilingModel(AskingModel):
 
     profiles = AnyTrait((), help="ColumnProfile of each column that was asked for")
 
+    where = Unicode(help="which rows they are of, in SQL; '' for all")
     outdated = Bool(help="whether cells wrote since one of them was made")
 
     def __init__(self, session: Session) -> None:
@@ -40,8 +41,11 @@ class ProfilingModel(AskingModel):
         if self.profiles and connection.name == self._of[0]:
             self.outdated = True
 
-    def look_at(self, connection: str, relation: Relation, columns: Sequence[str]) -> None:
-        """Ask what some columns hold; those that were asked for before stay."""
+    def look_at(self, connection: str, relation: Relation, columns: Sequence[str], where: str) -> None:
+        """Ask what some columns hold, in the rows for which ``where`` holds ('' for all).
+
+        Those that were asked for before of the same rows stay.
+        """
 
         def take(found: Profile) -> str:
             self.outdated = self.outdated and len(found.columns) < len(self.profiles)
@@ -50,9 +54,18 @@ class ProfilingModel(AskingModel):
             return "It was written to meanwhile: the figures may be of different moments." if found.moved else ""
 
         self.keep_to(connection, relation.name)
-        self.line = f"%pipedb profile {word(relation.name)} --columns {listed(columns)}{on(self.session, connection)}"
+        if where != self.where:
+            self.clear()
+            self.where = where
+        only = f" --where {word(where)}" if where else ""
+        self.line = (
+            f"%pipedb profile {word(relation.name)} --columns {listed(columns)}{only}{on(self.session, connection)}"
+        )
         what = columns[0] if len(columns) == 1 else f"{len(columns)} columns"
-        self.ask(f"Profiling {what} ...", connection, lambda database: profile(database, relation, columns), take)
+        self.ask(
+            f"Profiling {what} ...", connection,
+            lambda database: profile(database, relation, columns, where=where), take,
+        )  # fmt: skip
 
     def keep_to(self, connection: str, table: str) -> None:
         """Forget all profiles but those of one table."""
@@ -77,8 +90,9 @@ def drawn(model: ProfilingModel) -> Node | None:
     since = h("p", "Cells wrote since these profiles were made.", class_="pm-note", role="note")
     headings = ["Column", "Values", "NULL", "Different", "Spread or most frequent", "Least", "Median", "Greatest"]
     return h(
-        "div", h("div", h("h3", "Profiles, of all rows"), button("Stop", ("stop_profile",)) if model.busy else close,
-                 class_="pm-head"),
+        "div", h("div", h("h3", f"Profiles of {'the filtered' if model.where else 'all'} rows"),
+                 button("Stop", ("stop_profile",)) if model.busy else close, class_="pm-head"),
+        h("p", values.one_line(model.where), class_="pm-faint") if model.where else None,
         h("div", table(headings, rows, label="Profiles"), class_="pm-cells") if rows else None,
         since if model.outdated else None, state(model),
         key="profiles", on={"escape": ["close_profiles"]},
