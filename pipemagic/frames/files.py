@@ -69,8 +69,8 @@ def write_parquet(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | N
     """Write rows as Parquet, typed as an Arrow table is; gives how many.
 
     The types are known only when all rows are there: the last value of a column may make text of its numbers, and what
-    is in the file cannot be changed. So all rows are in memory, by columns. UnsupportedError without pyarrow, SessionError for a file that
-    cannot be written.
+    is in the file cannot be changed. So all rows are in memory, by columns.
+    UnsupportedError without pyarrow, SessionError for a file that cannot be written.
     """
     from pyarrow import parquet
 
