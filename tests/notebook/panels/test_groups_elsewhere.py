@@ -244,9 +244,9 @@ def test_a_hosted_organization_in_both_shapes(hosted, shape):
     _, panel = hosted("organization", Shapes(organizations=shape, storage="storage"))
     panel.wait("Plan: starter.")
     lines = [one.words for one in panel.find("li")]
-    assert "120 of 1,000,000,000 rows read (0.0 %)" in lines
+    assert "120 of 1,000,000,000 rows read (<0.1 %)" in lines
     assert "0 bytes of 9.0 GB stored (0.0 %)" in lines
-    assert "1 of 1 group (100.0 %)" in lines
+    assert "1 of 1 group (100.0 %, used up)" in lines
     assert "The account has no other organization." in panel.words
     panel.click("Overages")
     panel.wait("Overages of organization acme are on.")

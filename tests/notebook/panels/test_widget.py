@@ -170,6 +170,21 @@ def test_a_bug_in_work_is_on_the_page_and_the_next_work_begins(panel, counter):
     panel.wait("well done")
 
 
+def test_work_can_be_waited_for_as_soon_as_it_is_said_to_be_under_way(counter):
+    waited = []
+    waiting = threading.Thread(target=lambda: waited.append(counter.model.wait(PATIENCE)))
+
+    def wait(change):
+        if change.new:
+            waiting.start()
+            waiting.join(0.1)
+
+    counter.model.observe(wait, "busy")
+    counter.model.start("Working ...", lambda: "well done")
+    waiting.join(PATIENCE)
+    assert waited == [True]
+
+
 def test_many_threads_draw_one_panel(panel, counter):
     sent = []
     panel.panel.observe(lambda change: sent.append(change.new), "tree")

@@ -78,8 +78,9 @@ class PreviewModel(WorkingModel):
             self._wish += 1
             self._reading, self._stale = True, False
             given = (self._wish, self.database, read)
-            self._worker = threading.Thread(target=self._look, args=given, name="pipemagic: preview", daemon=True)
-        self._worker.start()
+            worker = threading.Thread(target=self._look, args=given, name="pipemagic: preview", daemon=True)
+            worker.start()
+            self._worker = worker
 
     def _look(self, wish: int, database: str, read: Callable[[Database], dict[str, Any]]) -> None:
         found: dict[str, Any] = {}

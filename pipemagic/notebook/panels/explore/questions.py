@@ -59,10 +59,11 @@ class AskingModel(WorkingModel):
     def ask(self, what: str, connection: str, question: Callable[[Database], T], take: Callable[[T], str]) -> None:
         """Begin to ask. If no newer question came meanwhile, ``take`` puts the answer into traits; gives a message."""
         number = self._next(what)
-        self._worker = threading.Thread(
+        worker = threading.Thread(
             target=self._asked, args=(number, connection, question, take), name=f"pipemagic: {what}", daemon=True
         )
-        self._worker.start()
+        worker.start()
+        self._worker = worker
 
     def stop(self) -> None:
         """Give up what is under way; all stays as it is."""

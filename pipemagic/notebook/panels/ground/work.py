@@ -76,13 +76,17 @@ class WorkingModel(Model):
 
     def start(self, what: str, work: Callable[[], str], line: str = "") -> bool:
         """Begin a piece of work, unless one is under way (False); ``work`` gives the message of its success."""
-        with self.hold_trait_notifications(), self._starting:  # told when the lock is free: hearers may start work
-            if self.busy:
-                return False
-            self.busy, self.message, self.error, self.code, self.hint, self.line = what, "", "", "", "", line
-            name = f"pipemagic: {what}"
-            self._worker = worker = threading.Thread(target=self._run, args=(work,), name=name, daemon=True)
-        worker.start()
+        told = threading.Event()
+        try:
+            with self.hold_trait_notifications(), self._starting:  # told when the lock is free: hearers may start work
+                if self.busy:
+                    return False
+                self.busy, self.message, self.error, self.code, self.hint, self.line = what, "", "", "", "", line
+                worker = threading.Thread(target=self._run, args=(work, told), name=f"pipemagic: {what}", daemon=True)
+                worker.start()
+                self._worker = worker  # who waits for it finds it started
+        finally:
+            told.set()
         return True
 
     def refuse(self, error: str, hint: str = "") -> None:
@@ -105,8 +109,9 @@ class WorkingModel(Model):
     def ended(self) -> None:
         """Do what follows a piece of work, in its thread; other work may begin here."""
 
-    def _run(self, work: Callable[[], str]) -> None:
+    def _run(self, work: Callable[[], str], told: threading.Event) -> None:
         message = error = code = hint = ""
+        told.wait()  # that it began, before how it ended
         try:
             message = work()
         except PipemagicError as failure:
