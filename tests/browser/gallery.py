@@ -52,6 +52,7 @@ def usual():
     return session
 
 def models(panel):
+    panel.settle()
     return [model for model in panel.view.models() if isinstance(model, WorkingModel)]
 """
 

@@ -262,6 +262,155 @@ def tabs_by_arrow_keys(page: Page) -> str:
     return "tabs by arrow keys, Home and End"
 
 
+def what_is_typed_in_a_tab_stays(page: Page) -> str:
+    def tree(front: str, rows: int = 40, made: int = 0) -> Node:
+        name = h("input", name="name", on={"input": ["typing"]})
+        inside = {
+            "A": [h("form", name, h("button", "Create", type="submit"), on={"submit": ["create"]},
+                    key=f"create {made}"),
+                  h("div", [h("p", f"row {one}", key=f"{one}") for one in range(rows)], key="rows", class_="pm-grid",
+                    style="height: 60px; overflow: auto"),
+                  h("code", secret="new token"), h("button", show="new token"),
+                  h("div", class_="pm-clock", until=2e9, of=5)],
+            "B": [h("form", h("input", name="filter"), key="filter")],
+        }  # fmt: skip
+        tabs = [h("button", one, role="tab", on={"click": ["tab", one]}, key=one) for one in "AB"]
+        return h("div", h("div", tabs, role="tablist"),
+                 h("div", inside[front], role="tabpanel", key=f"front {front}", keep=True))  # fmt: skip
+
+    panel = Drawn(page, tree("A"))
+    name, wanted, rows = (panel.root.locator(one) for one in ("input[name=name]", "input[name=filter]", ".pm-grid"))
+    expect(panel.root.locator("code")).to_have_text("not on this page: it is shown once")
+    rows.evaluate("(element) => { element.scrollTop = 300; }")
+    name.press_sequentially("half a na")
+    panel.root.get_by_role("tab", name="B").click()
+    panel.draw(tree("B"))
+    assert panel.focused == "B"
+    wanted.fill("tri")
+    expect(name).to_have_count(0)
+    # The check of what was typed came only after the tab was turned.
+    page.wait_for_function("(number) => panels[number].sent.some((one) => one.action?.[0] === 'typing')",
+                           arg=panel.number)  # fmt: skip
+    assert panel.actions == [(["tab", "B"], {"name": "half a na"}), (["typing"], {"name": "half a na"})]
+    panel.do("panel.tell({secret: 'new token', value: 's3cret-value'})")
+    wanted.focus()
+    panel.draw(tree("A", rows=41))
+    expect(name).to_have_value("half a na")
+    expect(wanted).to_have_count(0)
+    expect(panel.root.locator("code")).to_have_text("\N{BULLET}" * 12)
+    assert (rows.evaluate("(element) => element.scrollTop"), rows.locator("p").count()) == (300, 41)
+    assert panel.root.evaluate("(root) => root.contains(document.activeElement)")  # people at a keyboard have a place
+    panel.root.get_by_role("button", name="Show the token").click()
+    expect(panel.root.locator("code")).to_have_text("s3cret-value")
+    panel.draw(tree("B"))
+    expect(wanted).to_have_value("tri")
+    panel.draw(tree("A", made=1))
+    expect(panel.root.locator("code")).to_have_text("\N{BULLET}" * 12)  # it was left
+    expect(name).to_have_value("")  # its form was sent from another page: here is a new one
+    return "what is typed in a tab stays when another one is put in front"
+
+
+def creating(made: int, *, busy: bool = False, told: bool = False, key: str = "create") -> Node:
+    """Give a form that gives way to an empty one when its work ends; what was made is shown below it."""
+    fields = [
+        h("input", type="text", name="name", on={"input": ["typing"]}), h("textarea", name="note"),
+        h("select", [h("option", one, value=one, key=one) for one in "xyz"], name="group", value="x"),
+        h("input", type="checkbox", name="reading"), h("input", type="password", name="secret"),
+        h("input", type="text", name="confirmation"),
+    ]  # fmt: skip
+    form = h("form", fields, h("button", "Create", type="submit", disabled=busy), on={"submit": ["create"]},
+             key=f"{key} {made}")  # fmt: skip
+    connect = h("button", "Connect", on={"click": ["connect"]}, focus=True, key=f"made {made}")
+    return h("section", form, connect if told and made else None)
+
+
+def letters_that_are_typed_while_work_runs_stay(page: Page) -> str:
+    panel = Drawn(page, creating(0))
+    name = panel.root.locator("input[name=name]")
+    name.fill("asia")
+    page.keyboard.press("Enter")
+    panel.draw(creating(0, busy=True))
+    page.keyboard.type("europe")
+    page.keyboard.press("ArrowLeft")
+    panel.root.locator("textarea").evaluate("(field) => { field.value = 'for maps'; }")
+    for one in ("secret", "confirmation"):
+        panel.root.locator(f"input[name={one}]").evaluate("(field) => { field.value = 'asia'; }")
+    panel.root.locator("select").evaluate("(field) => { field.value = 'z'; }")
+    panel.root.locator("input[name=reading]").evaluate("(field) => { field.checked = true; }")
+    panel.do("panel.sent.splice(0)")
+    panel.draw(creating(1, told=True))
+    expect(name).to_have_value("europe")
+    assert panel.focused == "name"  # not at what was made: somebody types here
+    page.keyboard.type("!")
+    expect(name).to_have_value("europ!e")
+    expect(panel.root.locator("textarea")).to_have_value("for maps")
+    expect(panel.root.locator("select")).to_have_value("z")
+    expect(panel.root.locator("input[name=reading]")).to_be_checked()
+    for one in ("secret", "confirmation"):
+        expect(panel.root.locator(f"input[name={one}]")).to_have_value("")  # these are typed for each one
+    page.wait_for_function("(number) => panels[number].sent.some((one) => one.action)", arg=panel.number)
+    assert [(action, values["name"]) for action, values in panel.actions] == [(["typing"], "europ!e")]
+    return "letters that are typed while work runs are in the next form"
+
+
+def what_was_sent_is_not_in_the_next_form(page: Page) -> str:
+    panel = Drawn(page, creating(0))
+    name = panel.root.locator("input[name=name]")
+
+    def send(words: str, then: str, into: Node) -> None:
+        name.fill(words)
+        page.keyboard.press("Enter")
+        for key in then.split():
+            page.keyboard.press(key) if len(key) > 1 else page.keyboard.type(key)
+        panel.draw(into)
+
+    send("db-1", "", creating(1))
+    expect(name).to_have_value("")
+    send("db-1", "0", creating(2))
+    expect(name).to_have_value("0")
+    send("db-1", "Control+a d b - 1 0", creating(3))  # it was written over, with a name that begins the same
+    expect(name).to_have_value("db-10")
+    send("db-1", "Home x", creating(4))
+    expect(name).to_have_value("xdb-1")
+    send("db-1", "Backspace Backspace", creating(5))
+    expect(name).to_have_value("db")
+    send("db-1", "Control+a Delete", creating(6))
+    expect(name).to_have_value("")
+    send("db-1", "2", creating(7, key="add"))  # another form, not the next one
+    expect(name).to_have_value("")
+    send("db-1", "2", h("section"))  # cancelled
+    panel.draw(creating(8, key="add"))
+    expect(name).to_have_value("")
+    name.fill("half")  # never sent
+    panel.draw(creating(9, key="add"))
+    expect(name).to_have_value("")
+    return "only what was typed since a form was sent is in the next one"
+
+
+def letters_go_on_where_a_button_took_the_focus(page: Page) -> str:
+    panel = Drawn(page, creating(0))
+    name = panel.root.locator("input[name=name]")
+    name.fill("asia")
+    page.keyboard.press("Enter")
+    panel.draw(creating(1, told=True))
+    assert panel.focused == "Connect"
+    panel.draw(creating(1, told=True, busy=True))
+    page.keyboard.type("europe")
+    assert panel.focused == "name"
+    expect(name).to_have_value("europe")
+    panel.draw(creating(1, told=True))
+    panel.root.get_by_role("button", name="Create").click()
+    panel.draw(creating(2, told=True))
+    assert panel.focused == "Connect"
+    page.keyboard.press("x")  # a button had the focus before: nothing was being written
+    assert panel.focused == "Connect"
+    expect(name).to_have_value("")
+    panel.do("panel.sent.splice(0)")
+    page.keyboard.press("Enter")
+    assert [action for action, _ in panel.actions] == [["connect"]]
+    return "letters go into the field from which a button took the focus"
+
+
 def secrets_are_dots_and_are_copied(page: Page) -> str:
     token = h("section", h("code", secret="new token"), h("button", "Copy", copy={"secret": "new token"}))
     panel = Drawn(page, token)
@@ -390,7 +539,9 @@ CHECKS: list[Callable[[Page], str]] = [
     patching_gives_what_drawing_anew_gives, what_comes_into_a_picture_is_of_a_picture,
     focus_and_what_is_typed_stay, a_form_takes_the_focus_and_gives_it_back,
     a_new_form_keeps_the_place_of_the_one_before, nothing_takes_the_focus_from_elsewhere,
-    typing_is_looked_at_after_a_pause_and_never_after_the_form, tabs_by_arrow_keys, secrets_are_dots_and_are_copied,
+    typing_is_looked_at_after_a_pause_and_never_after_the_form, tabs_by_arrow_keys,
+    what_is_typed_in_a_tab_stays, letters_that_are_typed_while_work_runs_stay, what_was_sent_is_not_in_the_next_form,
+    letters_go_on_where_a_button_took_the_focus, secrets_are_dots_and_are_copied,
     secrets_are_shown_while_people_want_to_see_them,
     a_clock_follows_the_kernel, an_age_grows_by_the_kernels_time, a_slow_and_a_dead_kernel, two_views_of_one_panel,
 ]  # fmt: skip

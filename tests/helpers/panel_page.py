@@ -19,6 +19,7 @@ class PanelPage:
 
     def __init__(self, panel: Panel) -> None:
         self.panel = panel
+        panel.settle()
         self.secrets: dict[str, str] = {}
         self._typed: dict[tuple[str, str], Any] = {}
         panel.send = self._receive

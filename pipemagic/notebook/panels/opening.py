@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,7 +10,6 @@ from pipemagic.notebook.panels.databases.view import DatabasesView
 from pipemagic.notebook.panels.explore.panel import explore_view
 from pipemagic.notebook.panels.ground.tabs import TabsModel, TabsView
 from pipemagic.notebook.panels.ground.widget import Panel, View
-from pipemagic.notebook.panels.ground.work import WorkingModel
 from pipemagic.notebook.panels.groups.panel import GroupsModel, GroupsView
 from pipemagic.notebook.panels.holdings import Holdings, holdings_of
 from pipemagic.notebook.panels.locations.panel import LocationsModel, LocationsView
@@ -22,9 +20,6 @@ from pipemagic.notebook.panels.standing import InOrganization
 
 if TYPE_CHECKING:
     from pipemagic.session import Session
-
-PATIENCE = 5.0
-"""Seconds that opening waits for the first answers, so that the saved face has them; then it shows that it asks."""
 
 Variables: TypeAlias = MutableMapping[str, Any]
 """The variables of the notebook."""
@@ -48,26 +43,17 @@ NAMES = (*IN_ORGANIZATION, *OF_SESSION)
 
 
 def open_panel(session: Session, name: str = "all", variables: Variables | None = None) -> Panel:
-    """Give the panel of one of `NAMES`, or ``all`` of them in tabs; exports go into ``variables``."""
+    """Give the panel of one of `NAMES`, or ``all`` of them in tabs; exports go into ``variables``.
+
+    It waits for nothing: the panel shows that it asks.
+    """
     holdings = holdings_of(session)
     if holdings.asked:
         holdings.refresh()
-        holdings.wait(PATIENCE)
     variables = {} if variables is None else variables
     if name != "all":
-        panel = Panel(_view(holdings, name, variables))
-    else:
-        panel = Panel(TabsView(TabsModel(), [_view(holdings, one, variables) for one in NAMES]))
-    _wait_for(panel.view)
-    return panel
-
-
-def _wait_for(view: View) -> None:
-    """Wait until everything that was asked at the opening has its answer, but not for long."""
-    end = time.monotonic() + PATIENCE
-    for model in view.models():
-        if isinstance(model, WorkingModel):
-            model.wait(max(0.0, end - time.monotonic()))
+        return Panel(_view(holdings, name, variables))
+    return Panel(TabsView(TabsModel(), [_view(holdings, one, variables) for one in NAMES]))
 
 
 def _view(holdings: Holdings, name: str, variables: Variables) -> View:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from pipemagic.notebook.panels.ground.parts import button, not_connected, problem, section, state
+from pipemagic.notebook.panels.ground.parts import button, empty, not_connected, problem, section, state
 from pipemagic.notebook.panels.ground.tree import Node, h
 from pipemagic.notebook.panels.ground.widget import Turn, Values, View
 
@@ -43,6 +43,8 @@ class InOrganization(View):
 
     def saved(self) -> Node:
         """Draw the same for the saved faces."""
+        if not self.holdings.known and self.holdings.busy:
+            return section(self.name, empty("No answer had come when this was saved: run the cell again."))
         return self._around(self.view.saved()) if self.holdings.known else self._before()
 
     def act(self, action: list[str], values: Values) -> None:

@@ -17,11 +17,12 @@ TITLES = [name.capitalize() for name in NAMES]
 
 
 @pytest.fixture
-def unconnected(tmp_path, monkeypatch):
+def unconnected(tmp_path, monkeypatch, closing):
     """A session that is not connected, and a folder in which no service runs."""
     monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
     session = Session(environ={})
     yield session
+    closing()
     session.shut_down()
     local.stop()
 
@@ -66,9 +67,10 @@ def test_every_panel_is_there_in_python(session):
     assert "Databases" in str(panels.everything(session)).splitlines()
 
 
-def test_a_panel_from_python_uses_the_session_of_the_notebook(shell, data):
+def test_a_panel_from_python_uses_the_session_of_the_notebook(shell, data, closing):
     shell("%pipedb connect\nimport pipemagic\np = pipemagic.panels.databases()")
     assert "main" in str(shell.names["p"])
+    closing()
 
 
 def test_without_the_extension_a_panel_from_python_says_what_to_type():

@@ -21,7 +21,7 @@ from pipemagic.notebook.panels.opening import NAMES
 TREE = h(
     "section",
     h("div", h("h2", "Things"), h("button", "Do"), class_="pm-head"),
-    h("p", "One ", h("b", "& only"), " line"),
+    h("p", "One ", h("b", "& only"), " line", key="line", keep=True),
     h("form", h("label", "Name", for_="@name"), h("input", name="name", id="@name")),
     h("div", "now", live=True),
     h("table", h("thead", h("tr", h("th", "Name"), h("th", "Size", live=True), h("th", "Group"))),
@@ -85,7 +85,7 @@ def notebook(tmp_path_factory):
 def test_every_panel_is_saved_in_html_and_in_text_and_live(notebook):
     cells = nbformat.read(notebook, 4).cells[4:]
     for name, cell in zip([*NAMES, "all"], cells, strict=True):
-        saved, live = (output.data for output in cell.outputs)
+        live, saved = (output.data for output in cell.outputs)
         assert "application/vnd.jupyter.widget-view+json" in live
         titles = NAMES if name == "all" else (name,)
         for title in titles:
@@ -107,3 +107,15 @@ def test_another_run_saves_the_same(notebook, tmp_path):
         assert f"{len(NAMES) + 5} passed" in run.stdout
     finally:
         local.stop(Path(own["PIPEMAGIC_DATA"]))
+
+
+def test_in_vs_code_both_faces_are_one_output(tmp_path):
+    # What its Jupyter extension does in every kernel; it shows each output apart, and of one output what it can.
+    cells = ["%load_ext pipemagic\n__vsc_ipynb_file__ = '/home/me/a.ipynb'", "%pipedb panel databases"]
+    notebook = new_notebook(cells=list(map(new_code_cell, cells)))
+    own = {"PIPEMAGIC_DATA": str(tmp_path / "data"), "IPYTHONDIR": str(tmp_path / "ipython")}
+    NotebookClient(notebook, timeout=100, kernel_name="python3").execute(env={**os.environ, **own})
+    (shown,) = (output.data for output in notebook.cells[1].outputs)
+    assert set(shown) == {"application/vnd.jupyter.widget-view+json", "text/html", "text/plain"}
+    assert "<h2>Databases</h2>" in shown["text/html"]
+    assert shown["text/plain"].splitlines()[0] == "Databases"

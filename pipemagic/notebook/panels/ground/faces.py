@@ -14,7 +14,7 @@ from pipemagic.svg import printable
 ACTING = {"button", "form", "input", "select", "textarea", "label", "dialog"}
 BLOCKS = {"section", "div", "p", "ul", "li", "h2", "h3", "h4", "header", "footer", "nav", "details"}
 PICTURES = {"svg", "figure"}
-OURS = {"on", "key", "focus", "copy", "secret", "live", "until", "of", "since"}
+OURS = {"on", "key", "keep", "focus", "copy", "secret", "live", "until", "of", "since"}
 IDS = {"id", "for", "aria-controls", "aria-describedby", "aria-labelledby"}
 GAP = "  "
 

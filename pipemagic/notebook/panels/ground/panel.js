@@ -1,17 +1,22 @@
 // Draws a panel's tree (tree.py) and tells the kernel what people do in it. Texts become text nodes, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
-const OURS = new Set(["on", "key", "focus", "copy", "live", "until", "of", "since", "secret", "show", "disabled", "value", "checked"]);
+const OURS = new Set([
+  "on", "key", "keep", "focus", "copy", "live", "until", "of", "since", "secret", "show", "disabled", "value", "checked",
+]);
 const TYPING = 150; // ms without a key before what is typed is looked at
 const TICK = 100; // ms
 const PATIENCE = 1000; // ms that the kernel may take before the panel says that it waits for it
 const IDS = new Set(["id", "for", "aria-controls", "aria-describedby", "aria-labelledby"]);
+const TYPED = "input:not([type=checkbox], [type=radio]), textarea"; // what letters go into
 const FOCUSABLE = "a[href], button, input, select, textarea, [tabindex]:not([tabindex='-1'])";
 const NOT_HELD = "not on this page: it is shown once";
 const GONE = "The kernel of this panel is gone: run the cell again.";
 
 const drawn = new WeakMap(); // element -> its node of the tree: [tag, attributes, children]
 const openers = new WeakMap(); // element with `focus` -> what had the focus before
+const away = new WeakMap(); // element -> its children with `keep` that are not on the page now, by key
+const sent = new WeakMap(); // field -> what it held when its form was sent, '' once that was written over
 
 function same(element, node) {
   if (typeof node === "string") return element.nodeType === Node.TEXT_NODE;
@@ -24,6 +29,7 @@ function create(node, inSvg, page) {
   const svg = inSvg || node[0] === "svg";
   const element = svg ? document.createElementNS(SVG, node[0]) : document.createElement(node[0]);
   update(element, node, svg, page);
+  if (node[0] === "form") page.born.push(element);
   if (node[1].focus) {
     openers.set(element, keysTo(page.before, page));
     if (page.mayFocus) page.after.push(() => element.focus());
@@ -71,7 +77,7 @@ function patch(parent, nodes, svg, page) {
     const key = typeof node === "string" ? undefined : node[1].key;
     let found;
     if (key !== undefined) {
-      found = keyed.get(key);
+      found = keyed.get(key) ?? bringBack(parent, key, page);
       keyed.delete(key);
     } else {
       const place = plain.findIndex((element) => same(element, node));
@@ -89,31 +95,103 @@ function patch(parent, nodes, svg, page) {
 }
 
 function remove(element, page) {
+  const inside = [element, ...(element.querySelectorAll?.("*") ?? [])];
   if (element.contains(page.before)) {
-    const opened = [element, ...(element.querySelectorAll?.("*") ?? [])].find((one) => openers.has(one));
+    const opened = inside.find((one) => openers.has(one));
     if (opened !== undefined) page.back = openers.get(opened);
   }
+  if (drawn.get(element)?.[1].keep) putAway(element, inside, page);
+  else page.gone.push(...inside.filter((one) => one.tagName === "FORM"));
   element.remove();
+}
+
+// What is typed in an element, and how far it is scrolled, stays until it comes back; a secret is hidden there.
+function putAway(element, inside, page) {
+  if (inside.some((one) => drawn.get(one)?.[1].secret === page.shown)) page.shown = undefined;
+  for (const one of inside.filter(isCover)) cover(one, page);
+  const parent = element.parentNode;
+  const scrolled = inside.filter((one) => one.scrollTop || one.scrollLeft)
+    .map((one) => [one, one.scrollTop, one.scrollLeft]);
+  if (!away.has(parent)) away.set(parent, new Map());
+  away.get(parent).set(drawn.get(element)[1].key, { element, scrolled });
+}
+
+function bringBack(parent, key, page) {
+  const kept = away.get(parent)?.get(key);
+  if (kept === undefined) return undefined;
+  away.get(parent).delete(key);
+  page.scrolled.push(...kept.scrolled);
+  return kept.element;
+}
+
+// When work ends, its form gives way to an empty one, and some people write the next name by then: that is theirs. A
+// form is followed by one that does the same, and whose key differs in the number at its end.
+function carry(page) {
+  const kind = (form) => JSON.stringify([drawn.get(form)[1].on?.submit, drawn.get(form)[1].key?.replace(/\d+$/, "")]);
+  for (const old of page.gone.splice(0)) {
+    const next = page.born.find((form) => kind(form) === kind(old));
+    if (next === undefined) continue;
+    for (const field of old.elements) {
+      const to = [...next.elements].find((one) => one.name === field.name && one.type === field.type);
+      // What confirms a deletion is typed for each one.
+      if (to === undefined || ["confirmation", ""].includes(field.name) || field.type === "password") continue;
+      if (sent.has(field) && sent.get(field) !== held(field)) write(to, field, page);
+    }
+  }
+  page.born.splice(0);
+}
+
+function held(field) {
+  return field.type === "checkbox" || field.type === "radio" ? field.checked : field.value;
+}
+
+// A button that came up took the focus from a field, and letters come still: they are for the field.
+function goOnWriting(event, page) {
+  const isLetter = event.key.length === 1 && event.key !== " " && !(event.ctrlKey || event.metaKey || event.altKey);
+  const { element, field } = page.wrote ?? {};
+  if (isLetter && event.target === element && !element.matches(TYPED) && field?.matches(TYPED)) field.focus();
+}
+
+// Puts into a field what another one held since that one was sent, the caret at the same letter.
+function write(to, field, page) {
+  if (typeof held(field) === "boolean") to.checked = field.checked;
+  else if (field.selectionStart === null || field.selectionStart === undefined) to.value = field.value;
+  else {
+    const cut = field.value.startsWith(sent.get(field)) ? sent.get(field).length : 0;
+    to.value = field.value.slice(cut);
+    const [start, end] = [field.selectionStart, field.selectionEnd].map((place) => Math.max(0, place - cut));
+    to.setSelectionRange(start, end, field.selectionDirection);
+  }
+  if (field === page.before) page.goOn = to;
+  for (const name of ["input", "change"]) to.dispatchEvent(new Event(name, { bubbles: true })); // looked at as typed
 }
 
 // Draws the tree, and sees to it that people at a keyboard keep their place.
 function draw(page, tree) {
   const { root } = page;
   const active = document.activeElement;
-  const held = root !== active && root.contains(active);
-  const places = held ? [...root.querySelectorAll(FOCUSABLE)] : [];
+  const inside = root !== active && root.contains(active);
+  const places = inside ? [...root.querySelectorAll(FOCUSABLE)] : [];
   // Work may end when people type elsewhere on the page by now: nothing takes the focus from there. Nor does a page of
   // the same panel in which nobody did anything, or one that is just being loaded.
-  page.mayFocus = page.acted && (active === null || active.contains(root) || held);
-  page.before = held ? active : undefined;
-  page.back = undefined;
+  page.mayFocus = page.acted && (active === null || active.contains(root) || inside);
+  page.before = inside ? active : undefined;
+  page.back = page.goOn = undefined;
   patch(root, [tree], false, page);
   if (page.shown !== undefined) coverAll(page);
+  page.scrolled.splice(0).forEach(([one, top, left]) => one.scrollTo({ top, left, behavior: "instant" }));
+  carry(page);
   const after = page.after.splice(0);
-  after.forEach((act) => act());
-  if (!held || after.length || document.activeElement === active) return;
-  const next = root.contains(active) ? active // it was moved
-    : find(root, page.back) ?? successor(places, active, root) ?? beside(places, places.indexOf(active), root) ?? root;
+  if (page.goOn === undefined) after.forEach((act) => act());
+  if (!inside || document.activeElement === active) return;
+  const moved = root.contains(active);
+  const same = moved ? active : successor(places, active, root);
+  if (after.length && page.goOn === undefined) {
+    page.wrote = { element: document.activeElement, field: same };
+    return;
+  }
+  const next = page.goOn ?? (moved ? active : find(root, page.back)) ?? same
+    ?? beside(places, places.indexOf(active), root) ?? root;
   next.focus({ preventScroll: true });
 }
 
@@ -145,11 +223,13 @@ function cover(element, page) {
   else element.setAttribute("aria-label", label);
 }
 
+function isCover(element) {
+  const attributes = drawn.get(element)?.[1] ?? {};
+  return attributes.secret !== undefined || attributes.show !== undefined;
+}
+
 function coverAll(page) {
-  const covers = [...page.root.querySelectorAll("*")].filter((element) => {
-    const attributes = drawn.get(element)?.[1] ?? {};
-    return attributes.secret !== undefined || attributes.show !== undefined;
-  });
+  const covers = [...page.root.querySelectorAll("*")].filter(isCover);
   const drawnHere = covers.some((element) => drawn.get(element)[1].secret === page.shown);
   if (!drawnHere || !page.secrets.has(page.shown)) page.shown = undefined;
   for (const element of covers) cover(element, page);
@@ -178,7 +258,7 @@ function find(root, back) {
 }
 
 function valuesAround(element, root) {
-  const scope = element.closest("form, [data-fields]") ?? root;
+  const scope = element.closest("form, [data-fields]") ?? (root.contains(element) ? root : element.getRootNode());
   const values = {};
   for (const field of scope.querySelectorAll("input[name], select[name], textarea[name]")) {
     if (field.type === "radio" && !field.checked) continue;
@@ -235,7 +315,9 @@ function listen(page, channel, signal) {
     channel.pages.forEach((one) => { one.acted = one === page; });
     channel.send({ action, values: valuesAround(element, page.root) });
   };
-  const timers = new Map();
+  const timers = new WeakMap();
+  // What was typed counts where it is kept for later, but not in a form that gave way to another one.
+  const isThere = (element) => page.root.contains(element) || drawn.get(element.getRootNode())?.[1].keep;
   const handler = (event, name) => {
     for (let at = event.target; at && at !== page.root.parentNode; at = at.parentNode) {
       const attributes = drawn.get(at)?.[1];
@@ -266,12 +348,19 @@ function listen(page, channel, signal) {
     event.preventDefault();
     for (const field of element.elements) clearTimeout(timers.get(field)); // what was typed goes with the form
     const button = element.querySelector("button[type=submit]");
-    if (button?.getAttribute("aria-disabled") !== "true") send(attributes.on.submit, element);
+    if (button?.getAttribute("aria-disabled") === "true") return;
+    for (const field of element.elements) if (field.name) sent.set(field, held(field));
+    send(attributes.on.submit, element);
   });
   on("input", (_event, element, attributes) => {
     clearTimeout(timers.get(element));
-    timers.set(element, setTimeout(() => send(attributes.on.input, element), TYPING));
+    timers.set(element, setTimeout(() => { if (isThere(element)) send(attributes.on.input, element); }, TYPING));
   });
+  const writeOver = ({ target }) => {
+    const before = sent.get(target);
+    if (before && target.selectionStart < before.length) sent.set(target, "");
+  };
+  for (const name of ["beforeinput", "input"]) page.root.addEventListener(name, writeOver, { signal });
   on("change", (_event, element, attributes) => send(attributes.on.change, element));
   window.addEventListener("keydown", (event) => {
     // Keys here are for the panel, not for the notebook around it, which would run its cell; but Ctrl+S still saves.
@@ -282,6 +371,7 @@ function listen(page, channel, signal) {
   }, { capture: true, signal });
   page.root.addEventListener("keydown", (event) => {
     if (event.isComposing) return; // Enter and Escape are for the input method
+    goOnWriting(event, page);
     if (event.key === "Escape") {
       const [element, attributes] = handler(event, "escape");
       if (element === undefined) return;
@@ -357,7 +447,8 @@ function render(channel, model, el) {
   notice.className = "pm-notice";
   el.append(root, notice, said);
   const page = {
-    root, said, notice, after: [], acted: false, prefix: `pipemagic-${Math.random().toString(36).slice(2)}-`,
+    root, said, notice, after: [], born: [], gone: [], scrolled: [], acted: false,
+    prefix: `pipemagic-${Math.random().toString(36).slice(2)}-`,
     secrets: channel.secrets, get ahead() { return channel.ahead; },
   };
   const redraw = () => draw(page, model.get("tree"));

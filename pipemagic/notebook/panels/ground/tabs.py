@@ -53,7 +53,8 @@ class TabsView(View):
         inside = addressed(self.views[front].draw(), front)
         return h(
             "div", h("div", tabs, role="tablist", live=True),
-            h("div", inside, role="tabpanel", id="@front", aria_labelledby=f"@tab-{front}", key=f"front {front}"),
+            h("div", inside, role="tabpanel", id="@front", aria_labelledby=f"@tab-{front}", key=f"front {front}",
+              keep=True),
         )  # fmt: skip
 
     def saved(self) -> Node:

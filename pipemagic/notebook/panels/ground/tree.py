@@ -25,7 +25,9 @@ class Node:
 
     ``on``     maps events (click, submit, input, change, escape) to an `Action`;
     ``key``    names an element among its siblings, so that it stays the same one (focus, typed text) when others come
-               and go; another key makes a new element: an empty form;
+               and go; another key makes a new element: an empty form. Where only the number at the key's end is
+               another one, the empty form gets what was typed on since its forerunner was sent;
+    ``keep``   has a page hold an element with a key while it is left out, with what was typed there;
     ``focus``  moves the focus here when the element appears, and back to where it was when it goes;
     ``copy``   is the text that a click puts into the clipboard;
     ``secret`` is the name of a secret that the page holds: it draws dots here, or the value when people want to see it;

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
@@ -23,10 +23,15 @@ from pipemagic.client.secrets import Secret
 from pipemagic.errors import PipemagicError
 from pipemagic.notebook.panels.ground import faces
 from pipemagic.notebook.panels.ground.tree import Node, h
+from pipemagic.notebook.panels.ground.work import WorkingModel
 
 HERE = Path(__file__).parent
 STYLE = (HERE / "panel.css").read_text("utf-8")
 WIDGET = "application/vnd.jupyter.widget-view+json"
+IN_VSCODE = "__vsc_ipynb_file__"
+"""The variable with the notebook's path that VS Code's Jupyter extension makes in every kernel."""
+PATIENCE = 5.0
+"""Seconds after its opening for which a face that is saved waits for the first answers, so that it has them."""
 TURN = 1.0
 """Seconds to wait for another thread that draws: not for ever, since that one may wait for a lock of this one."""
 
@@ -111,6 +116,7 @@ class Panel(anywidget.AnyWidget):
         self._drawer: int | None = None
         self._stale = False
         self._following = False
+        self._patient_until = time.monotonic() + PATIENCE
         super().__init__(tree=self._draw().wire())
         self.on_msg(self._heard)
         self._follow()
@@ -127,7 +133,28 @@ class Panel(anywidget.AnyWidget):
         return f"<panel {self.view.name}>"  # what traitlets writes into logs
 
     def __str__(self) -> str:
+        self.settle()
         return faces.text(self.view.saved())
+
+    def settle(self) -> None:
+        """Wait until what was asked at the opening has its answers, but not for long; an interrupt ends the waiting."""
+        models = [model for model in self.view.models() if isinstance(model, WorkingModel)]
+        told = threading.Event()
+
+        def tell(_change: Any) -> None:
+            told.set()
+
+        with suppress(KeyboardInterrupt), ExitStack() as heard:
+            for model in models:
+                model.observe(tell, "busy")
+                heard.callback(model.unobserve, tell, "busy")
+            while (left := self._patient_until - time.monotonic()) > 0:
+                told.clear()
+                # Not only once: answers may bring more questions, also when the work that brought them is over.
+                if not any(model.busy for model in models) and all(model.wait(left) for model in models):
+                    break
+                told.wait(left)
+        self._patient_until = 0.0
 
     def _follow(self) -> None:
         if not self._following:
@@ -215,16 +242,33 @@ class Panel(anywidget.AnyWidget):
             self._changed()
 
     def _ipython_display_(self, **_options: Any) -> None:
-        """Show the panel: its saved face, which the page hides while the next output, the live one, is there."""
-        saved = self.view.saved()
-        text = faces.text(saved)
-        if getattr(get_ipython(), "kernel", None) is None:
-            sys.stdout.write(f"{text}\n")
+        """Show the panel: live at once, then, with the first answers, its saved face, which the page hides (panel.css).
+
+        VS Code has no page around its outputs that could hide one for another: there both are one output, of which it
+        shows what it can.
+        """
+        shell = get_ipython()
+        if shell is None or getattr(shell, "kernel", None) is None:
+            sys.stdout.write(f"{self}\n")
             return
+        live = {WIDGET: {"version_major": 2, "version_minor": 0, "model_id": self.model_id}}
+        if IN_VSCODE in shell.user_ns:
+            _publish({**live, **self._saved_faces()})
+            return
+        with suppress(KeyboardInterrupt):  # there is a panel from here on
+            _publish({**live, "text/plain": ""})
+            self.settle()
+        _publish(self._saved_faces())
+
+    def _saved_faces(self) -> dict[str, str]:
+        self.settle()
+        saved = self.view.saved()
         page = f'<div class="pipemagic-panel pipemagic-saved"><style>{STYLE}</style>{faces.html(saved)}</div>'
-        publish_display_data({"text/html": page, "text/plain": text})  # type: ignore[no-untyped-call]
-        view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
-        publish_display_data({WIDGET: view, "text/plain": ""})  # type: ignore[no-untyped-call]
+        return {"text/html": page, "text/plain": faces.text(saved)}
+
+
+def _publish(data: dict[str, Any]) -> None:
+    publish_display_data(data)  # type: ignore[no-untyped-call]
 
 
 def _bug(error: Exception) -> Node:

@@ -102,8 +102,9 @@ class WorkingModel(Model):
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait, at most ``timeout`` seconds, for the end of the work; tells whether it has ended."""
-        if self._worker is not None:
-            self._worker.join(timeout)
+        worker = self._worker
+        if worker is not None and worker.ident is not None:  # another thread may be just about to start it
+            worker.join(timeout)
         return not self.busy
 
     def ended(self) -> None:

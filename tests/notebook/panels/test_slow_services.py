@@ -1,0 +1,107 @@
+"""Opening a panel in a kernel while its service does not answer yet: what the cell shows, and when."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+from jupyter_client.manager import KernelManager
+from waiting import PATIENCE, until
+
+LIVE = "application/vnd.jupyter.widget-view+json"
+SAVED = "text/html"
+WAITING = "import pipemagic.notebook.panels.ground.widget as widget\nwidget.PATIENCE = {}"
+NOTHING_YET = "No answer had come when this was saved: run the cell again."
+
+
+@pytest.fixture
+def slow(hosted):
+    """A hosted service with the database flights, which answers no question about groups before `go_on` is set."""
+    api, session = hosted()
+    session.platform.create_group("edge", "nrt")
+    session.platform.create_database("flights", "edge")
+    api.go_on, answer = threading.Event(), api.answer
+
+    def wait_and_answer(call):
+        assert not call.path.endswith("/groups") or api.go_on.wait(PATIENCE)
+        return answer(call)
+
+    api.answer = wait_and_answer
+    yield api
+    api.go_on.set()
+
+
+@pytest.fixture
+def kernel(slow, tmp_path):
+    """A kernel with the extension, of a session that uses the service."""
+    own = {"IPYTHONDIR": str(tmp_path / "ipython"), "PIPEMAGIC_DATA": str(tmp_path / "data"), **slow.environment}
+    kernel = Kernel({**os.environ, **own})
+    kernel.run("%load_ext pipemagic")
+    yield kernel
+    kernel.close()
+
+
+class Kernel:
+    """A kernel process, with what the last cell showed, in its order."""
+
+    def __init__(self, environment):
+        self.manager = KernelManager(kernel_name="python3")
+        self.manager.start_kernel(env=environment)
+        self.client = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=PATIENCE)
+
+    def run(self, code, when_shown=lambda data: None):
+        """Run a cell, which must succeed; ``when_shown`` hears of each output as it comes. Gives the outputs."""
+        self.shown = []
+
+        def hear(message):
+            if message["msg_type"] in ("display_data", "execute_result", "error"):
+                self.shown.append(message["content"].get("data", message["content"]))
+                when_shown(self.shown[-1])
+
+        reply = self.client.execute_interactive(code, allow_stdin=False, output_hook=hear, timeout=2 * PATIENCE)
+        assert reply["content"]["status"] == "ok", reply["content"]
+        return self.shown
+
+    def gives(self, expression):
+        """Evaluate an expression; gives its text."""
+        return self.run(expression)[0]["text/plain"]
+
+    def close(self):
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+        self.manager.cleanup_resources()
+
+
+@pytest.mark.parametrize("name", ["databases", ""])
+def test_the_live_panel_is_there_before_the_answers(slow, kernel, name):
+    kernel.run(WAITING.format(PATIENCE))
+    live, saved = kernel.run(f"%pipedb panel {name}", lambda data: slow.go_on.set() if LIVE in data else None)
+    assert (LIVE in live, live["text/plain"]) == (True, "")
+    assert set(saved) == {SAVED, "text/plain"}
+    assert "  flights  edge" in saved["text/plain"]
+
+
+def test_a_service_that_does_not_answer_is_not_waited_for(slow, kernel):
+    kernel.run(WAITING.format(0.3))
+    live, saved = kernel.run("import pipemagic\npanel = pipemagic.panels.databases()\npanel")
+    assert not slow.go_on.is_set()
+    assert LIVE in live
+    assert saved["text/plain"] == f"Databases\n{NOTHING_YET}"
+    slow.go_on.set()
+    until(lambda: kernel.gives("'flights' in str(panel.tree)") == "True")  # the live one goes on
+
+
+def test_an_interrupt_while_it_waits_leaves_the_panel(slow, kernel):
+    kernel.run(WAITING.format(1e6))
+
+    def interrupt(data):
+        if LIVE in data:
+            kernel.manager.interrupt_kernel()
+
+    live, saved = kernel.run("%pipedb panel databases", interrupt)
+    assert not slow.go_on.is_set()
+    assert LIVE in live
+    assert saved["text/plain"] == f"Databases\n{NOTHING_YET}"
