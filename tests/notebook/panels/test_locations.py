@@ -134,6 +134,17 @@ def test_a_marker_does_what_the_row_does(page, world):
     assert panel.find("form") == []
 
 
+def test_what_the_map_does_by_mouse_the_table_does_by_keyboard(page, world):
+    panel = page("locations")
+    nodes = list(panel.tree.walk())
+    by_mouse = {tuple(n.attributes["on"]["click"]) for n in nodes if n.attributes.get("class") == "pm-mark"}
+    by_keys = {
+        tuple(n.attributes["on"]["click"]) for n in nodes if n.tag == "button" and "click" in n.attributes.get("on", {})
+    }
+    assert len(by_mouse) == 41
+    assert by_mouse <= by_keys
+
+
 def test_what_the_service_refuses_is_shown(page, world):
     panel = page("locations")
     panel.click("Add syd to a group")
