@@ -193,6 +193,8 @@ class PanelPage:
                 name = one.attributes["name"]
                 values[name] = self._typed.get((key, name), _initial(one))
         self.panel._heard(self.panel, {"action": node.attributes["on"][event], "values": values}, [])
+        if self.panel._drawing.acquire(timeout=PATIENCE):  # a thread that draws meanwhile draws what this changed, too
+            self.panel._drawing.release()
 
     def _receive(self, message: Any, buffers: Any = None) -> None:
         if message.get("secret") is not None:
