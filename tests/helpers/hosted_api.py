@@ -10,8 +10,10 @@ passed on.
 from __future__ import annotations
 
 import re
+import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from typing import Any
@@ -68,6 +70,19 @@ class _Database:
     pending: int = 0
 
 
+@dataclass
+class _Refusing:
+    pattern: str
+    answer: Answer
+    left: int | None
+
+    def take(self) -> bool:
+        """Tell whether it refuses once more."""
+        if self.left is not None:
+            self.left -= 1
+        return self.left is None or self.left >= 0
+
+
 class HostedApi(ScriptedServer):
     """The hosted service as one organization, ``acme``, sees it. ``token`` is the platform token that is valid."""
 
@@ -84,19 +99,30 @@ class HostedApi(ScriptedServer):
         self.issued: dict[str, str] = {}
         """Database tokens that were given out, and the database of each."""
         self._behind = behind
-        self._refusals: list[tuple[str, Answer]] = []
+        self._refusals: list[_Refusing] = []
+        self._talks = threading.Event()
+        self._talks.set()
         super().__init__()
         self.pages = {}
         self.environment = {"PIPEMAGIC_API_URL": self.url, "PIPEMAGIC_API_TOKEN": self.token}
         """The variables by which a session finds it."""
 
-    def refuse(self, pattern: str, answer: Answer) -> None:
-        """From now on answer so where ``METHOD /path`` begins to match the pattern; see `relent`."""
-        self._refusals.append((pattern, answer))
+    def refuse(self, pattern: str, answer: Answer, times: int | None = None) -> None:
+        """From now on, or so many times, answer so where ``METHOD /path`` begins to match the pattern; see `relent`."""
+        self._refusals.append(_Refusing(pattern, answer, times))
 
     def relent(self) -> None:
         """Answer as usual again."""
         self._refusals.clear()
+
+    @contextmanager
+    def silence(self) -> Iterator[None]:
+        """Answer nobody until the end of the block."""
+        self._talks.clear()
+        try:
+            yield
+        finally:
+            self._talks.set()
 
     def renew_token(self) -> str:
         """Make the platform token invalid; gives the one that is valid from now on."""
@@ -107,9 +133,10 @@ class HostedApi(ScriptedServer):
 
     def answer(self, call: Call) -> Answer:
         path = urlsplit(call.path).path
-        for pattern, refusal in self._refusals:
-            if re.match(pattern, f"{call.method} {path}"):
-                return refusal
+        self._talks.wait()
+        for refusing in tuple(self._refusals):
+            if re.match(refusing.pattern, f"{call.method} {path}") and refusing.take():
+                return refusing.answer
         if not path.startswith("/v1/"):
             return self._sql(call)
         if call.headers.get("authorization") != f"Bearer {self.token}":

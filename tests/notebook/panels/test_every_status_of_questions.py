@@ -170,7 +170,7 @@ def newcomer(known):
 @pytest.mark.parametrize(("panel", "request_"), OPENINGS.items(), ids=OPENINGS)
 def test_a_panel_that_cannot_be_opened_says_why_and_asks_again(newcomer, panel, request_, status):
     api, session, page = newcomer(panel, request_, REFUSALS[status].answer)
-    assert is_shown(page, status), page.alerts
+    wait_for(page, status)
     assert shows_no_secret(api, page)
     api.relent()
     page.click("Ask again")
@@ -180,7 +180,7 @@ def test_a_panel_that_cannot_be_opened_says_why_and_asks_again(newcomer, panel, 
 @pytest.mark.parametrize("status", REFUSALS)
 def test_nothing_depends_on_the_closest_location(newcomer, status):
     _, _, page = newcomer("locations", "GET .*/closest", REFUSALS[status].answer)
-    assert "edge (primary)" in page.words
+    page.wait("edge (primary)")
     assert not page.alerts
 
 

@@ -7,10 +7,12 @@ import re
 import pytest
 from hosted_api import STARTER, Shapes
 from panel_page import PanelPage
-from scripted_server import as_json
+from scripted_server import Answer, as_json
 from waiting import until
 
 from pipemagic import local
+from pipemagic.notebook.panels.ground import widget
+from pipemagic.notebook.panels.holdings import holdings_of
 from pipemagic.notebook.panels.opening import open_panel
 
 HOSTED = {
@@ -163,6 +165,109 @@ def test_the_token_is_revoked_in_the_middle(hosted):
     until(lambda: any(one.startswith("AUTH") for one in visit.databases.alerts), "the refusal is not on the page", SOON)
     session.organization(at=api.url)
     finish(visit)
+
+
+HICCUPS = {
+    "500": as_json({"error": "oh no"}, 500),
+    "503": Answer(503, headers={"Retry-After": "1"}),
+    "a page of a proxy": Answer(502, b"<html>Bad gateway</html>", "text/html"),
+    "no answer": Answer(vanish=True),
+}
+
+
+@pytest.mark.parametrize("hiccup", HICCUPS.values(), ids=HICCUPS)
+def test_each_list_fails_once_after_every_change(hosted, hiccup):
+    """What cannot be listed after a change is asked for by hand, and nothing is lost."""
+    api, session = hosted()
+    session.platform.create_group("edge", "ams")
+    visit, has = Visit(session), holdings_of(session)
+    for name, list_ in [
+        ("flights", "GET .*/databases$"),
+        ("trips", "GET .*/groups$"),
+        ("trains", "GET /v1/locations$"),
+    ]:
+        until(lambda: not (has.busy or has._stale))  # else asking once more comes by itself
+        api.refuse(list_, hiccup, times=1)
+        visit.databases.type("Database name", name)
+        visit.databases.submit("Create database")
+        visit.databases.wait(f"Database {name} is in group edge.")
+        visit.other.wait_for("Ask the organization again")
+        assert "What is below may be out of date: the organization could not be asked." in visit.groups.words
+        visit.other.click("Ask the organization again")
+        visit.databases.wait_for(f"Details of {name}")
+        until(lambda: not (visit.databases.alerts or visit.groups.alerts or visit.locations.alerts))
+    visit.connect("trains")
+    visit.delete_database("trains")
+
+
+REVOKED = {
+    "a group": ("groups", lambda page: (page.type("Group name", "asia"), page.choose("Primary location", "nrt"),
+                                        page.submit("Create group"))),
+    "a location": ("groups", lambda page: (page.click("Add a location to edge"),
+                                           page.choose("New location of edge", "ord"), page.submit("Add location"))),
+    "a removal": ("groups", lambda page: (page.click("Remove nrt from edge"), page.submit("Remove nrt"))),
+    "a deletion": ("groups", lambda page: (page.click("Delete group edge"),
+                                           page.type("Type edge to delete the group", "edge"),
+                                           page.submit("Delete the group"))),
+    "a database": ("databases", lambda page: (page.type("Database name", "trips"), page.submit("Create database"))),
+    "a connection": ("databases", lambda page: page.click("Connect to flights")),
+    "a look inside": ("databases", lambda page: page.click("Details of flights")),
+    "overages": ("organization", lambda page: page.click("Overages")),
+    "a look": ("locations", lambda page: page.click("Look again for locations and groups")),
+    "latency": ("locations", lambda page: page.click("Measure latency")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("panel", "do"), REVOKED.values(), ids=REVOKED)
+def test_a_token_that_is_revoked_before_each_deed(hosted, panel, do):
+    api, session = hosted()
+    session.platform.create_group("edge", "ams")
+    session.platform.add_location("edge", "nrt")
+    session.platform.create_database("flights", "edge")
+    page = PanelPage(open_panel(session, panel))
+    until(lambda: not page.is_busy)
+    old, new = api.token, api.renew_token()
+    do(page)
+    until(lambda: any(one.startswith("AUTH: the token was not accepted") for one in page.alerts))
+    renewal = f"then %pipedb organization acme --at {api.url} --token-env PIPEMAGIC_API_TOKEN"
+    assert any(renewal in one for one in page.alerts), page.alerts
+    until(lambda: not page.is_busy)
+    api.environment["PIPEMAGIC_API_TOKEN"] = new
+    session.organization("acme", at=api.url, token_env="PIPEMAGIC_API_TOKEN")
+    for name in ("Look again for groups and their replicas", "Look again", "Look again at the organization"):
+        if page.can(name):
+            page.click(name)
+    session.platform.create_group("last", "ord")
+    until(lambda: any(one.name == "last" for one in holdings_of(session).groups))
+    everything = "".join([*page.alerts, page.words, page.text, page.html, repr(page.panel.tree)])
+    assert not [secret for secret in (old, new) if secret in everything]
+
+
+def test_a_service_that_keeps_everybody_waiting(hosted, monkeypatch):
+    """While it does not answer the panels say what they do, nothing that is pressed waits, and then all is done."""
+    api, session = hosted()
+    session.platform.create_group("edge", "ams")
+    monkeypatch.setattr(widget, "PATIENCE", 0.01)
+    with api.silence():
+        visit = Visit(session)
+        assert visit.locations.is_busy
+        assert "Asking ..." in visit.groups.words
+        assert visit.groups.text == "Groups\nNo answer had come when this was saved: run the cell again."
+    until(lambda: visit.databases.has("Database name") and visit.groups.has("Group name"))
+    assert "edge" in visit.groups.text
+    with api.silence():
+        visit.databases.type("Database name", "flights")
+        visit.databases.submit("Create database")
+        assert "Creating flights ..." in visit.databases.words
+        assert not visit.databases.can("Create database")
+        visit.groups.type("Group name", "asia")
+        visit.groups.choose("Primary location", "nrt")
+        visit.groups.submit("Create group")
+        assert "Creating group asia ..." in visit.groups.words
+    visit.databases.wait("Database flights is in group edge.")
+    visit.groups.wait("Group asia is in nrt.")
+    visit.connect("flights")
+    visit.delete_database("flights")
 
 
 def test_the_smallest_management_api_cannot_tell_which_organization_it_is(hosted):
