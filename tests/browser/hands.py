@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from lab import Notebook
+from lab import PATIENCE, Notebook
 from playwright.sync_api import Locator, expect
 
 FAR = 120
@@ -19,8 +19,14 @@ class Hands(Protocol):
     def run(self, number: int) -> None:
         """Run a cell."""
 
-    def press(self, button: Locator) -> None:
-        """Press a button or a tab."""
+    def press(self, button: Locator, *, key: str = "", at_once: bool = False) -> None:
+        """Press a button or a box, by the keyboard with Enter or Space, or with the one ``key`` that does it.
+
+        Waits until it can be pressed, but for ``at_once``.
+        """
+
+    def point_at(self, panel: Locator, code: str) -> None:
+        """Choose a location."""
 
     def write(self, field: Locator, text: str, *, then: str = "") -> None:
         """Write into an empty field, and press a key ``then``."""
@@ -50,8 +56,13 @@ class Mouse:
         self._page.get_by_role("button", name="Run this cell").first.click()
         self._notebook.done(number)
 
-    def press(self, button: Locator) -> None:
-        button.click()
+    def press(self, button: Locator, *, key: str = "", at_once: bool = False) -> None:
+        button.click(timeout=PATIENCE, force=at_once)
+
+    def point_at(self, panel: Locator, code: str) -> None:
+        """Click its mark on the map: the one of the two that is as large as the page lets it be."""
+        marks = panel.get_by_label(f"{code} on the map").or_(panel.get_by_label(f"{code} on the small map"))
+        marks.filter(visible=True).click()
 
     def write(self, field: Locator, text: str, *, then: str = "") -> None:
         field.click()
@@ -94,13 +105,19 @@ class Keyboard:
             self._keys.press("ArrowUp")
         for _ in range(number):
             self._keys.press("ArrowDown")
-        expect(self._notebook.cells.nth(number)).to_be_focused()
+        expect(self._notebook.cells.nth(number)).to_be_focused(timeout=PATIENCE)
 
-    def press(self, button: Locator) -> None:
+    def press(self, button: Locator, *, key: str = "", at_once: bool = False) -> None:
         """Enter and Space in turn: both press buttons."""
         self.reach(button)
+        if not at_once:
+            expect(button).to_be_enabled(timeout=PATIENCE)
         self._last = "Enter" if self._last == "Space" else "Space"
-        self._keys.press(self._last)
+        self._keys.press(key or self._last)
+
+    def point_at(self, panel: Locator, code: str) -> None:
+        """The table has what the map has."""
+        self.press(panel.get_by_role("button", name=f"Add {code} to a group"))
 
     def write(self, field: Locator, text: str, *, then: str = "") -> None:
         self.reach(field)
@@ -122,7 +139,7 @@ class Keyboard:
                 return
             selected = panel.locator("[role=tab][aria-selected=true]").inner_text()
             self._keys.press("ArrowRight")
-            expect(panel.locator("[role=tab][aria-selected=true]")).not_to_have_text(selected)
+            expect(panel.locator("[role=tab][aria-selected=true]")).not_to_have_text(selected, timeout=PATIENCE)
         raise AssertionError(f"there is no tab {title}")
 
     def choose(self, choice: Locator, value: str) -> None:
@@ -136,7 +153,7 @@ class Keyboard:
 
     def reach(self, wanted: Locator) -> None:
         """Go on with Tab until something has the focus; from the page's end, back to the active cell and on."""
-        expect(wanted).to_be_visible()
+        expect(wanted).to_be_visible(timeout=PATIENCE)
         for _ in range(FAR):
             if wanted.evaluate(ACTIVE):
                 return

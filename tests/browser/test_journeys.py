@@ -12,10 +12,18 @@ import pytest
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize(("app", "how"), [("lab", "keyboard"), ("notebook", "mouse")])
-def test_a_visitors_whole_way(chromium, tmp_path, app, how):
+@pytest.mark.parametrize(
+    ("app", "how", "look"),
+    [
+        ("lab", "keyboard", "light"),
+        ("lab", "mouse", "dark"),
+        ("notebook", "keyboard", "light"),
+        ("notebook", "mouse", "narrow"),
+    ],
+)
+def test_a_visitors_whole_way(chromium, tmp_path, app, how, look):
     run = subprocess.run(
-        [sys.executable, str(HERE / "journey.py"), chromium, str(tmp_path), app, how],
+        [sys.executable, str(HERE / "journey.py"), chromium, str(tmp_path), app, how, look],
         capture_output=True, text=True, timeout=900,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )  # fmt: skip

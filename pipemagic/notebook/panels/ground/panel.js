@@ -32,7 +32,8 @@ function create(node, inSvg, page) {
   if (node[0] === "form") page.born.push(element);
   if (node[1].focus) {
     openers.set(element, keysTo(page.before, page));
-    if (page.mayFocus) page.after.push(() => element.focus());
+    // Arrows go on along the row of tabs, whatever is in the one that they come to.
+    if (page.mayFocus && page.before?.getAttribute("role") !== "tab") page.after.push(() => element.focus());
   }
   return element;
 }
