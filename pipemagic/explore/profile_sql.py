@@ -24,10 +24,11 @@ def column_sql(table: str, column: str, *, top: int, where: str = "") -> str:
 
     Each row that it gives begins with what it is: counts, ends, rank, bin, top.
     """
-    rows = f"main.{quote(table)}"
-    if where:
-        rows = f"(SELECT * FROM {rows} WHERE {where}\n)"
-    return _SQL.format(column="t." + quote(column), rows=rows, bins=BINS, last=BINS - 1, top=int(top))
+    rows, value = f"main.{quote(table)}", f"t.{quote(column)}"
+    if where:  # the column by a name of ours: a subquery has none that is named true or false
+        rows = f"(SELECT {quote(table)}.{quote(column)} AS v_ FROM {rows} WHERE {where}\n)"
+        value = "t.v_"
+    return _SQL.format(column=value, rows=rows, bins=BINS, last=BINS - 1, top=int(top))
 
 
 def _shown(value: str) -> str:

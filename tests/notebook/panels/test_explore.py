@@ -12,7 +12,7 @@ from panel_page import PanelPage
 from waiting import PATIENCE, until
 
 from pipemagic import local
-from pipemagic.errors import ServerError
+from pipemagic.errors import AnswerTimeout, ServerError
 from pipemagic.notebook.panels.explore import browsing
 from pipemagic.notebook.panels.opening import open_panel
 
@@ -441,6 +441,58 @@ def test_rows_that_take_long_to_count(session):
     panel.wait(" of more than 25; the server did not count them in 0.2 s")
     assert not panel.can("Last")
     assert panel.can("Next")
+
+
+@pytest.mark.usefixtures("flights")
+def test_how_many_rows_there_are_agrees_with_the_page(explore, elsewhere):
+    panel = explore()
+    panel.wait("Rows 1 to 25\n of 130")
+    panel.click("Last")
+    panel.wait("Rows 126 to 130\n of 130")
+    elsewhere("INSERT INTO flights(origin) SELECT 'new' FROM flights")
+    panel.click("Previous")
+    panel.wait("Rows 101 to 125\n of 130")
+    panel.click("Next")
+    panel.wait("Rows 126 to 150\n of 260")
+    panel.click("Last")
+    panel.wait("Rows 251 to 260\n of 260")
+    elsewhere("DELETE FROM flights WHERE id > 33")
+    panel.type("Go to row", "201")
+    panel.submit("Go")
+    panel.wait("There are no rows so far down.")
+    panel.wait("No rows\n of 33")
+    panel.click("Previous")
+    panel.wait("Rows 26 to 33\n of 33")
+
+
+def test_what_could_not_be_counted_is_known_on_the_last_page(explore, session, monkeypatch):
+    session.run("CREATE TABLE many(a)")
+    session.run(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 27) INSERT INTO many SELECT i FROM n"
+    )
+
+    def slow(*_):
+        raise AnswerTimeout("too late")
+
+    monkeypatch.setattr(browsing.paging, "count_rows", slow)
+    panel = explore("many")
+    panel.wait("of more than 25; the server did not count them in 5 s")
+    panel.click("Next")
+    panel.wait("Rows 26 to 27\n of 27")
+    assert "did not count" not in panel.words
+
+
+@pytest.mark.usefixtures("flights")
+def test_a_table_that_was_made_anew_opens_at_the_second_attempt(page, session, elsewhere):
+    panel = page("explore")
+    panel.wait_for("Explore flights")
+    elsewhere("ALTER TABLE flights RENAME COLUMN delay TO late")
+    panel.click("Explore flights")
+    panel.wait("no such column")
+    panel.wait_for("Explore flights")
+    panel.click("Explore flights")
+    panel.wait("flights in main")
+    assert panel.can("Sort by late")
 
 
 @pytest.mark.usefixtures("flights")

@@ -8,7 +8,9 @@ from functools import cmp_to_key
 import pytest
 from magic_shell import db, plain_shell, service, shell
 
+from pipemagic.errors import ParameterError
 from pipemagic.explore.glance import first_rows
+from pipemagic.explore.profile import profile
 from pipemagic.explore.schema import read_schema
 from pipemagic.explore.sending import NotText
 from pipemagic.notebook.panels.explore.paging import (
@@ -16,6 +18,7 @@ from pipemagic.notebook.panels.explore.paging import (
     Look,
     Whole,
     count_rows,
+    filter_sql,
     read_page,
     read_value,
     rows_sql,
@@ -140,7 +143,7 @@ def test_a_text_that_is_not_utf8_is_shown_as_its_bytes(database):
     ]
     assert [row[1].cut for row in page.rows] == [False, False, True, True, False]
     assert page.rows[2][1].whole == Whole(f"x'e4{'61' * 30}'", "31 bytes of text, not UTF-8")
-    assert read_value(database, look, relation, 3, "t") == Whole(f"x'{'61' * 999}ff'", "1,000 bytes of text, not UTF-8")
+    assert read_value(database, page, 3, 1) == Whole(f"x'{'61' * 999}ff'", "1,000 bytes of text, not UTF-8")
 
 
 def test_profile_and_preview_of_texts_that_are_not_utf8(db, database):
@@ -152,3 +155,30 @@ def test_profile_and_preview_of_texts_that_are_not_utf8(db, database):
     rows = first_rows(database, "odd").rows
     assert rows == [[b"\xffa"], [b"\xffa"], ["ä"], [float("-inf")]]
     assert [type(row[0]) for row in rows] == [NotText, NotText, str, float]
+
+
+def test_columns_that_are_named_true_and_false(database):
+    long = "x" * 999
+    database.execute("CREATE TABLE t(label TEXT, `true` INTEGER, `FALSE` TEXT, PRIMARY KEY (`true`)) WITHOUT ROWID")
+    database.execute("INSERT INTO t VALUES ('a', 3, 'few'), ('b', 1, ?), ('c', 2, 'none')", (long,))
+    relation = read_schema(database).relation("t")
+    look = Look("db", "t", (Condition("true", "<", "3"),), "t.`false` <> 'none'", "FALSE")
+    page = read_page(database, look, relation)
+    assert [[cell.words for cell in row] for row in page.rows] == [["b", "1", "x" * 80 + "…"]]
+    assert [one.name for one in page.columns] == ["label", "true", "FALSE"]
+    assert read_value(database, page, 0, 2).text == long
+    told = profile(database, relation, ["true", "FALSE"], where=filter_sql(look, relation))
+    assert (told.rows, told["true"].maximum, told["FALSE"].distinct) == (1, 1, 1)
+
+
+def test_a_value_is_never_that_of_another_row(database):
+    database.execute("CREATE TABLE long(id INTEGER PRIMARY KEY, t TEXT)")
+    database.execute("INSERT INTO long VALUES (2, printf('%.999c', 'b')), (3, printf('%.999c', 'c'))")
+    page = read_page(database, Look("db", "long"), read_schema(database).relation("long"))
+    assert read_value(database, page, 0, 1).text == "b" * 999
+    database.execute("INSERT INTO long VALUES (1, printf('%.999c', 'a'))")
+    with pytest.raises(ParameterError, match="another row is at this place now"):
+        read_value(database, page, 0, 1)
+    database.execute("DELETE FROM long WHERE id < 3")
+    with pytest.raises(ParameterError, match="the row is not there any more"):
+        read_value(database, page, 1, 1)

@@ -198,7 +198,7 @@ class BrowsingModel(FollowingModel):
 
         self.ask(
             "Reading the value ...", page.look.connection,
-            lambda database: paging.read_value(database, page.look, page.relation, row, name), take,
+            lambda database: paging.read_value(database, page, row, column), take,
         )  # fmt: skip
 
     def close_value(self) -> None:
@@ -223,7 +223,7 @@ class BrowsingModel(FollowingModel):
     def _show(self, look: Look) -> None:
         if not look.table:
             return
-        if self.error and self.page is not None:  # the table may not be what it was
+        if self.error:  # the table may not be what it was
             self._look_anew(f"Reading {look.table} ...", look)
             return
         relation: Relation = self.schema.relation(look.table)
@@ -236,7 +236,7 @@ class BrowsingModel(FollowingModel):
     def _take(self, page: Page) -> str:
         self.page, self.whole, self._wanted = page, None, page.look
         self.look_at_transaction()
-        if self._counted != _counted(page):
+        if self._counted != _counted(page) or page.tells_otherwise(self.total):
             self.total = None
             self._count(page)
         return ""
@@ -246,8 +246,8 @@ class BrowsingModel(FollowingModel):
         self._counting.hang_up()
         self._counted = _counted(page)
         self._newest_count += 1
-        if not page.more and (page.rows or page.look.offset == 0):
-            self.total, self.uncounted = page.look.offset + len(page.rows), ""
+        if page.is_last:
+            self.total, self.uncounted = page.end, ""
             return
         self.uncounted = "counting ..."
         threading.Thread(

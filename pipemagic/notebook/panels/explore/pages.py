@@ -68,11 +68,11 @@ def _columns(page: Page) -> Node | None:
 
 def pager(page: Page, total: int | None, uncounted: str) -> Node:
     """Tell which rows are shown of how many, and turn the pages."""
-    look, last = page.look, page.look.offset + len(page.rows)
+    look, last = page.look, page.end
     words = f"Rows {look.offset + 1:,} to {last:,}" if page.rows else "No rows"
     turns = [
         button("First", ("turn", "0"), disabled=not look.offset),
-        button("Previous", ("turn", str(max(0, look.offset - look.size))), disabled=not look.offset),
+        button("Previous", ("turn", str(_before(page, total))), disabled=not look.offset),
         button("Next", ("turn", str(look.offset + look.size)), disabled=not page.more),
         _last(page, total),
     ]
@@ -94,11 +94,21 @@ def _of(page: Page, last: int, total: int | None, uncounted: str) -> Node | str:
     return h("span", f"{more}; {uncounted}" if uncounted else more, live=True)
 
 
+def _before(page: Page, total: int | None) -> int:
+    """Give where the page before begins: before a page that is beyond all rows comes the last one."""
+    before = max(0, page.look.offset - page.look.size)
+    return before if page.rows or total is None else min(before, _last_offset(page, total))
+
+
 def _last(page: Page, total: int | None) -> Node:
     """Give the button to the last page, which is known where the rows were counted."""
-    size = page.look.size
-    offset = max(0, (total - 1) // size * size) if total is not None else 0
-    return button("Last", ("turn", str(offset)), disabled=total is None or page.look.offset >= offset)
+    offset = 0 if total is None else _last_offset(page, total)
+    there = bool(page.rows) and page.look.offset >= offset
+    return button("Last", ("turn", str(offset)), disabled=total is None or there or page.look.offset == offset)
+
+
+def _last_offset(page: Page, total: int) -> int:
+    return max(0, (total - 1) // page.look.size * page.look.size)
 
 
 def whole_value(page: Page, whole: tuple[int, str, Whole]) -> Node:

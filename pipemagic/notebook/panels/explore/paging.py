@@ -118,6 +118,24 @@ class Page:
     rows: tuple[tuple[Cell, ...], ...]
     more: bool
 
+    @property
+    def end(self) -> int:
+        """The number of the last row, from 1."""
+        return self.look.offset + len(self.rows)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing follows and all that is before it is there: then `end` is how many rows there are."""
+        return not self.more and bool(self.rows or not self.look.offset)
+
+    def tells_otherwise(self, total: int | None) -> bool:
+        """Tell whether there cannot be so many rows as were counted earlier, or the page tells what was not known."""
+        if self.is_last:
+            return total != self.end
+        if total is None:
+            return False
+        return total <= self.end if self.more else total > self.look.offset
+
 
 class Bound:
     """Writes values as parameters, and keeps them in their order."""
@@ -269,7 +287,7 @@ def read_page(database: Database, look: Look, relation: Relation) -> Page:
     asked = replace(look, size=look.size + 1)
     result = _execute(
         database,
-        lambda write: f"SELECT {LETTER},\n{_sent(columns)}\nFROM (\n{rows_sql(asked, relation, write)}\n) AS t",
+        lambda write: _of_rows(f"{LETTER},\n{_sent(columns)}", rows_sql(asked, relation, write), relation),
     )
     rows = tuple(_cells(row, columns) for row in result.rows[: look.size])
     return Page(look, relation, columns, rows, len(result.rows) > look.size)
@@ -281,26 +299,24 @@ def count_rows(database: Database, look: Look, relation: Relation) -> int:
     return int(number or 0)
 
 
-def read_value(database: Database, look: Look, relation: Relation, row: int, column: str) -> Whole:
+def read_value(database: Database, page: Page, row: int, place: int) -> Whole:
     """Give a text on a page, or its first 100,000 characters, or 50,000 bytes if it is not UTF-8.
 
-    ParameterError if the row is gone.
+    ``row`` and ``place`` say where on the page it is, from 0. ParameterError if the row is gone, or another one now.
     """
+    look, relation, column = page.look, page.relation, page.columns[place]
     at = replace(look, size=1, offset=look.offset + row)
-    written = f"t.{name(relation.column(column).name)}"
-    longest = 4 * WHOLE
-    result = _execute(
-        database,
-        lambda write: (
-            f"SELECT {sent(written, text=longest, blob=longest)}, length({written}), {size(written)}, {LETTER}\n"
-            f"FROM (\n{rows_sql(at, relation, write)}\n) AS t"
-        ),
-    )
+    written, longest = _inside(column), 4 * WHOLE
+    values = f"{sent(written, text=longest, blob=longest)}, length({written}), {LETTER},\n{_sent([column])}"
+    result = _execute(database, lambda write: _of_rows(values, rows_sql(at, relation, write), relation))
     if not result.rows:
         raise ParameterError("the row is not there any more", hint="Look again shows what is")
-    given, characters, stored, letter = result.rows[0]
-    text, whole = received("text", given, letter, longest), int(stored or 0) <= longest
-    return _whole(text, None if whole else int((stored if isinstance(text, NotText) else characters) or 0))
+    given, characters, letter, *shown = result.rows[0]
+    if _cells([letter, *shown], [column])[0] != page.rows[row][place]:
+        raise ParameterError("another row is at this place now", hint="Look again shows what is")
+    stored = int(shown[-1] or 0)
+    text, whole = received("text", given, letter, longest), stored <= longest
+    return _whole(text, None if whole else stored if isinstance(text, NotText) else int(characters or 0))
 
 
 def _whole(given: SqlValue, size: int | None = None) -> Whole:
@@ -330,11 +346,28 @@ def _execute(database: Database, write_sql: Callable[[Write], str]) -> Result:
     return database.execute(*statement(database, write_sql))
 
 
+def _of_rows(values: str, rows: str, relation: Relation) -> str:
+    """Give the statement that asks for values of the rows of another; `_inside` names the columns of these."""
+    if all(_inner(one.name) == one.name for one in relation.visible):
+        return f"SELECT {values}\nFROM (\n{rows}\n) AS t"
+    columns = ", ".join(name(_inner(one.name)) for one in relation.visible)
+    return f"WITH pipemagic_page({columns}) AS (\n{rows}\n)\nSELECT {values}\nFROM pipemagic_page AS t"
+
+
+def _inside(column: Column) -> str:
+    return f"t.{name(_inner(column.name))}"
+
+
+def _inner(given: str) -> str:
+    """Give the name of a column inside: in a subquery SQLite knows no columns that are named true or false."""
+    return f"{given} of the table" if given.upper() in ("TRUE", "FALSE") else given
+
+
 def _sent(columns: Iterable[Column]) -> str:
     """Give what is sent of each column: its type, its value, cut if it is long, and how many bytes that has."""
     parts = []
     for column in columns:
-        value = f"t.{name(column.name)}"
+        value = _inside(column)
         parts.append(
             f"typeof({value}), {sent(value, text=LONGEST, blob=_BYTES)}, "
             f"CASE WHEN typeof({value}) IN ('text', 'blob') THEN {size(value)} END"
