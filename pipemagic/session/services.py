@@ -15,6 +15,9 @@ from pipemagic.session.platform import Platform
 if TYPE_CHECKING:
     from pipemagic.session.embedded import Embedded
 
+SHUT_DOWN = "the session was shut down"
+BEGIN_ANEW = "%load_ext pipemagic begins another, whose panels are opened anew"
+
 
 def hosted(
     environment: secrets.Environment, at: str | None, slug: str | None, *,
@@ -40,7 +43,7 @@ class Services:
 
     ``meanwhile`` is called while one of them starts, ``changed`` when another organization is the current one or
     something in it is another, ``gone`` with the names of databases that were deleted in it. For several threads: while
-    one starts a service, others wait for it.
+    one starts a service, others wait for it. Once closed they stay so: nobody would give back what is leased then.
     """
 
     def __init__(
@@ -58,12 +61,14 @@ class Services:
         self._current: Platform | None = None
         self._shared: Embedded | None = None
         self._temporary: Embedded | None = None
+        self._closed = False
 
     @property
     def current(self) -> Platform:
         """The organization that was chosen; else that of PIPEMAGIC_API_URL, else that of the embedded service."""
         with self._lock:
             if self._current is None:
+                self._check_not_closed()
                 at = self._environment.get(secrets.API_URL)
                 return self._take(self._remote(at, None, None) if at else self.embedded(temporary=False).platform)
             return self._current
@@ -87,6 +92,9 @@ class Services:
             chosen.close()
             raise
         with self._lock:
+            if self._closed:
+                chosen.close()
+            self._check_not_closed()
             self._leave()
             return self._take(chosen)
 
@@ -95,6 +103,7 @@ class Services:
         from pipemagic.session.embedded import Embedded  # a session with addresses only never needs it
 
         with self._lock:
+            self._check_not_closed()
             held = self._temporary if temporary else self._shared
             if held is None:
                 held = Embedded(temporary=temporary, meanwhile=self._meanwhile)
@@ -132,13 +141,18 @@ class Services:
         return embedded.stop()
 
     def close(self) -> None:
-        """Give the leases back."""
+        """Give the leases back; who still asks for a service gets SessionError."""
         with self._lock:
+            self._closed = True
             self._leave()
             held = [one for one in (self._shared, self._temporary) if one is not None]
             self._shared = self._temporary = None
         for embedded in held:
             embedded.close()
+
+    def _check_not_closed(self) -> None:
+        if self._closed:
+            raise SessionError(SHUT_DOWN, hint=BEGIN_ANEW)
 
     def _take(self, platform: Platform) -> Platform:
         self._current = platform

@@ -24,7 +24,7 @@ from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import FILE, Profile, Profiles
 from pipemagic.session.reports import ROLLED_BACK
 from pipemagic.session.results import CellResult, check_tables
-from pipemagic.session.services import Services
+from pipemagic.session.services import BEGIN_ANEW, SHUT_DOWN, Services
 from pipemagic.session.text.snippets import Snippets
 from pipemagic.session.wanted import AS_IT_IS, Wanted
 from pipemagic.session.wire import Wire
@@ -81,6 +81,7 @@ class Session:
             self._environment, while_starting, lambda: self.changes.tell("organization"), self._forget_gone
         )
         self._reads_ahead = reads_ahead
+        self._is_shut_down = False
         self.known = KnownNames(lambda: self._services.chosen)
 
     def __enter__(self) -> Session:
@@ -278,10 +279,14 @@ class Session:
         """
         connection.written = self.written
         with self._lock:
+            too_late = self._is_shut_down
             earlier = self.connections.get(connection.name)
             goes_on = earlier is not None and earlier.refused and _same_database(earlier, connection)
-            if not goes_on:
+            if not goes_on and not too_late:
                 self.connections = {**self.connections, connection.name: connection}
+        if too_late:
+            connection.forget()
+            raise SessionError(SHUT_DOWN, hint=BEGIN_ANEW)
         if earlier is not None and goes_on:
             earlier.renew(connection)
             return self.use(connection.name)
@@ -353,7 +358,9 @@ class Session:
         return self._services.stop()
 
     def shut_down(self) -> None:
-        """Close everything: streams, HTTP connections, leases."""
+        """Close everything, for good: streams, HTTP connections, leases; also what other threads still open."""
+        with self._lock:
+            self._is_shut_down = True
         for connection in self.connections.values():
             self._forget(connection)
         self._services.close()

@@ -9,9 +9,10 @@ import pytest
 from waiting import until
 
 from pipemagic import local
-from pipemagic.errors import PipemagicError, SessionError
+from pipemagic.errors import ConnectError, PipemagicError, SessionError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Session
+from pipemagic.session.platform import Platform
 
 SLOW = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000000) SELECT count(*) AS n FROM n"
 AT_MOST = 60.0  # seconds
@@ -152,3 +153,38 @@ def test_organizations_are_chosen_while_others_ask(session):
     assert found == [["main", "other"]] * 10
     session.platform.delete_database("other")
     assert list(session.connections) == ["main"]
+
+
+def test_nothing_that_a_thread_still_asks_for_starts_a_service_after_the_end(session, tmp_path):
+    session.shut_down()
+    local.stop()
+    for ask in (lambda: session.platform, session.connect, lambda: session.connect(temporary=True)):
+        with pytest.raises(SessionError, match="the session was shut down") as caught:
+            ask()
+        assert caught.value.hint == "%load_ext pipemagic begins another, whose panels are opened anew"
+    assert session.organization_in_use is None
+    assert local.find(tmp_path / "data") is None
+
+
+def test_a_connection_that_is_there_only_after_the_end_is_closed(session):
+    late = session.open("other")
+    session.shut_down()
+    with pytest.raises(SessionError, match="the session was shut down"):
+        session.adopt(late)
+    assert not session.connections
+    with pytest.raises(ConnectError, match="it was closed here"):
+        late.database.execute("SELECT 1")
+
+
+def test_an_organization_that_is_chosen_only_after_the_end_is_closed(session, monkeypatch):
+    chosen = []
+
+    def check(platform):
+        chosen.append(platform)
+        session.shut_down()
+
+    monkeypatch.setattr(Platform, "check", check)
+    with pytest.raises(SessionError, match="the session was shut down"):
+        session.organization("local")
+    with pytest.raises(ConnectError, match="it was closed here"):
+        chosen[0].groups()

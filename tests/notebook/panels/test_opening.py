@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from panel_page import PanelPage
-from waiting import until
+from waiting import PATIENCE, until
 
 from pipemagic import local, panels
 from pipemagic.errors import SessionError
@@ -103,3 +105,17 @@ def test_a_change_that_comes_at_the_very_end_of_asking_is_not_missed(session, mo
     monkeypatch.setattr(holdings, "_read_connections", read_and_change)
     holdings.start("Asking ...", holdings._fetch)
     until(lambda: "late" in [one.name for one in holdings.groups])
+
+
+def test_what_a_panel_begins_to_ask_when_the_session_ends_starts_no_service(unconnected, tmp_path, monkeypatch):
+    unconnected.connect()
+    holdings, ended = holdings_of(unconnected), threading.Event()
+    is_stale = holdings._is_stale
+    monkeypatch.setattr(holdings, "_is_stale", lambda: ended.wait(PATIENCE) and is_stale())
+    holdings.refresh()
+    unconnected.shut_down()
+    local.stop()
+    ended.set()
+    assert holdings.wait(PATIENCE)
+    assert holdings.error == "the session was shut down"
+    assert local.find(tmp_path / "data") is None
