@@ -78,12 +78,14 @@ class Services:
         """The organization in use, None before the first use of one."""
         return self._current
 
-    def choose(self, slug: str | None, at: str | None, token_env: str | None) -> Platform:
-        """Choose the organization; without arguments the current one stays."""
+    def choose(
+        self, slug: str | None, at: str | None, token_env: str | None, beside: Platform | None = None
+    ) -> Platform:
+        """Choose the organization, of the service of ``beside`` or of the current one; without arguments that stays."""
         if at is None and token_env is None:
             if slug is None:
                 return self.current
-            chosen = self.current.sibling(slug)
+            chosen = (beside or self.current).sibling(slug)
         else:
             chosen = self._remote(at, slug, token_env)
         try:
@@ -171,4 +173,5 @@ class Services:
     def _remote(self, at: str | None, slug: str | None, token_env: str | None) -> Platform:
         api = hosted(self._environment, at, slug, token_env=token_env)
         variable = self._environment.token_variable(token_env, secrets.PLATFORM_TOKENS)
-        return Platform(api, api.endpoint.named_host, token_variable=variable)
+        where = f"{api.endpoint.named_host}{api.endpoint.port_suffix}"  # two services may be on one machine
+        return Platform(api, where, token_variable=variable)

@@ -331,13 +331,17 @@ class Session:
         """Whether an organization is in use, or named by PIPEMAGIC_API_URL: if not, `platform` starts the service."""
         return self._services.chosen is not None or bool(self._environment.get(secrets.API_URL))
 
-    def organization(self, slug: str | None = None, *, at: str | None = None, token_env: str | None = None) -> Platform:
+    def organization(
+        self, slug: str | None = None, *, at: str | None = None, token_env: str | None = None,
+        beside: Platform | None = None,
+    ) -> Platform:  # fmt: skip
         """Choose the organization in which databases are looked for and made; without arguments the current one.
 
         ``at`` is the address of its management API; the platform token is in the variable ``token_env``, or in
-        PIPEMAGIC_API_TOKEN or TURSO_API_TOKEN.
+        PIPEMAGIC_API_TOKEN or TURSO_API_TOKEN. Without ``at`` it is one of the service of ``beside``, by default of the
+        current organization's.
         """
-        chosen = self._services.choose(slug, at, token_env)
+        chosen = self._services.choose(slug, at, token_env, beside)
         if self._reads_ahead():
             self.known.refresh()
         return chosen

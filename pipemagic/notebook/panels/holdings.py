@@ -61,6 +61,10 @@ class Holdings(WorkingModel):
             return self.session.platform
         return used if (used.organization, used.where) == (shown.organization, shown.where) else shown
 
+    def shows(self, platform: Platform) -> bool:
+        """Tell whether an organization is the one that is shown."""
+        return (platform.organization, platform.where) == (self.organization, self.where)
+
     def refresh(self) -> None:
         """Ask for everything anew; while that is under way already, once more after it."""
         with self._asking:
@@ -110,8 +114,8 @@ class Holdings(WorkingModel):
         organization, where = platform.organization, platform.where
         if self.known and (organization, where) != (self.organization, self.where):
             with self.hold_trait_notifications():
-                self.known, self._shown, self.complete, self.here = False, None, True, ""
                 self.locations, self.groups, self.databases = [], [], []
+                self.known, self._shown, self.complete, self.here = False, None, True, ""
                 self.organization, self.where = organization, where
 
     def _here_of(self, platform: Platform) -> str:

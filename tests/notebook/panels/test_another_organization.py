@@ -12,11 +12,13 @@ from started_services import crash
 from waiting import until
 
 from pipemagic import local
+from pipemagic.errors import AuthError
 from pipemagic.notebook.panels.groups.replica_states import ReplicaStates
 from pipemagic.notebook.panels.holdings import holdings_of
 from pipemagic.notebook.panels.locations import panel as locations
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.session.latency import Latency
+from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import Profile, Profiles
 
 
@@ -253,3 +255,176 @@ def test_a_service_that_is_started_again_is_asked_about_the_same_organization(se
     session.platform.create_database("trips", "edge")
     assert [one.name for one in session.platform.databases().items] == ["flights", "main", "trips"]
     assert session.platform.organization == "local"
+
+
+@pytest.fixture
+def moved(session, club, monkeypatch):
+    """Use the other organization without the open panels knowing; gives the first one and the other."""
+
+    def move():
+        first = session.platform
+        monkeypatch.setattr(holdings_of(session), "refresh", lambda: None)
+        return first, session.organization(club)
+
+    return move
+
+
+def test_tokens_are_made_invalid_in_the_organization_on_the_page(session, page, moved):
+    session.connect("flights")
+    panel = page("databases")
+    panel.click("Details of flights")
+    panel.click("Invalidate all tokens ...")
+    panel.type("Type flights to invalidate all its tokens", "flights")
+    moved()
+    session.connect("flights", name="theirs")
+    panel.submit("Invalidate all its tokens")
+    panel.wait("All tokens of flights are invalid.")
+    panel.wait("flights goes on with a new token.")
+    assert "theirs goes on" not in panel.words
+    assert session.run("SELECT 1 AS one", on="flights")["one"].tolist() == [1]
+    assert session.run("SELECT 1 AS one", on="theirs")["one"].tolist() == [1]
+
+
+def test_sizes_and_tables_are_those_of_the_organization_on_the_page(session, page, moved, monkeypatch):
+    session.connect("flights")
+    session.run("CREATE TABLE only_in_local (a)")
+    session.close("flights")
+    panel = page("databases")
+    moved()
+    asked, asking = [], Platform.usage
+    monkeypatch.setattr(Platform, "usage", lambda one: asked.append(one.organization) or asking(one))
+    panel.click("Look again")
+    until(lambda: asked)
+    assert asked == ["local"]
+    panel.click("Details of flights")
+    panel.wait("only_in_local")
+
+
+def test_a_size_that_is_told_after_another_organization_is_in_use_is_not_shown(session, page, club, monkeypatch):
+    going, asked, asking = threading.Event(), threading.Event(), Platform.usage
+
+    def usage(platform):
+        if platform.organization == club:
+            raise AuthError("only owners see this", status=403)
+        asked.set()
+        going.wait(30)
+        return asking(platform)
+
+    monkeypatch.setattr(Platform, "usage", usage)
+    panel = page("databases")
+    assert asked.wait(30)
+    session.organization(club)
+    panel.wait(f"-{club} comes after it.")
+    going.set()
+    sizes = panel.panel.view.view.model.sizes
+    until(lambda: sizes.error and not sizes.busy)
+    assert sizes.sizes == {}
+
+
+def test_what_is_created_late_is_not_offered_in_another_organization(session, page, club):
+    first = session.platform
+    going, creating = threading.Event(), first.create_database
+
+    def create(*given):
+        going.wait(30)
+        return creating(*given)
+
+    first.create_database = create
+    panel = page("databases")
+    panel.type("Database name", "trips")
+    panel.choose("Group", "edge")
+    panel.submit("Create database")
+    session.organization(club)
+    panel.wait(f"-{club} comes after it.")
+    going.set()
+    panel.wait("Database trips is in group edge.")
+    assert not panel.find("button", "Connect to the new database trips")
+
+
+def test_latency_is_that_of_the_organization_on_the_page(session, page, moved, monkeypatch):
+    measured = []
+    monkeypatch.setattr(locations, "addresses", lambda platform: measured.append(platform.organization) or {})
+    panel = page("locations")
+    moved()
+    panel.click("Measure latency")
+    panel.wait("There is no database to measure the way to.")
+    assert measured == ["local"]
+
+
+def test_replicas_are_those_of_the_organization_on_the_page(session, page, club, monkeypatch):
+    session.platform.add_location("edge", "nrt")
+    other = session.platform.sibling(club)
+    other.add_location("edge", "nrt")
+    other.close()
+    panel = page("groups")
+    panel.wait("caught up")
+    going, asking = threading.Event(), Platform.instances
+
+    def instances(platform, database):
+        if platform.organization == club:
+            going.wait(30)
+            raise AuthError("only owners see this", status=403)
+        return asking(platform, database)
+
+    monkeypatch.setattr(Platform, "instances", instances)
+    session.organization(club)
+    until(lambda: holdings_of(session).known and holdings_of(session).organization == club)
+    panel.wait("asking ...")
+    assert "caught up" not in panel.words
+    going.set()
+    until(lambda: any("only owners see this" in one for one in panel.alerts))
+    assert "caught up" not in panel.words
+
+
+def test_forms_about_a_group_close_when_another_organization_is_in_use(session, page, club):
+    groups, places = page("groups"), page("locations")
+    groups.click("Delete group edge")
+    groups.type("Type edge to delete the group", "edge")
+    places.click("Add nrt to a group")
+    places.choose("Show group", "edge")
+    until(lambda: "not in edge" in places.words)
+    session.organization(club)
+    for panel in (groups, places):
+        until(lambda panel=panel: holdings_of(session).organization == club and "edge" in panel.words)
+    assert not groups.has("Type edge to delete the group")
+    assert not places.has("Add to group")
+    assert "not in edge" not in places.words
+
+
+def test_an_organization_is_looked_for_in_the_service_on_the_page(hosted, monkeypatch):
+    first, session = hosted()
+    first.teams.append("team")
+    second, _ = hosted()
+    second.token, second.slug = first.token, "other"
+    panel = PanelPage(open_panel(session, "organization"))
+    panel.wait_for("Switch")
+    monkeypatch.setattr(holdings_of(session), "refresh", lambda: None)  # the page does not know yet
+    monkeypatch.setattr(panel.panel.view.view.model.figures, "look", lambda: None)
+    session.organization("other", at=second.url)
+    panel.choose("Organization", "team")
+    panel.submit("Switch")
+    panel.wait("Organization team (")
+    assert session.platform.address == first.url
+
+
+def test_two_services_on_one_machine_are_told_apart(hosted):
+    first, session = hosted()
+    second, _ = hosted()
+    second.token = first.token
+    for api in (first, second):
+        session.organization("acme", at=api.url)
+        session.platform.create_group("edge", "ams")
+        session.platform.create_database("flights", "edge")
+    session.organization("acme", at=first.url)
+    session.connect("flights")
+    panel = PanelPage(open_panel(session, "databases"))
+    panel.wait_for("Close the connection flights")
+    session.organization("acme", at=second.url)
+    panel.wait_for("Connect to flights")
+    panel.click("Details of flights")
+    panel.click("Delete flights ...")
+    panel.type("Type flights to delete", "flights")
+    panel.submit("Delete")
+    panel.wait("Database flights is deleted.")
+    assert "flights" in first.databases
+    assert session.run("SELECT 1 AS one", on="flights")["one"].tolist() == [1]

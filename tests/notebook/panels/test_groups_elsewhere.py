@@ -275,3 +275,36 @@ def test_a_token_that_was_revoked(hosted):
     panel.click("Look again at the organization")
     panel.wait("AUTH")
     assert "Plan: starter." in panel.words  # what was known stays
+
+
+def at_two(api, *names):
+    """Let groups be at ams and nrt, with a database each that is called like its group."""
+    told = {"locations": [{"name": "ams", "status": "ok"}, {"name": "nrt", "status": "ok"}]}
+    for name in names:
+        api.groups[name] = {"name": name, "locations": ["ams", "nrt"], "primary": "ams", "status": told}
+        session = Session(environ={"PIPEMAGIC_API_URL": api.url, "PIPEMAGIC_API_TOKEN": api.token})
+        session.platform.create_database(name, name)
+        session.shut_down()
+
+
+def test_a_group_that_cannot_be_asked_about_hides_no_other(behind, start):
+    api = HostedApi(behind)
+    at_two(api, "edge", "asia")
+    api.refuse("GET .*/databases/edge/instances", as_json({"error": "oh no"}, 500))
+    panel = start("groups", api)
+    until(lambda: any("oh no" in one for one in panel.alerts))
+    panel.wait("caught up")
+    assert panel.words.count("caught up") == 1
+
+
+def test_replicas_are_asked_about_again_when_the_service_answers_again(behind, start):
+    api = HostedApi(behind)
+    at_two(api, "edge")
+    panel = start("groups", api)
+    panel.wait("caught up")
+    api.refuse("GET .*/(instances|groups)", as_json({"error": "oh no"}, 500))
+    panel.panel.view.view.model.replicas.look()
+    until(lambda: any("oh no" in one for one in panel.alerts))
+    panel.wait("How the replicas are may be out of date")
+    api.relent()
+    until(lambda: not panel.alerts, "it was not asked again")

@@ -256,3 +256,14 @@ def test_on_a_service_that_lists_no_groups():
         panel.click("Measure latency")
         panel.wait("There is no database to measure the way to.")
         session.shut_down()
+
+
+def test_a_group_that_is_gone_is_not_the_one_that_the_map_shows(session, page):
+    session.platform.create_group("edge", "ams")
+    panel = page("locations")
+    panel.choose("Show group", "edge")
+    panel.wait("not in edge")
+    session.platform.delete_group("edge")
+    until(lambda: "edge" not in panel.options("Show group"))
+    assert "not in edge" not in panel.words
+    assert not [one for one in panel.find("svg") if "group edge" in str(one.attributes)]

@@ -97,6 +97,8 @@ class DatabasesModel(WorkingModel):
             with self.hold_trait_notifications():
                 self.created, self.wrong = made, ""
                 self.made += 1
+                if not self.holdings.shows(platform):  # asked after it is set: `_moved` may have been before
+                    self.created = None
             return f"Database {made.name} is in group {made.group}."
 
         self.start(f"Creating {name} ...", work, f"%pipedb create-database {name} --group {word(group)}")
@@ -302,7 +304,7 @@ class DatabasesModel(WorkingModel):
         if connected and not connected[0].refused:
             connection = connected[0]
             return connection.once(lambda database: _answering(database.sibling(timeout=ANSWER)))
-        return self.holdings.session.platform.open(name, ANSWER, read_only=True)
+        return self.holdings.platform.open(name, ANSWER, read_only=True)
 
 
 def _answering(database: Database) -> Database:

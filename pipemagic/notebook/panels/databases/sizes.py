@@ -48,14 +48,17 @@ class SizesModel(WorkingModel):
 
     def _ask(self) -> str:
         self._stale = False
+        platform = self.holdings.platform
         try:
-            used = self.holdings.session.platform.usage().databases
+            used = platform.usage().databases
         except UnsupportedError:
             self.told = False
             return ""
         sizes = {name: figures["storage_bytes"] for name, figures in used.items() if "storage_bytes" in figures}
         with self.hold_trait_notifications():
             self.sizes, self.told = sizes, True
+            if not self.holdings.shows(platform):  # asked after they are set: else they could come after the move
+                self.sizes = {}
         return ""
 
 

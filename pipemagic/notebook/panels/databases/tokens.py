@@ -87,9 +87,10 @@ class TokensModel(WorkingModel):
         if typed.strip() != database:
             self.refuse(f"nothing was done: what was typed is not {database}")
             return
+        platform = self.holdings.platform
 
         def work() -> str:
-            told = invalidate_tokens(self.holdings.session, database)
+            told = invalidate_tokens(self.holdings.session, database, platform)
             self.asking = ""
             return "\n".join(told)
 

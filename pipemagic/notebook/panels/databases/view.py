@@ -66,7 +66,7 @@ class DatabasesView(View):
     def _lasting_url(self, one: DatabaseInfo) -> str:
         """Give the URL where it is the same tomorrow: the embedded service has another port after each start."""
         has = self.model.holdings
-        return "" if not has.known or has.session.platform.moves else one.url
+        return "" if not has.known or has.platform.moves else one.url
 
     # -- what people do
 

@@ -94,14 +94,12 @@ class NewLocations(Model):
             one.stop()
 
     def _replace(self, old: CatchingUp | None, new: CatchingUp | None) -> None:
-        with self._lock:
-            kept = [one for one in self.all if one is not old]
         if old is not None:
             old.unobserve(self._changed)
         if new is not None:
             new.observe(self._changed)
-            kept.append(new)
-        self.all = kept
+        with self.hold_trait_notifications(), self._lock:  # told when the lock is free: hearers may take it
+            self.all = [*(one for one in self.all if one is not old), *([] if new is None else [new])]
 
     def _changed(self, _change: Any) -> None:
         self.changes += 1

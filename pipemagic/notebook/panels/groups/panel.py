@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from traitlets import Int, List, Unicode
 
@@ -35,6 +35,7 @@ class GroupsModel(WorkingModel):
         self.holdings = holdings
         self.new_locations = new_locations_of(holdings.session)
         self.replicas = ReplicaStates(holdings)
+        self._shown_of = (holdings.organization, holdings.where)
 
     def ask(self, *what: str) -> None:
         """Open a form, or close it."""
@@ -123,6 +124,29 @@ class GroupsModel(WorkingModel):
         self.holdings.refresh()
         self.replicas.look()
 
+    def follow(self) -> None:
+        """Begin to follow what changes."""
+        self.holdings.observe(self._moved, ["organization", "where"])
+        self._moved()
+        self.new_locations.follow()
+        self.replicas.follow()
+
+    def leave(self) -> None:
+        """Follow nothing any more."""
+        self.holdings.unobserve(self._moved, ["organization", "where"])
+        self.replicas.stop()
+        self.new_locations.leave()
+
+    def _moved(self, _change: Any = None) -> None:
+        """Close the form that is open: a group of the same name is another one elsewhere."""
+        now = (self.holdings.organization, self.holdings.where)
+        if now == self._shown_of:
+            return
+        self._shown_of = now
+        self.forget()
+        with self.hold_trait_notifications():
+            self.asking, self.wrong = [], ""
+
 
 class GroupsView(View):
     """The table, the form that is open, and a form to create a group."""
@@ -138,13 +162,11 @@ class GroupsView(View):
 
     def opened(self) -> None:
         """Begin to follow the replicas."""
-        self.model.new_locations.follow()
-        self.model.replicas.follow()
+        self.model.follow()
 
     def closed(self) -> None:
         """Follow nothing any more."""
-        self.model.replicas.stop()
-        self.model.new_locations.leave()
+        self.model.leave()
 
     def draw(self) -> Node:
         """Draw the table and the forms."""

@@ -15,6 +15,7 @@ from pipemagic.notebook.panels.ground.work import WorkingModel
 from pipemagic.notebook.panels.groups.asking import asking_of
 from pipemagic.notebook.panels.groups.catching_up import THERE, state_of
 from pipemagic.notebook.panels.holdings import Holdings
+from pipemagic.session.platform import Platform
 
 LIMIT = 20
 """How many databases of a group are asked about."""
@@ -74,7 +75,9 @@ class ReplicaStates(WorkingModel):
     def follow(self) -> None:
         """Look now, and after every change of groups and databases."""
         self._stop = threading.Event()
+        self.found = {}  # nothing was followed since it was read
         self.holdings.observe(self._changed, ["groups", "databases"])
+        self.holdings.observe(self._moved, ["organization", "where"])
         glances = threading.Thread(
             target=self._glance, args=(self._stop,), name="pipemagic: glances at groups", daemon=True
         )
@@ -84,6 +87,7 @@ class ReplicaStates(WorkingModel):
     def stop(self) -> None:
         """Look no more."""
         self.holdings.unobserve(self._changed, ["groups", "databases"])
+        self.holdings.unobserve(self._moved, ["organization", "where"])
         self._stop.set()
         self._wake.set()
 
@@ -101,6 +105,9 @@ class ReplicaStates(WorkingModel):
     def _changed(self, _change: Any) -> None:
         self.look()
 
+    def _moved(self, _change: Any) -> None:
+        self.found = {}  # a group of the same name is another one elsewhere
+
     def _glance(self, stop: threading.Event) -> None:
         while not stop.wait(GLANCE):
             known = {one.name: one.status for one in self.holdings.groups if len(one.locations) > 1 and one.status}
@@ -115,7 +122,7 @@ class ReplicaStates(WorkingModel):
             missed, self.unseen = self.unseen, ""
             if missed or any(states.get(name, told) != told for name, told in known.items()):
                 self.holdings.refresh()
-            elif self._is_behind(states):
+            if missed or self._is_behind(states):
                 self.look()
 
     def _is_behind(self, states: Mapping[str, Mapping[str, str]]) -> bool:
@@ -129,26 +136,41 @@ class ReplicaStates(WorkingModel):
     def _ask(self) -> str:
         while not self._stop.is_set():
             self._wake.clear()
+            platform = self.holdings.platform  # before the lists: then these are no older ones of another
             try:
-                self.found, self.told = self._round(), True
+                found, failure = self._round(platform)
             except UnsupportedError:
                 self.found, self.told = {}, False
                 return ""
+            with self.hold_trait_notifications():
+                self.found, self.told = found, True
+                if not self.holdings.shows(platform):  # asked after they are set: else they could come after the move
+                    self.found = {}
+            if failure is not None:
+                raise failure
             moves = any(one.moves for places in self.found.values() for one in places.values())
             if not self._wake.wait(EVERY if moves else 0) and not moves:
                 return ""
         return ""
 
-    def _round(self) -> dict[str, Mapping[str, AtLocation]]:
-        has = self.holdings
-        return {
-            group.name: self._of_group(group, [one for one in has.databases if one.group == group.name])
-            for group in has.groups
-            if len(group.locations) > 1
-        }
+    def _round(self, platform: Platform) -> tuple[dict[str, Mapping[str, AtLocation]], PipemagicError | None]:
+        """Ask about every group once; gives also the first error of one, which hides no other."""
+        has, failure = self.holdings, None
+        found: dict[str, Mapping[str, AtLocation]] = {}
+        for group in has.groups:
+            if len(group.locations) > 1:
+                databases = [one for one in has.databases if one.group == group.name]
+                try:
+                    found[group.name] = self._of_group(platform, group, databases)
+                except UnsupportedError:
+                    raise
+                except PipemagicError as error:
+                    failure = failure or error
+        return found, failure
 
-    def _of_group(self, group: Group, databases: Sequence[DatabaseInfo]) -> Mapping[str, AtLocation]:
-        platform = self.holdings.session.platform
+    def _of_group(
+        self, platform: Platform, group: Group, databases: Sequence[DatabaseInfo]
+    ) -> Mapping[str, AtLocation]:
         names = [one.name for one in databases[:LIMIT]]
         found = self._asking.each(names, platform.instances, self._stop)
         answers = [one for one in found.values() if not isinstance(one, NotFound)]  # what was deleted just now is gone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from traitlets import Dict, Unicode
 
@@ -39,13 +39,18 @@ class LocationsModel(WorkingModel):
         self.holdings = holdings
         self.new_locations = new_locations_of(holdings.session)
         self._measured_in = ""
+        self._shown_of = self._organization
         self._leaving = threading.Event()
+
+    @property
+    def marked(self) -> str:
+        """The name of the group whose locations are marked, '' for all: also when the one to be shown is gone."""
+        return self.shown if any(one.name == self.shown for one in self.holdings.groups) else ""
 
     @property
     def groups(self) -> list[Group]:
         """The groups whose locations are marked: one, or all."""
-        groups: list[Group] = self.holdings.groups
-        return [one for one in groups if one.name == self.shown] or groups
+        return [one for one in self.holdings.groups if self.marked in ("", one.name)]
 
     def users(self, code: str) -> list[Group]:
         """Give the groups that have a location."""
@@ -89,10 +94,10 @@ class LocationsModel(WorkingModel):
 
     def measure(self) -> None:
         """Measure the way to one database at each location where there is one."""
+        platform = self.holdings.platform
 
         def work() -> str:
-            measured_in = self._organization
-            places = addresses(self.holdings.session.platform)
+            places = addresses(platform)
             found: dict[str, str] = {}
             self.busy = f"Measuring {plural(len(places), 'location')} ..."
             for one in latencies(places):
@@ -100,7 +105,7 @@ class LocationsModel(WorkingModel):
                 self.busy = f"Measuring: {len(found)} of {plural(len(places), 'location')} ..."
                 if self._leaving.is_set():  # locations that do not answer take seconds each
                     break
-            self._measured_in, self.measured = measured_in, found
+            self._measured_in, self.measured = f"{platform.organization} {platform.where}", found
             if not found:
                 return "There is no database to measure the way to."
             return f"Measured {plural(len(found), 'location')}: the median of five small requests to a database there."
@@ -108,10 +113,26 @@ class LocationsModel(WorkingModel):
         self._leaving.clear()
         self.start("Looking for databases ...", work, "%pipedb locations --latency")
 
+    def follow(self) -> None:
+        """Follow what is being added."""
+        self.holdings.observe(self._moved, ["organization", "where"])
+        self._moved()
+        self.new_locations.follow()
+
     def leave(self) -> None:
         """Follow no replicas and measure nothing any more."""
+        self.holdings.unobserve(self._moved, ["organization", "where"])
         self.new_locations.leave()
         self._leaving.set()
+
+    def _moved(self, _change: Any = None) -> None:
+        """Close the form, and show all groups: one of the same name is another one elsewhere."""
+        if self._shown_of == self._organization:
+            return
+        self._shown_of = self._organization
+        self.forget()
+        with self.hold_trait_notifications():
+            self.chosen = self.shown = ""
 
     @property
     def _organization(self) -> str:
@@ -132,7 +153,7 @@ class LocationsView(View):
 
     def opened(self) -> None:
         """Follow what is being added."""
-        self.model.new_locations.follow()
+        self.model.follow()
 
     def closed(self) -> None:
         """Follow and measure nothing any more."""
@@ -166,7 +187,7 @@ class LocationsView(View):
     # -- the map
 
     def _map(self) -> Node:
-        free = f"not in {self.model.shown}" if len(self.model.groups) == 1 and self.model.shown else "not in use"
+        free = f"not in {self.model.marked}" if self.model.marked else "not in use"
         return world_map(list(self._marks()), self._map_in_words(), free=free)
 
     def _marks(self) -> Iterator[Mark]:
@@ -194,7 +215,7 @@ class LocationsView(View):
         named = {"primary": "primary at", "replica": "replicas at"}
         codes = {kind: [one.code for one in self._marks() if one.kind == kind] for kind in named}
         said = [f"{words} {', '.join(codes[kind])}" for kind, words in named.items() if codes[kind]]
-        which = f"group {self.model.shown}" if self.model.shown else "all groups"
+        which = f"group {self.model.marked}" if self.model.marked else "all groups"
         here = f"; closest to the service is {self.model.holdings.here}" if self.model.holdings.here else ""
         return f"World map of {which}: {'; '.join(said) or 'nothing is in use'}{here}. The table below has the same."
 

@@ -129,10 +129,10 @@ class OrganizationModel(WorkingModel):
         if not slug:
             self.refuse("which organization?", "type its slug")
             return
-        session = self.holdings.session
+        session, platform = self.holdings.session, self.holdings.platform
 
         def work() -> str:
-            chosen = session.organization(slug)
+            chosen = session.organization(slug, beside=platform)
             kept = ", ".join(map(_with_transaction, list(session.connections.values())))
             stay = f" The connections stay as they are: {kept}." if kept else ""
             return f"Organization {chosen.organization} ({chosen.where}).{stay}"
