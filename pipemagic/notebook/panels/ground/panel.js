@@ -368,7 +368,11 @@ function listen(page, channel, signal) {
     const forAll = (event.ctrlKey || event.metaKey) && event.key !== "Enter";
     // On the very element: a shortcut for whatever has the focus is found before what is around that is looked at, and
     // would take the arrow keys from lists.
-    if (page.root.contains(event.target)) event.target.toggleAttribute("data-lm-suppress-shortcuts", !forAll);
+    // And on nothing else: a table that had the focus before would keep Ctrl+S from the buttons in it.
+    page.suppressing?.removeAttribute("data-lm-suppress-shortcuts");
+    if (!page.root.contains(event.target)) return;
+    page.suppressing = event.target;
+    event.target.toggleAttribute("data-lm-suppress-shortcuts", !forAll);
   }, { capture: true, signal });
   page.root.addEventListener("keydown", (event) => {
     if (event.isComposing) return; // Enter and Escape are for the input method
