@@ -181,8 +181,8 @@ class Visitor:
 
     def keep_alive(self) -> None:
         keeping = self.card().get_by_label("Keep alive between cells")
-        self.hands.choose(keeping, "1m")
-        self.told("flights is kept alive for 1 min after each cell.")
+        self.hands.choose(keeping, "10m")
+        self.told("flights is kept alive for 10 min after each cell.")
         self.hands.run(LOOK)
         expect(self.card()).to_contain_text(re.compile("until .* without a cell"), timeout=PATIENCE)
         self.album.take("kept", self.panel)

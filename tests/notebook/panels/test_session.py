@@ -187,6 +187,19 @@ def test_keep_alive(panel, session):
     session.connection().keep_alive(None)  # its thread is as long as that
 
 
+def test_of_choices_that_come_quickly_the_last_one_counts(panel, session):
+    """As arrow keys make them: each step on the way through a list is a choice."""
+    label, connection = "Keep alive between cells", session.connection()
+    with connection._lock:  # as a cell holds it
+        panel.choose(label, "1m")
+        until(lambda: "Keeping main ..." in panel.words)
+        panel.choose(label, "10m")
+        panel.choose(label, "1h")
+    panel.wait("main is kept alive for 1 h after each cell.")
+    assert connection.keeping.seconds == 3600
+    connection.keep_alive(None)
+
+
 def test_before_connect_it_says_what_to_do(page, session):
     session.close()
     panel = page("session")

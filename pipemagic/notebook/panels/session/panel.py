@@ -46,6 +46,7 @@ class SessionModel(WorkingModel):
         super().__init__()
         self.opened = opened
         self._session = opened.session
+        self._to_keep: tuple[str, str] | None = None
 
     def connect(self) -> None:
         """Connect to the default, as %pipedb connect does."""
@@ -82,8 +83,23 @@ class SessionModel(WorkingModel):
         self._on(name, f"Running again on {name} ...", _retry, "retry")
 
     def keep(self, name: str, time: str) -> None:
-        """Keep a connection alive between cells, for so long after the last one; "off" for no longer."""
+        """Keep a connection alive between cells, for so long after the last one; "off" for no longer.
 
+        Each step of an arrow key chooses anew: the choice that came last is done when what is under way has ended.
+        """
+        self._to_keep = (name, time)
+        self._keep()
+
+    def ended(self) -> None:
+        """Do what was chosen meanwhile."""
+        self._keep()
+
+    def _keep(self) -> None:
+        chosen = self._to_keep
+        if chosen is not None and self._begin_to_keep(*chosen) and self._to_keep is chosen:
+            self._to_keep = None
+
+    def _begin_to_keep(self, name: str, time: str) -> bool:
         def work(connection: Connection) -> str:
             seconds = None if time == OFF else durations.seconds(time)
             connection.keep_alive(seconds)
@@ -91,19 +107,19 @@ class SessionModel(WorkingModel):
                 return f"{name} is no longer kept alive between cells."
             return f"{name} is kept alive for {durations.words(seconds)} after each cell."
 
-        self._on(name, f"Keeping {name} ...", work, f"keep-alive {time}")
+        return self._on(name, f"Keeping {name} ...", work, f"keep-alive {time}")
 
-    def _on(self, name: str, what: str, work: Callable[[Connection], str], line: str) -> None:
-        self._act(what, lambda: work(self._session.connection(name)), f"{line} --on {word(name)}")
+    def _on(self, name: str, what: str, work: Callable[[Connection], str], line: str) -> bool:
+        return self._act(what, lambda: work(self._session.connection(name)), f"{line} --on {word(name)}")
 
-    def _act(self, what: str, work: Callable[[], str], line: str) -> None:
+    def _act(self, what: str, work: Callable[[], str], line: str) -> bool:
         def and_look() -> str:
             try:
                 return work()
             finally:
                 self.opened.look()
 
-        self.start(what, and_look, f"%pipedb {line}")
+        return self.start(what, and_look, f"%pipedb {line}")
 
 
 def _roll_back(connection: Connection) -> str:
