@@ -8,11 +8,12 @@ import pytest
 from panel_page import PanelPage
 from scripted_server import as_json
 from started_services import crash
-from waiting import until
+from waiting import PATIENCE, until
 
 from pipemagic.notebook.panels.groups import catching_up
 from pipemagic.notebook.panels.groups.asking import AT_ONCE, asking_of
 from pipemagic.notebook.panels.groups.new_locations import new_locations_of
+from pipemagic.notebook.panels.holdings import holdings_of
 from pipemagic.notebook.panels.opening import open_panel
 
 QUICK_TRIES = 3
@@ -301,3 +302,69 @@ def test_a_token_that_is_revoked_in_the_middle_is_told_and_another_goes_on(edge_
     session.organization(at=api.url)
     panel.click("Watch again edge at nrt")
     panel.wait("Group edge is in nrt. Its database is there.")
+
+
+def test_a_database_that_is_deleted_meanwhile_is_not_waited_for_nor_counted(page, platform, copying):
+    copying.states = {"nrt": "copying"}
+    panel = page("groups")
+    add(panel, "nrt")
+    until(lambda: bars(panel) == {"edge at nrt": (0, 2)}, panel.words)
+    platform.delete_database("hotels")
+    until(lambda: bars(panel) == {"edge at nrt": (0, 1)}, panel.words)
+    copying.states.clear()
+    panel.wait("Its database is there.")
+
+
+def test_what_another_thread_shows_no_more_does_not_come_back(session, platform, copying):
+    copying.states = {"nrt": "copying", "fra": "copying", "syd": "copying"}
+    model = new_locations_of(session)
+    holdings_of(session).refresh()
+    until(lambda: holdings_of(session).known)
+    for code in ("nrt", "fra"):
+        assert model.add("edge", code)
+    nrt, fra = model.all
+
+    def unobserve(*_):  # another thread is quicker
+        model._replace(fra, None)
+
+    nrt.unobserve = unobserve
+    model.drop("edge", "nrt")
+    assert model.all == []
+    fra.stop()
+
+
+def test_it_is_followed_on_while_one_of_two_panels_is_open(page, platform, copying):
+    copying.states = {"nrt": "copying"}
+    panel, other = page("groups"), page("locations")
+    add(panel, "nrt")
+    until(lambda: bars(other) == {"edge at nrt": (0, 2)}, other.words)
+    panel.panel.close()
+    copying.states.clear()
+    other.wait("Its 2 databases are there.")
+
+
+def test_of_many_databases_that_are_late_three_are_named(page, platform, copying):
+    for name in ("boats", "cars", "trains"):
+        platform.create_database(name, "edge")
+    copying.states = {"nrt": "copying"}
+    panel = page("groups")
+    add(panel, "nrt")
+    panel.wait("and 2 more")
+    assert len([one for one in panel.find("li") if one.words.endswith(": copying")]) == 3
+
+
+def test_what_is_shown_no_more_is_not_followed_when_a_panel_is_opened_again(session, platform, copying):
+    copying.states = {"nrt": "copying"}
+    model, holdings = new_locations_of(session), holdings_of(session)
+    holdings.refresh()
+    until(lambda: holdings.known)
+    model.follow()
+    model.add("edge", "nrt")
+    (one,) = model.all
+    until(lambda: one.unfinished)
+    model.leave()
+    assert one.wait(PATIENCE)
+    model.drop("edge", "nrt")
+    model.follow()
+    assert not one.busy
+    assert model.all == []

@@ -10,6 +10,7 @@ from traitlets import Int, List
 from pipemagic.notebook.panels.ground.parts import button, state
 from pipemagic.notebook.panels.ground.shared import OneForASession
 from pipemagic.notebook.panels.ground.tree import Node, h
+from pipemagic.notebook.panels.ground.widget import Values, View
 from pipemagic.notebook.panels.ground.work import Model
 from pipemagic.notebook.panels.groups.catching_up import CatchingUp
 from pipemagic.notebook.panels.holdings import Holdings, holdings_of
@@ -109,11 +110,26 @@ new_locations_of = OneForASession(lambda session: NewLocations(holdings_of(sessi
 """Gives the new locations of a session: the same for all of its panels, which show the same progress."""
 
 
-def progress(model: NewLocations) -> Node | None:
-    """Show how far the new locations are, and how the following of those that ended did.
+class ShowsNewLocations(View):
+    """A view with `progress` in it: does what its buttons ask for."""
 
-    The view needs ``on_stop_watching``, ``on_watch_again`` and ``on_dismiss``, each with the group and the code.
-    """
+    new_locations: NewLocations
+
+    def on_stop_watching(self, _values: Values, group: str, code: str) -> None:
+        """Follow a new location no more."""
+        self.new_locations.stop(group, code)
+
+    def on_watch_again(self, _values: Values, group: str, code: str) -> None:
+        """Follow it on."""
+        self.new_locations.again(group, code)
+
+    def on_dismiss(self, _values: Values, group: str, code: str) -> None:
+        """Show it no more."""
+        self.new_locations.drop(group, code)
+
+
+def progress(model: NewLocations) -> Node | None:
+    """Show how far the new locations are, and how the following of those that ended did."""
     shown = [_one(one) for one in model.shown]
     return h("div", shown, key="new locations") if shown else None
 

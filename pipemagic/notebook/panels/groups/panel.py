@@ -9,10 +9,10 @@ from traitlets import Int, List, Unicode
 
 from pipemagic.notebook.panels.ground.parts import button, problem, section, state
 from pipemagic.notebook.panels.ground.tree import Node
-from pipemagic.notebook.panels.ground.widget import Values, View
+from pipemagic.notebook.panels.ground.widget import Values
 from pipemagic.notebook.panels.ground.work import WorkingModel
 from pipemagic.notebook.panels.groups.forms import add_form, create_form, delete_form, remove_form
-from pipemagic.notebook.panels.groups.new_locations import new_locations_of, progress
+from pipemagic.notebook.panels.groups.new_locations import ShowsNewLocations, new_locations_of, progress
 from pipemagic.notebook.panels.groups.replica_states import ReplicaStates
 from pipemagic.notebook.panels.groups.table import listed, live_table, notes, saved_table
 from pipemagic.notebook.panels.holdings import Holdings
@@ -148,13 +148,13 @@ class GroupsModel(WorkingModel):
             self.asking, self.wrong = [], ""
 
 
-class GroupsView(View):
+class GroupsView(ShowsNewLocations):
     """The table, the form that is open, and a form to create a group."""
 
     title: ClassVar[str] = "Groups"
 
     def __init__(self, model: GroupsModel) -> None:
-        self.model = model
+        self.model, self.new_locations = model, model.new_locations
 
     def models(self) -> tuple[HasTraits, ...]:
         """Give what is drawn."""
@@ -235,15 +235,3 @@ class GroupsView(View):
     def on_delete(self, values: Values, name: str) -> None:
         """Delete a group."""
         self.model.delete(name, values["confirmation"].strip())
-
-    def on_stop_watching(self, _values: Values, group: str, code: str) -> None:
-        """Follow a new location no more."""
-        self.model.new_locations.stop(group, code)
-
-    def on_watch_again(self, _values: Values, group: str, code: str) -> None:
-        """Follow it on."""
-        self.model.new_locations.again(group, code)
-
-    def on_dismiss(self, _values: Values, group: str, code: str) -> None:
-        """Show it no more."""
-        self.model.new_locations.drop(group, code)

@@ -12,9 +12,9 @@ from pipemagic.client.resources import Group, Location
 from pipemagic.geography import whereabouts
 from pipemagic.notebook.panels.ground.parts import button, choice, empty, field, row, section, state, submit, table
 from pipemagic.notebook.panels.ground.tree import Child, Node, h
-from pipemagic.notebook.panels.ground.widget import Values, View
+from pipemagic.notebook.panels.ground.widget import Values
 from pipemagic.notebook.panels.ground.work import WorkingModel
-from pipemagic.notebook.panels.groups.new_locations import new_locations_of, progress
+from pipemagic.notebook.panels.groups.new_locations import ShowsNewLocations, new_locations_of, progress
 from pipemagic.notebook.panels.holdings import Holdings
 from pipemagic.notebook.panels.locations.worldmap import Kind, Mark, world_map
 from pipemagic.session.latency import addresses, latencies
@@ -139,13 +139,13 @@ class LocationsModel(WorkingModel):
         return f"{self.holdings.organization} {self.holdings.where}"
 
 
-class LocationsView(View):
+class LocationsView(ShowsNewLocations):
     """The map, the table, and the form that adds a location to a group."""
 
     title: ClassVar[str] = "Locations"
 
     def __init__(self, model: LocationsModel) -> None:
-        self.model = model
+        self.model, self.new_locations = model, model.new_locations
 
     def models(self) -> tuple[HasTraits, ...]:
         """Give what is drawn."""
@@ -329,15 +329,3 @@ class LocationsView(View):
     def on_measure(self, _values: Values) -> None:
         """Measure."""
         self.model.measure()
-
-    def on_stop_watching(self, _values: Values, group: str, code: str) -> None:
-        """Follow a new location no more."""
-        self.model.new_locations.stop(group, code)
-
-    def on_watch_again(self, _values: Values, group: str, code: str) -> None:
-        """Follow it on."""
-        self.model.new_locations.again(group, code)
-
-    def on_dismiss(self, _values: Values, group: str, code: str) -> None:
-        """Show it no more."""
-        self.model.new_locations.drop(group, code)
