@@ -13,7 +13,7 @@ from waiting import PATIENCE, until
 
 from pipemagic import local
 from pipemagic.errors import AnswerTimeout, ServerError
-from pipemagic.notebook.panels.explore import browsing
+from pipemagic.notebook.panels.explore import browsing, exporting
 from pipemagic.notebook.panels.opening import open_panel
 
 __all__ = ["plain_shell", "shell"]
@@ -463,6 +463,47 @@ def test_how_many_rows_there_are_agrees_with_the_page(explore, elsewhere):
     panel.wait("No rows\n of 33")
     panel.click("Previous")
     panel.wait("Rows 26 to 33\n of 33")
+
+
+@pytest.mark.usefixtures("flights")
+def test_what_was_pressed_on_the_page_before_is_no_error(explore, session):
+    panel = explore()
+    panel.wait(" of 130")
+    before = [["value", "20", "1"], ["value", "0", "4"], ["profile", "id"], ["export"]]
+    values = {"form": "variable", "target": "found", "replace": False}
+    session.run("DELETE FROM flights WHERE id > 10")
+    panel.wait("Rows 1 to 10")
+    for action in before[:2]:
+        panel.panel._heard(panel.panel, {"action": action, "values": {}}, [])
+    assert panel.alerts == []
+    panel.click("All tables")
+    panel.wait("Tables of main")
+    for action in before:
+        panel.panel._heard(panel.panel, {"action": action, "values": values}, [])
+    assert panel.alerts == []
+
+
+@pytest.mark.usefixtures("flights")
+def test_an_export_that_is_stopped_as_it_tells_how_far_it_is_stays_so(explore, monkeypatch):
+    variables = {}
+    panel = explore(variables=variables)
+    model = panel.panel.view.exporting
+    clock = iter(range(1000))
+
+    def stopping():
+        if now := next(clock):
+            model.stop()
+        return now
+
+    monkeypatch.setattr(exporting, "monotonic", stopping)
+    panel.click("Export ...")
+    panel.type("Variable or file", "found")
+    panel.submit("Export")
+    panel.wait("Given up.")
+    until(lambda: not model._worker.is_alive())
+    assert not panel.is_busy
+    assert panel.can("Export")
+    assert variables == {}
 
 
 def test_what_could_not_be_counted_is_known_on_the_last_page(explore, session, monkeypatch):

@@ -187,6 +187,8 @@ class BrowsingModel(FollowingModel):
         page: Page | None = self.page
         if page is None or self.busy:  # a page that is on its way goes first
             return
+        if row >= len(page.rows) or column >= len(page.columns):  # pressed on the page before
+            return
         cell, name = page.rows[row][column], page.columns[column].name
         if cell.whole is not None:
             self.whole = (row, name, cell.whole)

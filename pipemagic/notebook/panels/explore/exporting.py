@@ -121,8 +121,9 @@ class ExportingModel(AskingModel):
         count, told = 0, monotonic()
         for batch in cursor:
             count += len(batch)
-            if self.busy and monotonic() - told > _TELL_EVERY:
-                self.busy, told = f"Exporting: {_rows(count)} so far ...", monotonic()
+            if monotonic() - told > _TELL_EVERY:
+                self.tell(f"Exporting: {_rows(count)} so far ...")
+                told = monotonic()
             yield batch
 
 

@@ -284,7 +284,9 @@ class ExploreView(View):
 
     def on_profile(self, _values: Values, *columns: str) -> None:
         """Profile a column, or without a name all that are shown."""
-        page: Page = self.browsing.page
+        page: Page | None = self.browsing.page
+        if page is None:  # it was pressed before the list of tables came
+            return
         names = columns or [one.name for one in page.columns]
         try:
             self.profiling.look_at(
@@ -307,9 +309,9 @@ class ExploreView(View):
 
     def on_export(self, values: Values) -> None:
         """Export."""
-        self.exporting.export(
-            self.browsing.page, values["form"], values["target"].strip(), replace=bool(values["replace"])
-        )
+        page: Page | None = self.browsing.page
+        if page is not None:
+            self.exporting.export(page, values["form"], values["target"].strip(), replace=bool(values["replace"]))
 
     def on_stop_export(self, _values: Values) -> None:
         """Give up the export."""

@@ -65,6 +65,12 @@ class AskingModel(WorkingModel):
         worker.start()
         self._worker = worker
 
+    def tell(self, what: str) -> None:
+        """Say how far the question has come that this thread asks; nothing if it was given up."""
+        with self._starting:
+            if self.busy and self._worker is threading.current_thread():
+                self.busy = what
+
     def stop(self) -> None:
         """Give up what is under way; all stays as it is."""
         if self.busy:
