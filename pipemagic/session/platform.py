@@ -63,6 +63,7 @@ class Platform:
         self.on_gone: Callable[[Sequence[str]], None] = lambda _: None
         """Called with the names of databases that were deleted here."""
         self.moves = find_again is not None
+        self._service = object()  # its siblings have the same
         self._api = api
         self._token_variable = token_variable
         self._find_again = find_again
@@ -101,10 +102,20 @@ class Platform:
             return Management(api.endpoint, api.transport.token, organization=slug)
 
         again = self._find_again
-        return Platform(
+        found = Platform(
             of_slug(self._api), self.where, None if again is None else lambda: of_slug(again()),
             token_variable=self._token_variable,
         )  # fmt: skip
+        found._service = self._service
+        return found
+
+    def is_sibling(self, slug: str, other: Platform) -> bool:
+        """Tell whether this is what `sibling` of another one would give."""
+        return self._service is other._service and self._api.known_slug == slug
+
+    def is_same(self, other: Platform) -> bool:
+        """Tell whether another one is the same organization, also with another token; asks nobody."""
+        return (self._api.known_slug, self.where) == (other._api.known_slug, other.where)
 
     def locations(self) -> list[Location]:
         """List the locations for groups, by code."""

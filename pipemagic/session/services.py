@@ -59,6 +59,7 @@ class Services:
         self._gone = gone
         self._lock = threading.RLock()
         self._current: Platform | None = None
+        self._left: list[Platform] = []
         self._shared: Embedded | None = None
         self._temporary: Embedded | None = None
         self._closed = False
@@ -85,13 +86,16 @@ class Services:
         if at is None and token_env is None:
             if slug is None:
                 return self.current
-            chosen = (beside or self.current).sibling(slug)
+            beside = beside or self.current
+            known = next((one for one in self._known() if one.is_sibling(slug, beside)), None)
+            chosen = known or beside.sibling(slug)
         else:
-            chosen = self._remote(at, slug, token_env)
+            known, chosen = None, self._remote(at, slug, token_env)
         try:
             chosen.check()
         except BaseException:
-            chosen.close()
+            if known is None:
+                chosen.close()
             raise
         with self._lock:
             if self._closed:
@@ -99,6 +103,12 @@ class Services:
             self._check_not_closed()
             self._leave()
             return self._take(chosen)
+
+    def _known(self) -> list[Platform]:
+        """Give the organizations that were used by now."""
+        with self._lock:
+            embedded = [one.platform for one in (self._shared, self._temporary) if one is not None]
+            return [*([] if self._current is None else [self._current]), *self._left, *embedded]
 
     def embedded(self, *, temporary: bool) -> Embedded:
         """Give the embedded service, starting it if need be."""
@@ -147,6 +157,9 @@ class Services:
         with self._lock:
             self._closed = True
             self._leave()
+            for one in self._left:
+                one.close()
+            self._left = []
             held = [one for one in (self._shared, self._temporary) if one is not None]
             self._shared = self._temporary = None
         for embedded in held:
@@ -157,6 +170,10 @@ class Services:
             raise SessionError(SHUT_DOWN, hint=BEGIN_ANEW)
 
     def _take(self, platform: Platform) -> Platform:
+        for one in self._left:
+            if one is not platform and one.is_same(platform):  # it had another token
+                one.close()
+        self._left = [one for one in self._left if not one.is_same(platform)]
         self._current = platform
         platform.on_change = self._changed
         platform.on_gone = partial(self._gone, platform)
@@ -164,10 +181,10 @@ class Services:
         return platform
 
     def _leave(self) -> None:
-        """Close the current organization's connections, unless they are those of an embedded service."""
+        """Turn from the current organization; its connections, and what panels began there, may need it still."""
         embedded = [one.platform for one in (self._shared, self._temporary) if one is not None]
         if self._current is not None and self._current not in embedded:
-            self._current.close()
+            self._left.append(self._current)
         self._current = None
 
     def _remote(self, at: str | None, slug: str | None, token_env: str | None) -> Platform:

@@ -12,7 +12,7 @@ from started_services import crash
 from waiting import until
 
 from pipemagic import local
-from pipemagic.errors import AuthError
+from pipemagic.errors import AuthError, ConnectError
 from pipemagic.notebook.panels.groups.replica_states import ReplicaStates
 from pipemagic.notebook.panels.holdings import holdings_of
 from pipemagic.notebook.panels.locations import panel as locations
@@ -428,3 +428,64 @@ def test_two_services_on_one_machine_are_told_apart(hosted):
     panel.wait("Database flights is deleted.")
     assert "flights" in first.databases
     assert session.run("SELECT 1 AS one", on="flights")["one"].tolist() == [1]
+
+
+def test_a_connection_goes_on_when_the_service_restarts_also_after_another_organization(session, club, service_folder):
+    for slug in (club, "local", club):  # there and back: it is the one that was left
+        session.organization(slug)
+    session.connect("flights")
+    session.run("CREATE TABLE t (a)")
+    session.organization("local")
+    crash(service_folder)
+    assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
+
+
+def test_what_was_begun_goes_on_in_the_organization_that_is_left(hosted):
+    api, session = hosted()
+    api.teams.append("team")
+    session.platform.create_group("edge", "ams")
+    session.platform.create_database("flights", "edge")
+    panel = PanelPage(open_panel(session, "groups"))
+    copying = {"instances": [{"name": "nrt", "type": "replica", "status": "copying"}]}
+    api.refuse("GET .*/instances", as_json(copying))
+    panel.click("Add a location to edge")
+    panel.choose("New location of edge", "nrt")
+    panel.submit("Add location")
+    panel.wait("0 of 1 database are there.")
+    session.organization("team")
+    until(lambda: "edge" not in panel.words)
+    api.relent()
+    session.organization("acme")
+    panel.wait("Group edge is in ams, nrt. Its database is there.")
+    assert not panel.alerts
+
+
+def test_a_click_on_a_page_that_is_late_works_in_its_organization(hosted, monkeypatch):
+    api, session = hosted()
+    api.teams.append("team")
+    session.platform.create_group("edge", "ams")
+    session.platform.create_database("flights", "edge")
+    panel = PanelPage(open_panel(session, "databases"))
+    panel.wait_for("Connect to flights")
+    monkeypatch.setattr(holdings_of(session), "refresh", lambda: None)  # the page does not know yet
+    session.organization("team")
+    panel.click("Connect to flights")
+    panel.wait("Connected to flights")
+    assert session.connection().profile.organization == "acme"
+
+
+def test_an_organization_that_was_left_is_closed_with_the_session_or_when_it_has_another_token(hosted):
+    api, session = hosted()
+    api.teams.append("team")
+    session.organization("acme", at=api.url)
+    first = session.platform
+    session.organization("team")
+    team = session.platform
+    assert session.organization("acme") is first
+    session.organization("acme", at=api.url)
+    for left in (first, team):
+        if left is team:
+            left.locations()
+            session.shut_down()
+        with pytest.raises(ConnectError, match="it was closed here"):
+            left.locations()
