@@ -530,8 +530,12 @@ def two_views_of_one_panel(page: Page) -> str:
     assert panel.do("panel.elements.map((one) => one.querySelectorAll('input').length)") == [3, 3]
     panel.do("panel.hide()")
     assert panel.do("panel.sent") == []
+    panel.do("panel.tell({ anybody: true })")  # the page of another window was the last one there
+    assert [one["seen"] for one in panel.do("panel.sent.splice(0)")] == [True]
     panel.do("panel.second()")
-    assert [one["seen"] for one in panel.do("panel.sent")] == [False]
+    assert [one["seen"] for one in panel.do("panel.sent.splice(0)")] == [False]
+    panel.do("panel.tell({ anybody: true })")
+    assert panel.do("panel.sent") == []
     return "two views of one panel"
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import logging
+import signal
 import threading
 import weakref
+from types import SimpleNamespace
 
 import ipywidgets
 import pytest
@@ -15,6 +17,7 @@ from waiting import PATIENCE
 
 from pipemagic.client.secrets import Secret
 from pipemagic.errors import SessionError
+from pipemagic.notebook.panels.ground import widget
 from pipemagic.notebook.panels.ground.parts import button, section, state
 from pipemagic.notebook.panels.ground.tree import h
 from pipemagic.notebook.panels.ground.widget import Panel, View
@@ -326,6 +329,54 @@ def test_a_page_that_acts_is_seen_although_another_one_was_closed(panel, counter
     panel.click("More")
     assert "1 = 0" in panel.words
     assert counter.followed == ["opened", "closed", "opened"]
+
+
+def test_the_pages_of_other_windows_are_asked_whether_they_are_there_when_one_goes(panel):
+    sent = []
+    panel.panel.send = lambda message, buffers=None: sent.append(message)
+    for message in ({"seen": True}, {"seen": False}, {"seen": True}):
+        say(panel, message)
+    assert ["anybody" in one for one in sent] == [False, True, False]
+
+
+def test_in_a_terminal_nothing_is_followed_once_the_text_is_there(counter, capsys):
+    panel = Panel(counter)
+    counter.model.number = 3
+    for _ in range(2):
+        panel._ipython_display_()
+        assert capsys.readouterr().out.splitlines() == ["Counter", "3 = 0"]
+    assert counter.followed == ["opened", "closed", "opened", "closed"]
+
+
+@pytest.mark.parametrize("variables", [{}, {widget.IN_VSCODE: "a.ipynb"}], ids=["around", "apart"])
+def test_an_interrupt_ends_the_waiting_and_the_cells_to_come_and_the_panel_stays(counter, monkeypatch, variables):
+    shown, waiting, go_on = [], threading.Event(), threading.Event()
+    monkeypatch.setattr(widget, "get_ipython", lambda: SimpleNamespace(kernel=True, user_ns=variables))
+    monkeypatch.setattr(widget, "_publish", shown.append)
+    monkeypatch.setattr(widget, "PATIENCE", PATIENCE)
+    panel = Panel(counter)
+
+    def work():
+        waiting.wait(PATIENCE)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        go_on.wait(PATIENCE)
+        return "well done"
+
+    def models():
+        waiting.set()  # the first thing that is wanted for it
+        return (counter.model,)
+
+    monkeypatch.setattr(counter, "models", models)
+    counter.model.start("Working ...", work)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        panel._ipython_display_()
+    assert caught.value._render_traceback_() == ["KeyboardInterrupt: the panel is open, and no longer waited for"]
+    kinds = [kind for one in shown for kind in one]
+    assert kinds.count(widget.WIDGET) == kinds.count("text/html") == 1
+    assert "0 = 0" in shown[-1]["text/plain"]
+    go_on.set()
+    assert counter.model.wait(PATIENCE)
+    assert "well done" in str(panel.tree)
 
 
 def test_what_was_asked_for_a_session_goes_with_it():

@@ -433,6 +433,7 @@ function open(model) {
   model.on("msg:custom", (message) => {
     if (message.now !== undefined) channel.ahead = Date.now() / 1000 - message.now;
     if (message.heard !== undefined) heard(message.heard);
+    if (message.anybody && channel.pages.size) channel.send({ seen: true }); // the last page of another window is gone
     if (message.secret === undefined) return;
     if (message.value === null) channel.secrets.delete(message.secret);
     else channel.secrets.set(message.secret, message.value);

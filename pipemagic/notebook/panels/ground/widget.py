@@ -35,6 +35,9 @@ PATIENCE = 5.0
 TURN = 1.0
 """Seconds to wait for another thread that draws: not for ever, since that one may wait for a lock of this one."""
 
+INTERRUPTED = "KeyboardInterrupt: the panel is open, and no longer waited for"
+"""What stands below a panel whose cell was interrupted."""
+
 Values = Mapping[str, Any]
 """What the named fields around the place of an event hold: text, or True and False of a checkbox."""
 
@@ -137,14 +140,15 @@ class Panel(anywidget.AnyWidget):
         return faces.text(self.view.saved())
 
     def settle(self) -> None:
-        """Wait until what was asked at the opening has its answers, but not for long; an interrupt ends the waiting."""
+        """Wait until what was asked at the opening has its answers, but not for long; an interrupt is passed on."""
         models = [model for model in self.view.models() if isinstance(model, WorkingModel)]
         told = threading.Event()
 
         def tell(_change: Any) -> None:
             told.set()
 
-        with suppress(KeyboardInterrupt), ExitStack() as heard:
+        with ExitStack() as heard:
+            heard.callback(self._wait_no_more)
             for model in models:
                 model.observe(tell, "busy")
                 heard.callback(model.unobserve, tell, "busy")
@@ -154,6 +158,8 @@ class Panel(anywidget.AnyWidget):
                 if not any(model.busy for model in models) and all(model.wait(left) for model in models):
                     break
                 told.wait(left)
+
+    def _wait_no_more(self) -> None:
         self._patient_until = 0.0
 
     def _follow(self) -> None:
@@ -225,7 +231,9 @@ class Panel(anywidget.AnyWidget):
                 pass
             case _:
                 self.log.warning("the panel %s heard what it does not know", self.view.name)
-        self.send({"heard": message.get("number") if isinstance(message, dict) else None, "now": time.time()})
+        answer = {"heard": message.get("number") if isinstance(message, dict) else None, "now": time.time()}
+        # In another window there may be a page still: that one says so.
+        self.send(answer if self._following else {**answer, "anybody": True})
 
     def _act(self, action: list[Any], values: dict[Any, Any]) -> None:
         self._bug, before = None, self._bug
@@ -245,23 +253,33 @@ class Panel(anywidget.AnyWidget):
         """Show the panel: live at once, then, with the first answers, its saved face, which the page hides (panel.css).
 
         VS Code has no page around its outputs that could hide one for another: there both are one output, of which it
-        shows what it can.
+        shows what it can. An interrupt ends the waiting, and with it the cells that wait for this one: the panel stays.
         """
         shell = get_ipython()
         if shell is None or getattr(shell, "kernel", None) is None:
-            sys.stdout.write(f"{self}\n")
+            self._print()
             return
         live = {WIDGET: {"version_major": 2, "version_minor": 0, "model_id": self.model_id}}
-        if IN_VSCODE in shell.user_ns:
-            _publish({**live, **self._saved_faces()})
-            return
-        with suppress(KeyboardInterrupt):  # there is a panel from here on
+        together = IN_VSCODE in shell.user_ns
+        if not together:
             _publish({**live, "text/plain": ""})
+        try:
             self.settle()
-        _publish(self._saved_faces())
+        except KeyboardInterrupt as interrupt:
+            interrupt._render_traceback_ = lambda: [INTERRUPTED]  # type: ignore[attr-defined]
+            raise
+        finally:
+            _publish({**(live if together else {}), **self._saved_faces()})
+
+    def _print(self) -> None:
+        """Show the text in a terminal, and follow nothing from then on: nobody would see it."""
+        self._follow()
+        try:
+            sys.stdout.write(f"{self}\n")
+        finally:
+            self._leave()
 
     def _saved_faces(self) -> dict[str, str]:
-        self.settle()
         saved = self.view.saved()
         page = f'<div class="pipemagic-panel pipemagic-saved"><style>{STYLE}</style>{faces.html(saved)}</div>'
         return {"text/html": page, "text/plain": faces.text(saved)}
