@@ -1,4 +1,4 @@
-"""A JupyterLab of its own, and a notebook in it driven by chromium. Run by scripts, in processes of their own.
+"""A JupyterLab (or Voila) of its own, and a notebook in it driven by chromium; for scripts in processes of their own.
 
 Playwright's sync API keeps an event loop running, which would break every test of the same process that wants one.
 """
@@ -42,22 +42,44 @@ def jupyterlab(folder: Path, *, dark: bool = False) -> Iterator[str]:
     (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
     if dark:
         (settings / "themes.jupyterlab-settings").write_text('{"theme": "JupyterLab Dark"}')
+    port = free_port()
+    command = ["jupyterlab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}",
+               "--ServerApp.port_retries=0", "--IdentityProvider.token=", f"--ServerApp.root_dir={root}"]  # fmt: skip
+    with _running(command, folder, root, f"http://127.0.0.1:{port}/api/status"):
+        yield f"http://127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def voila(folder: Path, cells: list[str]) -> Iterator[str]:
+    """Run Voila, which shows what the cells of a notebook show, without the cells."""
+    path, port = folder / "app.ipynb", free_port()
+    write(path, cells)
+    command = ["voila", str(path), "--no-browser", "--Voila.ip=127.0.0.1", f"--port={port}", "--port_retries=0"]
+    with _running(command, folder, folder, f"http://127.0.0.1:{port}/voila/static/voila.js"):
+        yield f"http://127.0.0.1:{port}"
+
+
+def write(path: Path, cells: list[str]) -> None:
+    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}  # without one, Lab asks
+    nbformat.write(nbformat.v4.new_notebook(metadata=kernel, cells=list(map(nbformat.v4.new_code_cell, cells))), path)
+
+
+@contextlib.contextmanager
+def _running(command: list[str], folder: Path, root: Path, ready: str) -> Iterator[None]:
+    """Run a server, whose home is a folder, until its time is over; ``ready`` answers once it is there."""
     own = {"HOME": "home", "JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "share", "JUPYTER_RUNTIME_DIR": "run",
            "IPYTHONDIR": "ipython", "JUPYTERLAB_SETTINGS_DIR": "settings", "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
            "PIPEMAGIC_DATA": "data"}  # fmt: skip
     environment = {**os.environ, **{name: str(folder / place) for name, place in own.items()}}
-    port, log = free_port(), folder / "jupyterlab.log"
+    log = folder / f"{command[0]}.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
-             f"--ServerApp.port={port}", "--ServerApp.port_retries=0", "--IdentityProvider.token=",
-             f"--ServerApp.root_dir={root}"],
+            [sys.executable, "-m", *command],
             env=environment, cwd=root, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
         )  # fmt: skip
-    address = f"http://127.0.0.1:{port}"
     try:
-        _wait_for(f"{address}/api/status", process, log)
-        yield address
+        _wait_for(ready, process, log)
+        yield
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -77,7 +99,7 @@ def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
             time.sleep(0.1)
         else:
             return
-    raise RuntimeError(f"JupyterLab did not start:\n{log.read_text('utf-8', 'replace')}")
+    raise RuntimeError(f"{log.stem} did not start:\n{log.read_text('utf-8', 'replace')}")
 
 
 @contextlib.contextmanager
@@ -134,10 +156,8 @@ class Notebook:
     def __init__(
         self, page: Page, address: str, folder: Path, cells: list[str], app: str = "lab/tree", name: str = "test"
     ) -> None:
-        kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}  # without one, Lab asks
-        notebook = nbformat.v4.new_notebook(metadata=kernel, cells=list(map(nbformat.v4.new_code_cell, cells)))
         self.page, self.path = page, folder / "notebooks" / f"{name}.ipynb"
-        nbformat.write(notebook, self.path)
+        write(self.path, cells)
         page.goto(f"{address}/{app}/{name}.ipynb" + ("?reset" if app.startswith("lab") else ""))
         self.cells = page.locator(".jp-Notebook .jp-CodeCell")
         self.cells.first.wait_for(timeout=PATIENCE)
