@@ -12,7 +12,7 @@ from started_services import crash
 from waiting import until
 
 from pipemagic import local
-from pipemagic.errors import AuthError, ConnectError
+from pipemagic.errors import AuthError, ConnectError, UnsupportedError
 from pipemagic.notebook.panels.groups.replica_states import ReplicaStates
 from pipemagic.notebook.panels.holdings import holdings_of
 from pipemagic.notebook.panels.locations import panel as locations
@@ -489,3 +489,17 @@ def test_an_organization_that_was_left_is_closed_with_the_session_or_when_it_has
             session.shut_down()
         with pytest.raises(ConnectError, match="it was closed here"):
             left.locations()
+
+
+def test_sizes_are_not_shown_of_a_namesake(session, page, club, monkeypatch):
+    panel = page("databases")
+    sizes = panel.panel.view.view.model.sizes
+    until(lambda: "flights" in sizes.sizes)
+
+    def refused(_platform):
+        raise UnsupportedError("no usage here")
+
+    monkeypatch.setattr(Platform, "usage", refused)
+    session.organization(club)
+    until(lambda: sizes.sizes == {}, "the size of another database is shown")
+    panel.wait_for("Connect to flights")

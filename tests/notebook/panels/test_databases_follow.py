@@ -8,10 +8,11 @@ from itertools import pairwise
 
 import pytest
 from panel_page import PanelPage
-from waiting import until
+from waiting import PATIENCE, until
 
 from pipemagic.notebook.panels.databases.model import DatabasesModel
 from pipemagic.notebook.panels.databases.pacing import Pacing
+from pipemagic.notebook.panels.databases.preview import PreviewModel
 from pipemagic.notebook.panels.databases.view import DatabasesView
 from pipemagic.notebook.panels.ground.widget import Panel
 from pipemagic.notebook.panels.holdings import holdings_of
@@ -82,6 +83,30 @@ def test_nothing_blinks_while_it_is_read_again(opened, session):
     until(lambda: rows_of(panel) == [["1"]])
     assert not any("Reading" in words or "No tables yet" in words for words in seen)
     assert all("It has no rows." in words for words in seen[:-1])
+
+
+def test_what_is_written_while_it_is_read_is_read_once_more_after_that(session):
+    session.run("CREATE TABLE t (a)")
+    opened, go_on = [], threading.Event()
+
+    def open_(name):
+        opened.append(name)
+        assert go_on.wait(PATIENCE)
+        return session.platform.open(name, read_only=True)
+
+    model = PreviewModel(open_)
+    model.look("main")
+    until(lambda: opened)
+    for _ in range(3):
+        model.look_again()
+        assert sum(one.name == "pipemagic: preview" for one in threading.enumerate()) == 1
+    session.run("INSERT INTO t VALUES (1)")
+    go_on.set()
+    until(lambda: len(opened) == 2)
+    until(lambda: not model._reading)
+    assert [one.rows for one in model.tables] == [1]
+    assert opened == ["main", "main"]
+    model.leave()
 
 
 def test_of_a_transaction_the_end_counts(opened, session):

@@ -833,6 +833,19 @@ def test_nobody_looks_at_a_panel_that_is_closed_and_then_it_catches_up(explore, 
 
 
 @pytest.mark.usefixtures("flights")
+def test_what_a_person_asked_wrongly_is_told_also_after_a_cell_that_wrote(explore, session):
+    panel = explore()
+    panel.wait(" of 130")
+    panel.type("Condition in SQL", "1; SELECT 2")
+    panel.submit("Apply")
+    until(lambda: panel.alerts)
+    told = panel.alerts
+    session.run("DELETE FROM flights WHERE id > 100")
+    panel.wait(" of 100")
+    assert panel.alerts == told
+
+
+@pytest.mark.usefixtures("flights")
 def test_a_table_that_a_cell_dropped_is_told_until_it_is_there_again(explore, session):
     panel = explore()
     session.run("DROP TABLE flights")
