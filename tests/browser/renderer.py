@@ -387,6 +387,38 @@ def what_was_sent_is_not_in_the_next_form(page: Page) -> str:
     return "only what was typed since a form was sent is in the next one"
 
 
+def what_people_wrote_or_chose_is_theirs(page: Page) -> str:
+    def tree(applied: str, *groups: str) -> Node:
+        listed = h("select", [h("option", one, value=one, key=one) for one in groups], name="group")
+        where = h("input", type="text", name="where", value=applied)
+        return h("form", where, listed, h("button", "Apply", type="submit"), on={"submit": ["apply"]}, key="where")
+
+    panel = Drawn(page, tree("", "edge", "us"))
+    where, group = panel.root.locator("input"), panel.root.locator("select")
+    where.fill("a > 1")
+    page.keyboard.press("Enter")
+    page.keyboard.type(" AND b")
+    panel.draw(tree("a > 1", "asia", "edge", "us"))  # the answer comes while somebody writes on
+    expect(where).to_have_value("a > 1 AND b")
+    expect(group).to_have_value("edge")  # the first one before; nobody chose the new one
+    group.select_option("us")
+    page.keyboard.press("Enter")
+    panel.draw(tree("a > 1 AND b", "us", "asia", "edge"))
+    expect(group).to_have_value("us")
+    panel.draw(tree("a > 1 AND b", "asia", "edge", "europe", "us"))
+    expect(group).to_have_value("us")
+    panel.draw(tree("a > 1 AND b", "asia", "edge"))
+    expect(group).to_have_value("asia")  # what was chosen is gone
+    where.fill("a > 2")
+    page.keyboard.press("Enter")
+    panel.draw(tree("a > 2", "asia"))
+    panel.draw(tree("", "asia"))  # taken off
+    expect(where).to_have_value("")
+    panel.draw(tree("b > 2", "asia"))
+    expect(where).to_have_value("b > 2")
+    return "what is applied and what is offered change nothing that somebody wrote or chose"
+
+
 def letters_go_on_where_a_button_took_the_focus(page: Page) -> str:
     panel = Drawn(page, creating(0))
     name = panel.root.locator("input[name=name]")
@@ -545,7 +577,7 @@ CHECKS: list[Callable[[Page], str]] = [
     a_new_form_keeps_the_place_of_the_one_before, nothing_takes_the_focus_from_elsewhere,
     typing_is_looked_at_after_a_pause_and_never_after_the_form, tabs_by_arrow_keys,
     what_is_typed_in_a_tab_stays, letters_that_are_typed_while_work_runs_stay, what_was_sent_is_not_in_the_next_form,
-    letters_go_on_where_a_button_took_the_focus, secrets_are_dots_and_are_copied,
+    what_people_wrote_or_chose_is_theirs, letters_go_on_where_a_button_took_the_focus, secrets_are_dots_and_are_copied,
     secrets_are_shown_while_people_want_to_see_them,
     a_clock_follows_the_kernel, an_age_grows_by_the_kernels_time, a_slow_and_a_dead_kernel, two_views_of_one_panel,
 ]  # fmt: skip

@@ -16,4 +16,4 @@ def test_what_panels_draw_and_say(chromium):
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr
-    assert len(run.stdout.splitlines()) == 18
+    assert len(run.stdout.splitlines()) == 19

@@ -236,4 +236,5 @@ def _scope(tree: Node, node: Node) -> tuple[str, Node]:
 def _initial(node: Node) -> Any:
     if node.attributes.get("type") == "checkbox":
         return bool(node.attributes.get("checked"))
-    return node.attributes.get("value", "")
+    first = next((one.attributes["value"] for one in node.walk() if one.tag == "option"), "")
+    return node.attributes.get("value", first)

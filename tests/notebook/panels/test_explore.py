@@ -174,6 +174,23 @@ def test_filters_and_a_condition_in_sql(explore, session):
 
 
 @pytest.mark.usefixtures("flights")
+def test_a_filter_that_is_half_written_stays_when_another_is_taken_off(explore):
+    panel = explore()
+    panel.choose("Column", "origin")
+    panel.type("Value", "JFK")
+    panel.submit("Add filter")
+    panel.wait(" of 43")
+    panel.choose("Column", "delay")
+    panel.choose("Comparison", ">=")
+    panel.type("Value", "180")
+    panel.click("Remove origin = JFK")
+    panel.wait(" of 130")
+    panel.submit("Add filter")
+    panel.wait("delay >= 180")
+    panel.wait(" of 9")
+
+
+@pytest.mark.usefixtures("flights")
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
@@ -318,7 +335,7 @@ def test_profiles(explore):
     panel = explore()
     panel.click("Profile delay")
     panel.wait("Profiles of all rows")
-    panel.wait("%pipedb profile flights --columns delay")
+    panel.wait("%pipedb profile flights --columns delay --on main")
     until(lambda: panel.find("table", "Profiles"))
     assert cells(panel, "Profiles") == [["117", "13", "117", "", "1.5", "97.5", "193.5"]]
     panel.click("Profile all columns")
@@ -352,7 +369,7 @@ def test_export_of_what_is_filtered_and_sorted_and_by_its_cell(explore, shell, t
     panel.type("Variable or file", "late")
     panel.submit("Export")
     panel.wait("late is a DataFrame of 99 rows.")
-    line = "%%sql -o late\nSELECT * FROM flights\nWHERE id < 100\nORDER BY origin, rowid"
+    line = "%%sql --on main -o late\nSELECT * FROM flights\nWHERE id < 100\nORDER BY origin, rowid"
     assert line in panel.words
     shell(line)
     pd.testing.assert_frame_equal(variables["late"], shell.names["late"])
@@ -380,7 +397,7 @@ def test_export_of_what_is_filtered_and_sorted_and_by_its_cell(explore, shell, t
         panel.submit("Export")
         panel.wait(f"Wrote 129 rows to {file}.")
         cell = next(node.words for node in panel.find("code") if "--to-" in node.words)
-        assert cell.splitlines()[0] == f'%%sql --to-{form} "{file}"'
+        assert cell.splitlines()[0] == f'%%sql --on main --to-{form} "{file}"'
         exported = file.rename(tmp_path / f"exported.{form}")
         shell(cell)
         assert file.read_bytes() == exported.read_bytes()
@@ -897,7 +914,8 @@ def test_profiles_of_the_filtered_rows_are_those_of_the_line(explore, shell):
     assert "Profiles of the filtered rows" in panel.words
     until(lambda: not panel.is_busy)
     line = next(node.words for node in panel.find("code") if node.words.startswith("%pipedb profile"))
-    assert line == """%pipedb profile flights --columns delay --where "origin = 'JFK' AND (flights.id > 100)\""""
+    where = "origin = 'JFK' AND (flights.id > 100)"
+    assert line == f'%pipedb profile flights --columns delay --where "{where}" --on main'
     assert cells(panel, "Profiles") == [["9", "1", "9", "", "153.0", "171.0", "193.5"]]
     shell("%pipedb connect")
     told = shell(line).value

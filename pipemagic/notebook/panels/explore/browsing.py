@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from traitlets import Any as AnyTrait
-from traitlets import Bool, Unicode
+from traitlets import Bool, Int, Unicode
 
 from pipemagic.errors import AnswerTimeout, PipemagicError
 from pipemagic.explore import conditions
@@ -46,6 +46,7 @@ class BrowsingModel(FollowingModel):
     total = AnyTrait(None, allow_none=True, help="how many rows there are; None if that is not known")
     uncounted = Unicode(help="why it is not known: it is being counted, or could not be")
     whole = AnyTrait(None, allow_none=True, help="(row on the page, column, paging.Whole) of a value shown whole")
+    added = Int(help="how many filters were added here; a new form for each")
     uncommitted = Bool(help="whether the cells have a transaction open, of which nothing is seen here")
 
     def __init__(self, holdings: Holdings, *, counting: float = COUNTING) -> None:
@@ -236,6 +237,8 @@ class BrowsingModel(FollowingModel):
         )  # fmt: skip
 
     def _take(self, page: Page) -> str:
+        before = () if self.page is None else self.page.look.conditions
+        self.added += not set(page.look.conditions) <= set(before)
         self.page, self.whole, self._wanted = page, None, page.look
         self.look_at_transaction()
         if self._counted != _counted(page) or page.tells_otherwise(self.total):

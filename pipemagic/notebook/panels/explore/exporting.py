@@ -18,7 +18,6 @@ from pipemagic.frames.stored import GrowingRows, StoredRows
 from pipemagic.hrana.messages import StmtResult
 from pipemagic.notebook.panels.explore import paging
 from pipemagic.notebook.panels.explore.questions import AskingModel
-from pipemagic.notebook.panels.ground.lines import on
 from pipemagic.notebook.panels.ground.parts import button, check, choice, field, state, submit
 from pipemagic.notebook.panels.ground.tree import Node, h
 from pipemagic.session.profiles import word
@@ -58,7 +57,7 @@ class ExportingModel(AskingModel):
             self.refuse(error.message, error.hint)
             return
         look = page.look
-        self.line = line(self.session, page, form, target)
+        self.line = line(page, form, target)
 
         def ask(database: Database) -> tuple[Any, str]:
             text, values = paging.statement(
@@ -127,11 +126,11 @@ class ExportingModel(AskingModel):
             yield batch
 
 
-def line(session: Session, page: Page, form: str, target: str) -> str:
-    """Give the cell that does the same."""
+def line(page: Page, form: str, target: str) -> str:
+    """Give the cell that does the same, whatever connection is the current one by then."""
     options = f" -o {target}" if form == "variable" else f" --to-{form} {word(target)}"
     rows = paging.rows_sql(page.look, page.relation, limit=False)
-    return f"%%sql{on(session, page.look.connection)}{options}\n{rows}"
+    return f"%%sql --on {word(page.look.connection)}{options}\n{rows}"
 
 
 def drawn(model: ExportingModel, table: str) -> Node:

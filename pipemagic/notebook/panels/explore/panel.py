@@ -170,7 +170,7 @@ class ExploreView(View):
         simple = h(
             "form", h("div", choice("Column", "column", columns), choice("Comparison", "operator", operators),
                       field("Value", "value"), submit("Add filter", kind=""), class_="pm-row"),
-            on={"submit": ["filter"]}, key=f"filter {len(page.look.conditions)}",
+            on={"submit": ["filter"]}, key=f"filter {self.browsing.added}",
         )  # fmt: skip
         written = h(
             "form", h("div", field("Condition in SQL", "where", value=page.look.where, placeholder="such as a > 1"),

@@ -12,7 +12,7 @@ from pipemagic.explore import values
 from pipemagic.explore.profile import ColumnProfile, Profile, profile
 from pipemagic.explore.schema import Relation
 from pipemagic.notebook.panels.explore.questions import AskingModel
-from pipemagic.notebook.panels.ground.lines import listed, on
+from pipemagic.notebook.panels.ground.lines import listed
 from pipemagic.notebook.panels.ground.parts import button, row, state, table
 from pipemagic.notebook.panels.ground.tree import Node, h
 from pipemagic.session.profiles import word
@@ -58,9 +58,8 @@ class ProfilingModel(AskingModel):
             self.clear()
             self.where = where
         only = f" --where {word(where)}" if where else ""
-        self.line = (
-            f"%pipedb profile {word(relation.name)} --columns {listed(columns)}{only}{on(self.session, connection)}"
-        )
+        # It stays on the page, so it names its connection: another one may be the current one by then.
+        self.line = f"%pipedb profile {word(relation.name)} --columns {listed(columns)}{only} --on {word(connection)}"
         what = columns[0] if len(columns) == 1 else f"{len(columns)} columns"
         self.ask(
             f"Profiling {what} ...", connection,

@@ -58,12 +58,25 @@ function update(element, node, svg, page) {
   // Not the attribute `disabled`: what has it loses the focus, and people at a keyboard their place.
   if (attributes.disabled) element.setAttribute("aria-disabled", "true");
   else element.removeAttribute("aria-disabled");
+  const chosen = element.tagName === "SELECT" ? element.value : "";
   patch(element, children, svg, page);
-  if (attributes.value !== undefined && attributes.value !== before.value) element.value = attributes.value;
+  if (attributes.value !== undefined && attributes.value !== before.value) give(element, attributes.value, before.value);
+  else if (chosen !== "" && offers(element, chosen)) element.value = chosen; // options that move lose it
   if (attributes.checked !== before.checked) element.checked = Boolean(attributes.checked);
   if (attributes.until !== undefined) tick(element, page);
   if (attributes.since !== undefined) grow(element, page);
   if (attributes.secret !== undefined || attributes.show !== undefined) cover(element, page);
+}
+
+// A field whose value is another one now takes it, unless somebody has been writing in it since.
+function give(element, value, before = "") {
+  if (element.matches(TYPED) && held(element) !== (sent.get(element) ?? before)) return;
+  element.value = value;
+  if (sent.has(element)) sent.set(element, value);
+}
+
+function offers(list, value) {
+  return [...list.options].some((one) => one.value === value);
 }
 
 function patch(parent, nodes, svg, page) {

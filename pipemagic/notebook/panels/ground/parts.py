@@ -77,12 +77,16 @@ def field(label: str, name: str, *, value: str = "", error: str = "", note: str 
 
 
 def choice(
-    label: str, name: str, options: Sequence[tuple[str, str]], *, value: str = "", note: str = "", **more: Any
+    label: str, name: str, options: Sequence[tuple[str, str]], *, value: str | None = None, note: str = "", **more: Any
 ) -> Node:
-    """Give a list to choose from: (value, words) each."""
+    """Give a list to choose from: (value, words) each.
+
+    Without ``value`` the page begins at the first one, and then leaves the choice to people: options that come before
+    it later do not move it.
+    """
     items = [h("option", words, value=one, key=f"option {one}") for one, words in options]
     given = h(
-        "select", items, name=name, id=f"@{name}", value=value or (options[0][0] if options else None),
+        "select", items, name=name, id=f"@{name}", value=value,
         aria_describedby=f"@{name}-about" if note else None, **more,
     )  # fmt: skip
     return _field(label, name, given, "", note)
