@@ -59,4 +59,4 @@ def open_panel(session: Session, name: str = "all", variables: Variables | None 
 def _view(holdings: Holdings, name: str, variables: Variables) -> View:
     if name in OF_SESSION:
         return OF_SESSION[name](holdings, variables)
-    return InOrganization(IN_ORGANIZATION[name](holdings), holdings)
+    return InOrganization(IN_ORGANIZATION[name](holdings), holdings, alone=name == "organization")

@@ -20,13 +20,13 @@ class InOrganization(View):
     """Another view, once an organization is in use; before that, what to do.
 
     Opening a panel starts no service. When the organization cannot be asked any more, what is known stays, with the
-    error above it.
+    error above it. A view that can stand ``alone`` needs only the name of the organization, not what there is in it.
     """
 
     title: ClassVar[str] = ""
 
-    def __init__(self, view: View, holdings: Holdings) -> None:
-        self.view, self.holdings = view, holdings
+    def __init__(self, view: View, holdings: Holdings, *, alone: bool = False) -> None:
+        self.view, self.holdings, self.alone = view, holdings, alone
 
     @property
     def name(self) -> str:
@@ -39,7 +39,9 @@ class InOrganization(View):
 
     def draw(self) -> Node:
         """Draw the view, or what to do first."""
-        return self._around(self.view.draw()) if self.holdings.known else self._before()
+        has = self.holdings
+        drawn = has.known or (self.alone and has.organization)
+        return self._around(self.view.draw()) if drawn else self._before()
 
     def saved(self) -> Node:
         """Draw the same for the saved faces."""

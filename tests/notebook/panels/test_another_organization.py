@@ -503,3 +503,17 @@ def test_sizes_are_not_shown_of_a_namesake(session, page, club, monkeypatch):
     session.organization(club)
     until(lambda: sizes.sizes == {}, "the size of another database is shown")
     panel.wait_for("Connect to flights")
+
+
+def test_an_organization_that_cannot_be_listed_can_be_left_in_its_panel(hosted):
+    api, session = hosted()
+    api.teams.append("team")
+    panel = PanelPage(open_panel(session, "organization"))
+    api.refuse("GET .*/team/databases", as_json({"error": "out of scope"}, 403))
+    panel.choose("Organization", "team")
+    panel.submit("Switch")
+    until(lambda: any("out of scope" in one for one in panel.alerts))
+    panel.choose("Organization", "acme")
+    panel.submit("Switch")
+    panel.wait("Organization acme (")
+    until(lambda: not panel.alerts)
