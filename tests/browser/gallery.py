@@ -61,7 +61,6 @@ STATES = {
     "empty": """
 session = started()
 session.platform.delete_database("main")
-session.close("main")
 session.platform.delete_group("default")
 """,
     "usual": "session = usual()",
