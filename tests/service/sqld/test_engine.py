@@ -130,18 +130,21 @@ def test_a_quota_that_is_used_up_blocks_until_overages_are_on(sqld_engine: SqldE
             return f"{error.code}: {error.message}"
         return ""
 
+    def written() -> int:
+        return int(sqld_engine.manage("GET", f"/databases/{name}/usage")["database"]["usage"]["rows_written"])
+
     name = sqld_engine.create()
     try:
-        sqld_engine.manage("PATCH", "/v1/quotas", {"rows_written": 1})
         with sqld_engine.open(name) as db:
             db.execute("CREATE TABLE t (x)")
+            db.execute("INSERT INTO t VALUES (1)")
+            until(written)  # sqld counts now and then
+            sqld_engine.manage("PATCH", "/v1/quotas", {"rows_written": 1})
             said = until(lambda: blocked("INSERT INTO t VALUES (1)"))
             assert said.startswith("BLOCKED: ")
             assert "quota" in said
             assert "overages" in said
             assert db.execute("SELECT count(*) FROM t").rows[0][0] > 0
-            usage = sqld_engine.manage("GET", f"/databases/{name}/usage")["database"]["usage"]
-            assert usage["rows_written"] > 0
             late = sqld_engine.create()
             with sqld_engine.open(late) as other, pytest.raises(StatementError, match="quota"):
                 other.execute("CREATE TABLE t (x)")
