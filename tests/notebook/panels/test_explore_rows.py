@@ -13,10 +13,10 @@ from pipemagic.explore.glance import first_rows
 from pipemagic.explore.profile import profile
 from pipemagic.explore.schema import read_schema
 from pipemagic.explore.sending import NotText
+from pipemagic.notebook.panels.explore.cells import Whole
 from pipemagic.notebook.panels.explore.paging import (
     Condition,
     Look,
-    Whole,
     count_rows,
     filter_sql,
     read_page,

@@ -15,8 +15,9 @@ from pipemagic.explore import conditions
 from pipemagic.explore.schema import Schema, read_schema
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.panels.explore import paging
+from pipemagic.notebook.panels.explore.cells import Whole
 from pipemagic.notebook.panels.explore.following import FollowingModel, Quiet
-from pipemagic.notebook.panels.explore.paging import Condition, Look, Page, Whole
+from pipemagic.notebook.panels.explore.paging import Condition, Look, Page
 from pipemagic.notebook.panels.explore.questions import Questions
 from pipemagic.notebook.panels.holdings import Holdings
 
@@ -45,7 +46,7 @@ class BrowsingModel(FollowingModel):
     page = AnyTrait(None, allow_none=True, help="paging.Page; None while the tables are listed")
     total = AnyTrait(None, allow_none=True, help="how many rows there are; None if that is not known")
     uncounted = Unicode(help="why it is not known: it is being counted, or could not be")
-    whole = AnyTrait(None, allow_none=True, help="(row on the page, column, paging.Whole) of a value shown whole")
+    whole = AnyTrait(None, allow_none=True, help="(row on the page, column, cells.Whole) of a value shown whole")
     added = Int(help="how many filters were added here; a new form for each")
     uncommitted = Bool(help="whether the cells have a transaction open, of which nothing is seen here")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pipemagic.explore.schema import Column
 from pipemagic.explore.values import one_line
 from pipemagic.notebook.panels.explore import paging
-from pipemagic.notebook.panels.explore.paging import COLUMNS, Cell, Page, Whole
+from pipemagic.notebook.panels.explore.cells import Cell, Whole
+from pipemagic.notebook.panels.explore.paging import COLUMNS, Page
 from pipemagic.notebook.panels.ground.parts import button, choice, empty, field, row, submit, table
 from pipemagic.notebook.panels.ground.tree import Node, h
 

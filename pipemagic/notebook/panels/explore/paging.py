@@ -1,4 +1,4 @@
-"""The SQL of a page of a table, and its rows as they are shown. No widgets, no threads.
+"""The SQL of a page of a table. No widgets, no threads.
 
 What a page asks is the statement that `rows_sql` gives, in a subquery, around which long values are cut by the server:
 so the statement that people see, and may copy, gives the same rows.
@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pipemagic.client.stream import Dialect
 from pipemagic.errors import ParameterError
@@ -22,6 +22,7 @@ from pipemagic.explore.values import one_line
 from pipemagic.explore.words import KEYWORDS
 from pipemagic.frames.reading import affinity
 from pipemagic.hrana.values import SqlValue
+from pipemagic.notebook.panels.explore.cells import BLOB, BYTES, LONGEST, NUMBER, WHOLE, Cell, Whole, cells, whole_of
 from pipemagic.sql import tokens
 
 if TYPE_CHECKING:
@@ -34,22 +35,9 @@ SIZES = (25, 50, 100)
 
 OPERATORS = ("=", "<>", "<", "<=", ">", ">=", "contains", "starts with", "is null", "is not null")
 
-LONGEST = 400
-"""Bytes of a text that are sent with a page; those of `SHOWN` characters are no more."""
-
-SHOWN = 80
-"""Characters of a text that a cell of the page shows."""
-
-WHOLE = 100_000
-"""Characters of one value that are shown when all of it is asked for."""
-
-_BYTES = 16  # that are sent of a blob
-
 _NO_NAMES = {*KEYWORDS, "TRUE", "FALSE"}
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,25}", re.ASCII)
-_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,4})?", re.IGNORECASE | re.ASCII)
-_BLOB = re.compile(r"x'((?:[0-9a-f]{2})*)'", re.IGNORECASE)
 
 Write = Callable[[SqlValue], str]
 """How a value stands in SQL: as text of it (`literal`), or as a parameter (`Bound`)."""
@@ -85,27 +73,6 @@ class Look:
     def filtered(self) -> tuple[object, ...]:
         """What decides how many rows there are."""
         return (self.connection, self.table, self.conditions, self.where)
-
-
-@dataclass(frozen=True)
-class Whole:
-    """A value to be read at leisure: the text, and how long it is in words."""
-
-    text: str
-    size: str
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A value as a page shows it: ``words`` on one line; ``cut`` if that is not all of a text.
-
-    ``whole`` is all of it then, unless it is so long that it was not sent.
-    """
-
-    words: str
-    kind: Literal["null", "number", "text", "blob"]
-    cut: bool = False
-    whole: Whole | None = None
 
 
 @dataclass(frozen=True)
@@ -266,7 +233,7 @@ def operand(typed: str, column: Column, *, strict: bool = False) -> SqlValue:
     if kind in ("", "BLOB"):
         if len(typed) > 1 and typed[0] == typed[-1] == "'":
             return typed[1:-1].replace("''", "'")
-        if match := _BLOB.fullmatch(typed):
+        if match := BLOB.fullmatch(typed):
             return bytes.fromhex(match[1])
     return _number(typed.strip(), typed)
 
@@ -274,7 +241,7 @@ def operand(typed: str, column: Column, *, strict: bool = False) -> SqlValue:
 def _number(word: str, typed: str) -> SqlValue:
     if _WHOLE_NUMBER.fullmatch(word) and -(2**63) <= int(word) < 2**63:
         return int(word)
-    if _NUMBER.fullmatch(word) and math.isfinite(float(word)):
+    if NUMBER.fullmatch(word) and math.isfinite(float(word)):
         return float(word)
     return typed
 
@@ -289,7 +256,7 @@ def read_page(database: Database, look: Look, relation: Relation) -> Page:
         database,
         lambda write: _of_rows(f"{LETTER},\n{_sent(columns)}", rows_sql(asked, relation, write), relation),
     )
-    rows = tuple(_cells(row, columns) for row in result.rows[: look.size])
+    rows = tuple(cells(row, columns) for row in result.rows[: look.size])
     return Page(look, relation, columns, rows, len(result.rows) > look.size)
 
 
@@ -312,25 +279,11 @@ def read_value(database: Database, page: Page, row: int, place: int) -> Whole:
     if not result.rows:
         raise ParameterError("the row is not there any more", hint="Look again shows what is")
     given, characters, letter, *shown = result.rows[0]
-    if _cells([letter, *shown], [column])[0] != page.rows[row][place]:
+    if cells([letter, *shown], [column])[0] != page.rows[row][place]:
         raise ParameterError("another row is at this place now", hint="Look again shows what is")
     stored = int(shown[-1] or 0)
     text, whole = received("text", given, letter, longest), stored <= longest
-    return _whole(text, None if whole else stored if isinstance(text, NotText) else int(characters or 0))
-
-
-def _whole(given: SqlValue, size: int | None = None) -> Whole:
-    """Give a text for reading; ``size`` is how many characters, or bytes, it has if this is only its beginning."""
-    if isinstance(given, NotText):
-        shown = given[: WHOLE // 2]  # two letters for each
-        return Whole(f"x'{shown.hex()}'", _size(size or len(given), len(shown), "byte") + " of text, not UTF-8")
-    text = str(given)
-    return Whole(text[:WHOLE], _size(size or len(text), min(WHOLE, len(text)), "character"))
-
-
-def _size(size: int, shown: int, thing: str) -> str:
-    words = f"{size:,} {thing}{'' if size == 1 else 's'}"
-    return f"{words}; the first {shown:,}" if shown < size else words
+    return whole_of(text, None if whole else stored if isinstance(text, NotText) else int(characters or 0))
 
 
 def statement(database: Database, write_sql: Callable[[Write], str]) -> tuple[str, Any]:
@@ -369,47 +322,7 @@ def _sent(columns: Iterable[Column]) -> str:
     for column in columns:
         value = _inside(column)
         parts.append(
-            f"typeof({value}), {sent(value, text=LONGEST, blob=_BYTES)}, "
+            f"typeof({value}), {sent(value, text=LONGEST, blob=BYTES)}, "
             f"CASE WHEN typeof({value}) IN ('text', 'blob') THEN {size(value)} END"
         )
     return ",\n".join(parts)
-
-
-def _cells(row: Sequence[SqlValue], columns: Sequence[Column]) -> tuple[Cell, ...]:
-    letter, *rest = row
-    parts = zip(rest[::3], rest[1::3], rest[2::3], columns, strict=True)
-    return tuple(
-        _cell(received(kind, given, letter, LONGEST), int(stored or 0), column) for kind, given, stored, column in parts
-    )
-
-
-def _cell(value: SqlValue, size: int, column: Column) -> Cell:
-    """Show a value of ``size`` bytes, of which a part may have come."""
-    match value:
-        case None:
-            return Cell("NULL", "null")
-        case NotText():
-            cut = size > _BYTES
-            whole = _whole(value) if cut and size <= LONGEST else None
-            return Cell(_bytes(value, size, " of text, not UTF-8"), "blob", cut, whole)
-        case bytes():
-            return Cell(_bytes(value, size), "blob")
-        case str():
-            return _text(value, column, cut=size > LONGEST)
-        case float() if math.isinf(value):
-            return Cell("Inf" if value > 0 else "-Inf", "number")
-    return Cell(repr(value), "number")
-
-
-def _bytes(value: bytes, size: int, about: str = "") -> str:
-    dots = "…" if size > _BYTES else ""
-    return f"x'{value[:_BYTES].hex()}{dots}' ({size:,} byte{'' if size == 1 else 's'}{about})"
-
-
-def _text(value: str, column: Column, *, cut: bool) -> Cell:
-    """Show a text so that it can be told from NULL, from a number, and from another with blanks at its ends."""
-    if cut or len(value) > SHOWN:
-        return Cell(one_line(value[:SHOWN]) + "…", "text", True, None if cut else _whole(value))
-    looks_otherwise = affinity(column.type) != "TEXT" and (_NUMBER.fullmatch(value) or _BLOB.match(value))
-    quotes = not value.strip() or value != value.strip() or value.upper() == "NULL" or value[0] == "'"
-    return Cell(f"'{one_line(value)}'" if quotes or looks_otherwise else one_line(value), "text")
