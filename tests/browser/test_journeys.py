@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
-
-HERE = Path(__file__).parent
 
 
 @pytest.mark.parametrize(
@@ -21,10 +14,5 @@ HERE = Path(__file__).parent
         ("notebook", "mouse", "narrow"),
     ],
 )
-def test_a_visitors_whole_way(chromium, tmp_path, app, how, look):
-    run = subprocess.run(
-        [sys.executable, str(HERE / "journey.py"), chromium, str(tmp_path), app, how, look],
-        capture_output=True, text=True, timeout=900,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )  # fmt: skip
-    assert run.returncode == 0, run.stdout + run.stderr
+def test_a_visitors_whole_way(run, tmp_path, app, how, look):
+    run("journey.py", tmp_path, app, how, look)

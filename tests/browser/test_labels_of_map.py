@@ -2,18 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 
-HERE = Path(__file__).parent
-
-
-def test_labels_cover_no_other_label(chromium):
-    run = subprocess.run(
-        [sys.executable, str(HERE / "labels_of_map.py"), chromium], capture_output=True, text=True, timeout=600,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )  # fmt: skip
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert len(run.stdout.splitlines()) == 8
+def test_labels_cover_no_other_label(run):
+    assert len(run("labels_of_map.py")) == 8
