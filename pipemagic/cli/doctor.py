@@ -141,7 +141,7 @@ def _folder(name: str, folder: Path, otherwise: str) -> Finding:
             file.write(b"x")
     except OSError as error:
         return Finding(name, FAIL, f"{folder} cannot be written to: {error.strerror}", otherwise)
-    if os.name == "posix" and folder.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if sys.platform != "win32" and folder.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         return Finding(name, WARN, f"{folder} is open to others", f"chmod 700 {folder}")
     return Finding(name, OK, f"{folder} is writable and private")
 
@@ -168,7 +168,7 @@ def settings(_options: argparse.Namespace) -> Iterator[Finding]:
         yield Finding("logins", FAIL, error.message, error.hint)
         return
     mode = credentials.path.stat().st_mode
-    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if sys.platform != "win32" and mode & (stat.S_IRWXG | stat.S_IRWXO):
         yield Finding("logins", WARN, f"{credentials.path} is open to others", f"chmod 600 {credentials.path}")
     else:
         yield Finding("logins", OK, f"{credentials.path} is readable and private")

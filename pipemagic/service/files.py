@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,7 +18,7 @@ def make_private_folder(
     """Create the folder if needed and shut everybody else out of it; `ServiceError` if that is not possible."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if os.name == "posix":
+        if sys.platform != "win32":
             if folder.stat().st_mode & stat.S_ISVTX:  # /tmp and its like: shutting it would stop everybody else
                 raise ServiceError(f"{what} {folder} is one that all share", hint=hint, code="DATA_FOLDER")
             folder.chmod(0o700)  # also one that existed: what lies in it is nobody else's
@@ -45,7 +46,7 @@ def write_private(path: Path, data: bytes) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make a rename durable. Windows cannot open folders and needs none of it."""
-    if os.name == "posix":
+    if sys.platform != "win32":
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import stat
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,7 +130,7 @@ def from_file(path: Path) -> Secret:
 
 
 def _refuse_foreign(path: Path, about: os.stat_result) -> None:
-    if os.name == "posix" and about.st_uid not in (os.getuid(), 0):
+    if sys.platform != "win32" and about.st_uid not in (os.getuid(), 0):
         raise SessionError(
             f"the token file {path} belongs to somebody else, who can put another token there",
             hint=f"copy it: install -m 600 {path} ~/token",
@@ -140,7 +141,7 @@ def _refuse_open_to_others(path: Path, about: os.stat_result) -> None:
     if not stat.S_ISREG(about.st_mode):
         raise SessionError(f"the token file {path} is no file", hint="name a file that holds the token alone")
     _refuse_foreign(path, about)
-    if os.name == "posix" and about.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if sys.platform != "win32" and about.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise SessionError(f"the token file {path} is open to others", hint=f"chmod 600 {path}")
 
 

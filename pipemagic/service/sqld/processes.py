@@ -7,18 +7,20 @@ so that its data never has two. What it says goes to its log: it would stop at a
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 from pipemagic.errors import ServiceError
 from pipemagic.service.files import make_private_folder
+from pipemagic.service.sqld.binary import NOT_FOR_WINDOWS, NoSqld
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +190,13 @@ class NodeProcess:
 class _Lock:
     """A lock on a folder that a child process inherits, and holds until it ends."""
 
+    _file: BinaryIO
+
     def __init__(self, folder: Path) -> None:
+        if sys.platform == "win32":
+            raise NoSqld(NOT_FOR_WINDOWS)
+        import fcntl
+
         self._file = (folder / "node.lock").open("wb")
         end = time.monotonic() + LOCK_PATIENCE
         while True:

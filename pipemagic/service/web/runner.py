@@ -197,7 +197,7 @@ class _Process:
     def _ready(self) -> None:
         write_private(self._settings.folder / RUNTIME_FILE, json.dumps(self._about).encode())
         self._leases.start()
-        if hasattr(signal, "SIGUSR1"):
+        if sys.platform != "win32":
             asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self._load_again)
         if self._settings.temporary:
             loop = asyncio.get_running_loop()
@@ -290,5 +290,5 @@ def _remove(path: Path) -> None:
 
 def stop_on_hang_up() -> None:
     """End properly when the terminal is closed, too."""
-    if hasattr(signal, "SIGHUP"):
+    if sys.platform != "win32":
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))

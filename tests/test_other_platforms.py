@@ -1,0 +1,152 @@
+"""The branches of other platforms, on this one: each module sees a `sys` that names another platform."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from waiting import until
+
+from pipemagic import local
+from pipemagic.cli import doctor, shell
+from pipemagic.client.http.connection import Connection, Origin
+from pipemagic.errors import SessionError
+from pipemagic.service import files
+from pipemagic.service.sqld import binary, processes
+from pipemagic.service.web import gauges, listening, runner
+from pipemagic.session import secrets
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows takes its own branches in every other test")
+
+
+@pytest.fixture
+def on(monkeypatch):
+    """Let modules believe that they run on a platform."""
+
+    def on(platform, *modules):
+        for module in modules:
+            monkeypatch.setattr(module, "sys", SimpleNamespace(**{**vars(sys), "platform": platform}))
+
+    return on
+
+
+@pytest.fixture
+def open_file(tmp_path):
+    """A file with a token that everybody may read."""
+    path = tmp_path / "token"
+    path.write_text("a-token")
+    path.chmod(0o644)
+    return path
+
+
+def test_the_rights_of_a_token_file_count_where_files_have_them(on, open_file):
+    with pytest.raises(SessionError, match="is open to others"):
+        secrets.from_file(open_file)
+    on("win32", secrets)
+    assert secrets.from_file(open_file) == "a-token"
+
+
+def test_a_folder_is_made_private_where_that_can_be(on, tmp_path):
+    on("win32", files)
+    tmp_path.chmod(0o755)
+    files.make_private_folder(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+    files.write_private(tmp_path / "file", b"a\nb\r\n")
+    assert (tmp_path / "file").read_bytes() == b"a\nb\r\n"
+
+
+def test_windows_opens_no_folder_to_sync_it(on, tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    files.sync_folder(tmp_path)
+    assert len(synced) == 1
+    on("win32", files)
+    files.sync_folder(tmp_path)
+    assert len(synced) == 1
+
+
+def test_the_doctor_looks_at_rights_where_files_have_them(on, tmp_path):
+    tmp_path.chmod(0o755)
+    assert doctor._folder("data", tmp_path, "").state == doctor.WARN
+    on("win32", doctor)
+    assert doctor._folder("data", tmp_path, "").state == doctor.OK
+
+
+def test_the_shell_needs_no_readline(on, tmp_path, monkeypatch):
+    monkeypatch.setenv("PIPEMAGIC_CONFIG", str(tmp_path / "config"))
+    on("win32", shell)
+    monkeypatch.setitem(sys.modules, "readline", None)  # importing it would fail
+    with shell._history():
+        pass
+    assert not (tmp_path / "config").exists()
+
+
+def test_a_stale_connection_is_seen_without_poll(on):
+    from pipemagic.client.http import connection
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        one = Connection(ours, Origin("127.0.0.1", 1, None))
+        on("win32", connection)
+        assert not one.is_stale()
+        theirs.sendall(b"unasked")
+        until(one.is_stale)
+
+
+def test_sqld_is_not_for_windows(on, tmp_path):
+    on("win32", binary, processes)
+    for attempt in (lambda: binary.find(tmp_path), lambda: processes._Lock(tmp_path)):
+        with pytest.raises(binary.NoSqld, match="not built for Windows"):
+            attempt()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_service_for_all_notebooks_is_detached(on, tmp_path, monkeypatch):
+    started = []
+
+    def start(command, **options):
+        started.append(options)
+        raise OSError("enough")
+
+    monkeypatch.setattr(local, "_Child", start)
+    monkeypatch.setattr(subprocess, "DETACHED_PROCESS", 8, raising=False)
+    monkeypatch.setattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 512, raising=False)
+    for platform in ("linux", "win32"):
+        on(platform, local)
+        with pytest.raises(OSError, match="enough"):
+            local._spawn(tmp_path, stdin=subprocess.DEVNULL, meanwhile=lambda: None)
+    assert [one.get("start_new_session") for one in started] == [True, None]
+    assert [one.get("creationflags") for one in started] == [None, 8 | 512]
+
+
+def test_windows_shares_no_port(on, monkeypatch):
+    on("win32", listening)
+    # An option that this system has stands in; what counts is that the address cannot be taken over.
+    monkeypatch.setattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_KEEPALIVE, raising=False)
+    with listening._bound("127.0.0.1", 0) as listener:
+        assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert not listener.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
+
+
+def test_windows_has_no_limit_of_file_handles_to_raise(on, monkeypatch):
+    on("win32", runner)
+    monkeypatch.setitem(sys.modules, "resource", None)
+    runner._allow_many_files()
+
+
+def test_windows_has_no_hang_up(on, monkeypatch):
+    on("win32", runner)
+    monkeypatch.setattr(runner, "signal", SimpleNamespace())  # without any signal
+    runner.stop_on_hang_up()
+
+
+@pytest.mark.parametrize("platform", ["win32", "darwin"])
+def test_what_a_system_cannot_tell_of_the_process_is_left_out(on, platform):
+    on(platform, gauges)
+    assert gauges._resident() is None
+    assert gauges._descriptors() is None
