@@ -144,7 +144,7 @@ class Moments:
 
     def take(self, rows: Array) -> Moments:
         """Give the cells of these rows, NULL for row -1."""
-        return Moments(np.append(self.when, np.datetime64("NaT"))[rows], self.unit, self.zone)
+        return Moments(np.append(self.when, np.array("NaT", self.when.dtype))[rows], self.unit, self.zone)
 
     def _letters(self, start: int, stop: int) -> Array:
         width = len(np.datetime_as_string(np.datetime64("2000-01-01"), unit=self.unit))  # type: ignore[call-overload]

@@ -42,7 +42,7 @@ class Colour(enum.StrEnum):
         (np.datetime64("2024-01"), Text("2024-01-01")),
         (np.datetime64("2024-01-31T12"), Text("2024-01-31 12:00:00")),
         (np.datetime64("2024-01-31T12:30:00.5"), Text("2024-01-31 12:30:00.500")),
-        (np.datetime64("NaT"), NULL),
+        (np.datetime64("NaT", "us"), NULL),
         (pd.NA, NULL),
         (pd.NaT, NULL),
         (pd.Timestamp("2024-01-31 12:30:00.123456789"), Text("2024-01-31 12:30:00.123456789")),

@@ -37,7 +37,7 @@ def count(database: Database, table: str = "t") -> int:
 
 
 def test_a_result(database) -> None:
-    result = database.execute("SELECT ? AS a, ?2 AS a, NULL AS \"\", x'00ff' AS blob", [2**53 + 1, "é\0😀"])
+    result = database.execute("SELECT ?1 AS a, ?2 AS a, NULL AS \"\", x'00ff' AS blob", [2**53 + 1, "é\0😀"])
     assert result.columns == ("a", "a", "", "blob")
     assert result.rows == [(2**53 + 1, "é\0😀", None, b"\0\xff")]
     assert result.affected_row_count == 0

@@ -170,7 +170,7 @@ def test_an_older_sqlite_reads_the_same() -> None:
     def read(sql: str, args: list) -> list[tuple]:
         connection = sqlite3.connect(":memory:")
         try:
-            return connection.execute(sql, args).fetchall()
+            return connection.execute(sql, {str(number): value for number, value in enumerate(args, 1)}).fetchall()
         finally:
             connection.close()
 

@@ -1,4 +1,4 @@
-"""Install the published packages that tests drive: pinned in tests/clients, kept in a cache until the pins change."""
+"""Install the published packages that tests drive: pinned in tests/published_clients, kept in a cache until the pins change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-CLIENTS = Path(__file__).resolve().parents[1] / "clients"
+CLIENTS = Path(__file__).resolve().parents[1] / "published_clients"
 DRIVERS = CLIENTS / "drivers"
 INSTALL_TIMEOUT = 900  # seconds
 _PIP = ["-m", "pip", "--disable-pip-version-check", "--quiet"]

@@ -1,6 +1,6 @@
 """The published clients of this interface as data, and a way to drive each: one process, a line of JSON a call.
 
-The scripts behind it are in tests/clients/drivers.
+The scripts behind it are in tests/published_clients/drivers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Published:
     registry: str
     """npm or PyPI."""
     script: str
-    """The script in tests/clients/drivers, and what it is called with."""
+    """The script in tests/published_clients/drivers, and what it is called with."""
     offers: frozenset[str]
     """Out of: named parameters, transactions, batch (all or nothing), blobs and floats as parameters, codes of errors,
     changes (rows affected), rowid."""

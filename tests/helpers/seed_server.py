@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 from plain_values import python, wire
 from scripted_server import Answer, Call, ScriptedServer, as_json, as_text
 
+NUMBERED = re.compile(r"\?\d")
 STMT_KEYS = {"sql", "args", "named_args"}
 
 
@@ -88,6 +90,8 @@ class SeedServer(ScriptedServer):
                 return {"type": "error", "error": {"message": "the transaction took too long"}}
         named = {arg["name"].lstrip(":@$"): python(arg["value"]) for arg in stmt.get("named_args") or []}
         args = [python(value) for value in stmt.get("args") or []]
+        if NUMBERED.search(stmt["sql"]):  # sqlite3 counts ?1 among the named parameters
+            named |= {str(number): value for number, value in enumerate(args, 1)}
         try:
             cursor = connection.execute(stmt["sql"], named or args)
             rows = [[wire(value) for value in row] for row in cursor]

@@ -39,7 +39,7 @@ VALUES = [  # what is assigned, what SQLite then holds: typeof() and quote()
     ("np.bytes_(b'x')", "blob", "X'78'"),
     ("np.datetime64('2026-07-01T12:30')", "text", "'2026-07-01 12:30:00'"),
     ("np.datetime64('2026-07')", "text", "'2026-07-01'"),
-    ("np.datetime64('NaT')", "null", "NULL"),
+    ("np.datetime64('NaT', 'us')", "null", "NULL"),
     ("pd.Timestamp('2026-07-01 12:30:00.123456789')", "text", "'2026-07-01 12:30:00.123456789'"),
     ("pd.Timestamp('2026-07-01', tz='UTC')", "text", "'2026-07-01 00:00:00+00:00'"),
     ("pd.NaT", "null", "NULL"),
