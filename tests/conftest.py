@@ -23,6 +23,12 @@ settings.load_profile("suite")
 REQUIRED = "PIPEMAGIC_REQUIRE_REAL"
 
 
+@pytest.fixture(params=[pytest.param(False, id="short"), pytest.param(True, id="long", marks=pytest.mark.soak)])
+def soak(request: pytest.FixtureRequest) -> bool:
+    """Return True in the long form of a test, which only `pytest -m soak` runs; the short form is in the suite."""
+    return bool(request.param)
+
+
 def skip_or_fail(reason: str) -> None:
     """Skip a test whose real part is not here; where real parts are required, fail."""
     if os.environ.get(REQUIRED) == "1":
