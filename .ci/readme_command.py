@@ -1,4 +1,7 @@
-"""Print the command that README gives for running the tests: the first fenced shell block that runs pytest."""
+"""Print a command of README for the shell: the code block that contains a word. `.ci/run` runs it, so README stays true.
+
+Usage: python readme_command.py WORD
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,14 @@ from pathlib import Path
 FENCE = re.compile(r"^```(?:sh|bash|console|shell)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-def test_command(readme: str) -> str:
-    """Give the command; SystemExit if README has none."""
+def command_with(word: str, readme: str) -> str:
+    """Return the first command that contains the word; SystemExit if README has none."""
     for block in FENCE.findall(readme):
-        if re.search(r"\bpytest\b", block):
+        if re.search(rf"\b{re.escape(word)}\b", block):
             return block.strip()
-    raise SystemExit("README.md has no shell block that runs pytest")
+    raise SystemExit(f"README.md has no shell block with {word}")
 
 
 if __name__ == "__main__":
-    sys.stdout.write(test_command((Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")) + "\n")
+    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    sys.stdout.write(command_with(sys.argv[1], text) + "\n")

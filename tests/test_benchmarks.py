@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from small_heap import small_heap
 
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -102,7 +103,8 @@ def test_candidates_take_turns_and_the_first_round_is_left_out():
         calls.append(name)
         return len(calls)
 
-    values = measure.interleave(2, {name: lambda name=name: candidate(name) for name in "ab"})
+    with small_heap():  # garbage is collected before each
+        values = measure.interleave(2, {name: lambda name=name: candidate(name) for name in "ab"})
     assert calls == ["a", "b", "b", "a", "a", "b"]
     assert values == {"a": [4, 5], "b": [3, 6]}
 
@@ -157,7 +159,7 @@ for line in sys.stdin:
 """
 
 
-def test_a_worker_tells_seconds_and_errors():
+def test_a_worker_tells_seconds_and_errors(starts_processes):
     with Worker([sys.executable, "-c", SCRIPT]) as worker:
         assert worker.seconds("work", size=3) == 1.5
         with pytest.raises(PeerError, match="no such table"):
@@ -167,7 +169,7 @@ def test_a_worker_tells_seconds_and_errors():
             worker.seconds("end")
 
 
-def test_a_worker_that_hangs_is_ended():
+def test_a_worker_that_hangs_is_ended(starts_processes):
     with (
         Worker([sys.executable, "-c", SCRIPT], limit=0.5) as worker,
         pytest.raises(PeerError, match="its process ended with status -9"),
@@ -175,7 +177,7 @@ def test_a_worker_that_hangs_is_ended():
         worker.seconds("hang")
 
 
-def test_a_peer_that_fails_is_left_out(tmp_path, monkeypatch, capsys):
+def test_a_peer_that_fails_is_left_out(tmp_path, monkeypatch, capsys, starts_processes):
     script = tmp_path / "worker.py"
     script.write_text(SCRIPT)
     monkeypatch.setattr("benchmarks.peers.WORKER", script)

@@ -4,10 +4,8 @@ import ast
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-
-import pytest
 
 import pipemagic
 
@@ -73,38 +71,32 @@ def name_of(path: Path) -> str:
     return ".".join(names[:-1] if names[-1] == "__init__" and len(names) > 2 else names)
 
 
-def imports(path: Path, *, types: bool = True) -> Iterator[tuple[str, int, bool]]:
-    """Give every module that a file imports: name, line, and whether at the top level of the module.
-
-    Without ``types`` those that only a type checker sees are left out.
-    """
+def imports(path: Path) -> Iterator[tuple[str, int, bool, bool]]:
+    """Yield each module that a file imports: name, line, whether at its top level, whether for a type checker only."""
     tree = ast.parse(path.read_text("utf-8"))
-    if not types:
-        tree = WithoutTypes().visit(tree)
-    inside = {
-        id(node)
-        for scope in ast.walk(tree)
-        if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef)
-        for node in ast.walk(scope)
-    }
-    for node in ast.walk(tree):
-        at_top = id(node) not in inside
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name, node.lineno, at_top
-        elif isinstance(node, ast.ImportFrom):
-            module = absolute(node, path)
-            yield module, node.lineno, at_top
-            for alias in node.names:
-                if is_module(f"{module}.{alias.name}"):
-                    yield f"{module}.{alias.name}", node.lineno, at_top
+    yield from _imports(tree.body, path, at_top=True, for_types=False)
 
 
-class WithoutTypes(ast.NodeTransformer):
-    def visit_If(self, node: ast.If) -> ast.AST:
-        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            return ast.If(node.test, [ast.Pass()], [self.visit(other) for other in node.orelse])
-        return self.generic_visit(node)
+def _imports(
+    nodes: Iterable[ast.AST], path: Path, *, at_top: bool, for_types: bool
+) -> Iterator[tuple[str, int, bool, bool]]:
+    for node in nodes:
+        match node:
+            case ast.Import():
+                for alias in node.names:
+                    yield alias.name, node.lineno, at_top, for_types
+            case ast.ImportFrom():
+                module = absolute(node, path)
+                for name in [module, *(f"{module}.{alias.name}" for alias in node.names)]:
+                    if name == module or is_module(name):
+                        yield name, node.lineno, at_top, for_types
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                yield from _imports(node.body, path, at_top=at_top, for_types=True)
+                yield from _imports(node.orelse, path, at_top=at_top, for_types=for_types)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield from _imports(node.body, path, at_top=False, for_types=for_types)
+            case ast.stmt() | ast.ExceptHandler() | ast.match_case():
+                yield from _imports(ast.iter_child_nodes(node), path, at_top=at_top, for_types=for_types)
 
 
 def absolute(node: ast.ImportFrom, path: Path) -> str:
@@ -128,35 +120,23 @@ def test_every_part_has_a_layer():
     assert {part_of(name_of(path)) for path in sources()} <= set(RANK)
 
 
-@pytest.mark.parametrize("path", sources(), ids=name_of)
-def test_imports_only_go_up_the_list_of_layers(path):
-    own = part_of(name_of(path))
+def test_every_module_imports_only_what_it_may():
+    """Check layers, the one place of each kind of work, and that the command line imports quickly, in one pass."""
     wrong = []
-    for module, line, _ in imports(path):
-        if module.split(".")[0] != "pipemagic":
-            continue
-        other = part_of(module)
-        # The package itself holds nothing but the version and lazy names.
-        if other not in (own, "__init__") and RANK[other] >= RANK[own]:
-            wrong.append(f"{path}:{line} {own} imports {module}")
-    assert not wrong
-
-
-@pytest.mark.parametrize("path", sources(), ids=name_of)
-def test_each_kind_of_work_has_one_place(path):
-    own = part_of(name_of(path))
-    wrong = []
-    for module, line, _ in imports(path, types=False):
-        for name, allowed in ONLY.items():
-            if (module == name or module.startswith(name + ".")) and own not in allowed:
-                wrong.append(f"{path}:{line} {own} imports {module}; only {sorted(allowed)} may")
-    assert not wrong
-
-
-@pytest.mark.parametrize("path", [path for path in sources() if part_of(name_of(path)) == "cli"], ids=name_of)
-def test_the_command_line_imports_what_is_heavy_only_when_it_needs_it(path):
-    eager = {module.split(".")[0] for module, _, at_top in imports(path) if at_top}
-    assert not eager & {"IPython", *HEAVY}
+    for path in sources():
+        own = part_of(name_of(path))
+        for module, line, at_top, for_types in imports(path):
+            where = f"{path.relative_to(ROOT.parent)}:{line} {own} imports {module}"
+            top, other = module.split(".")[0], part_of(module)
+            # The package itself holds nothing but the version and lazy names.
+            if top == "pipemagic" and other not in (own, "__init__") and RANK[other] >= RANK[own]:
+                wrong.append(f"{where}, which stands below it")
+            for name, allowed in ONLY.items():
+                if not for_types and f"{module}.".startswith(f"{name}.") and own not in allowed:
+                    wrong.append(f"{where}; only {sorted(allowed)} may")
+            if own == "cli" and at_top and not for_types and top in {"IPython", *HEAVY}:
+                wrong.append(f"{where} at its top, which takes long")
+    assert not wrong, "\n".join(wrong)
 
 
 def modules_after(code: str) -> set[str]:
@@ -168,12 +148,12 @@ def modules_after(code: str) -> set[str]:
     return set(json.loads(run.stdout.splitlines()[-1]))
 
 
-def test_importing_pipemagic_imports_nothing_heavy():
+def test_importing_pipemagic_imports_nothing_heavy(starts_processes):
     bare = modules_after("")
     assert not (modules_after("import pipemagic") - bare) & {*HEAVY, "IPython"}
 
 
-def test_loading_the_extension_imports_nothing_heavy():
+def test_loading_the_extension_imports_nothing_heavy(starts_processes):
     shell = (
         "from IPython.core.interactiveshell import InteractiveShell\n"
         "from traitlets.config import Config\n"
@@ -186,7 +166,7 @@ def test_loading_the_extension_imports_nothing_heavy():
     assert not (loaded - bare) & set(HEAVY)
 
 
-def test_the_first_tab_on_a_line_of_pipedb_imports_nothing_heavy():
+def test_the_first_tab_on_a_line_of_pipedb_imports_nothing_heavy(starts_processes):
     bare = modules_after("from pipemagic.notebook import load_ipython_extension")
     first = modules_after("import pipemagic.notebook.commands.helping, pipemagic.notebook.completion.tab") - bare
     assert "pipemagic.notebook.commands.exploring" in first

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -23,6 +24,8 @@ from pipemagic import __version__, local
 from pipemagic.errors import ServiceError
 from pipemagic.service.layout import LOCK_FILE
 
+pytestmark = pytest.mark.usefixtures("starts_processes")
+
 WAIT = 20.0
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and file modes are those of POSIX")
 
@@ -30,7 +33,11 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from pipemagic import local
-lease = local.temporary() if sys.argv[1] == "temporary" else local.ensure(Path(sys.argv[1]))
+target, linger = sys.argv[1:]
+if linger:
+    spawn = local._spawn
+    local._spawn = lambda folder, **options: spawn(folder, "--linger", linger, **options)
+lease = local.temporary() if target == "temporary" else local.ensure(Path(target))
 print(lease.service.url, lease.service.folder, flush=True)
 sys.stdin.read()
 """
@@ -43,20 +50,22 @@ def folder(tmp_path):
     end_services(folder)
 
 
-@pytest.fixture
-def quick_end(monkeypatch):
-    """Services that are started end a second after their last lease instead of twenty."""
-    spawn = local._spawn
-    monkeypatch.setattr(local, "_spawn", lambda folder, **options: spawn(folder, "--linger", "1", **options))
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """The folder of a service that runs, for tests that leave it running; the folder is named data."""
+    folder = tmp_path_factory.mktemp("running") / "data"
+    with local.ensure(folder):
+        yield folder
+    end_services(folder)
 
 
 class Kernel:
-    """Another process that holds a lease."""
+    """Another process that holds a lease; ``linger`` is how many seconds its service outlives the last lease."""
 
-    def __init__(self, target):
+    def __init__(self, target, linger=""):
         package = str(Path(local.__file__).parents[1])
         self.popen = subprocess.Popen(
-            [sys.executable, "-c", HOLD, str(target)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            [sys.executable, "-c", HOLD, str(target), linger], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env=os.environ | {"PYTHONPATH": package},
         )  # fmt: skip
 
@@ -75,8 +84,8 @@ class Kernel:
 def kernels():
     started = []
 
-    def start(target):
-        started.append(Kernel(target))
+    def start(target, **options):
+        started.append(Kernel(target, **options))
         return started[-1]
 
     yield start
@@ -120,18 +129,8 @@ def test_start_find_stop(folder):
         assert lease.service.url == found.url  # addresses survive a restart
 
 
-def test_what_is_done_meanwhile_is_done_only_while_a_service_starts(folder):
-    done = []
-    with local.ensure(folder, meanwhile=lambda: done.append("start")):
-        assert done == ["start"]
-        with local.ensure(folder, meanwhile=lambda: done.append("again")):
-            assert done == ["start"]
-    with local.temporary(meanwhile=lambda: done.append("temporary")):
-        assert done == ["start", "temporary"]
-
-
-def test_the_token_is_in_no_repr(folder):
-    with local.ensure(folder) as lease:
+def test_the_token_is_in_no_repr(running):
+    with local.ensure(running) as lease:
         assert lease.service.platform_token() not in repr(lease) + repr(lease.service) + str(vars(lease))
         lease.close()
         lease.close()
@@ -147,54 +146,46 @@ def test_a_lease_notices_that_the_service_was_killed(folder):
             assert again.alive
 
 
-def test_two_leases_of_one_service(folder):
-    with local.ensure(folder) as first, local.ensure(folder) as second:
+def test_two_leases_of_one_service(running):
+    with local.ensure(running) as first, local.ensure(running) as second:
         assert first.service == second.service
         first.close()
         assert second.alive
 
 
-def test_the_service_is_detached_from_its_starter(folder):
-    with local.ensure(folder):
-        process = psutil.Process(pid_of(folder))
-        if os.name == "posix":
-            assert os.getsid(process.pid) == process.pid
-            targets = (
-                {os.readlink(f"/proc/{process.pid}/fd/{n}") for n in (0, 1, 2)} if sys.platform == "linux" else set()
-            )
-            assert targets <= {"/dev/null", str(folder / "service.log")}
-        assert process.cwd() == folder.anchor
-
-
-def test_it_ends_after_the_last_lease(folder, quick_end):
-    with local.ensure(folder):
-        pid = pid_of(folder)
-        assert not gone(pid, 2)
-    assert gone(pid, WAIT)
-    assert local.find(folder) is None
+def test_the_service_is_detached_from_its_starter(running):
+    process = psutil.Process(pid_of(running))
+    if os.name == "posix":
+        assert os.getsid(process.pid) == process.pid
+        targets = {os.readlink(f"/proc/{process.pid}/fd/{n}") for n in (0, 1, 2)} if sys.platform == "linux" else set()
+        assert targets <= {"/dev/null", str(running / "service.log")}
+    assert process.cwd() == running.anchor
 
 
 @posix
-def test_it_ends_however_its_only_kernel_dies(folder, kernels, monkeypatch):
-    """The real times: 20 s of patience, at most 30 s until no process is left."""
-    kernel = kernels(folder)
+def test_it_ends_however_its_only_kernel_dies(folder, kernels, soak):
+    """In the long form with the real times: 20 s of patience, at most 30 s until no process is left."""
+    kernel = kernels(folder, linger="" if soak else "2")
     kernel.place()
     pid = pid_of(folder)
     kernel.kill()
-    assert not gone(pid, 15)  # a kernel that is restarted finds it again
-    assert gone(pid, 14)
+    assert not gone(pid, 15 if soak else 1)  # a kernel that is restarted finds it again
+    assert gone(pid, 14 if soak else WAIT)
     assert not (folder / "service.json").exists()
 
 
 @posix
-def test_it_outlives_the_kernel_that_started_it(folder, kernels, quick_end):
-    first = kernels(folder)
+def test_it_outlives_the_kernel_that_started_it_and_ends_after_the_last_lease(folder, kernels):
+    first = kernels(folder, linger="1")
     url, _ = first.place()
+    pid = pid_of(folder)
     with local.ensure(folder) as lease:
         first.kill()
         assert lease.service.url == url
-        assert not gone(pid_of(folder), 2)
+        assert not gone(pid, 1.5)
         assert lease.alive
+    assert gone(pid, WAIT)
+    assert local.find(folder) is None
 
 
 def test_kernels_that_start_at_once_share_one_service(folder, kernels):
@@ -218,11 +209,11 @@ def write_runtime_file(folder, **changes):
     (folder / "service.json").write_text(json.dumps(about | changes))
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '"x"', '{"host": 1}'])
-def test_a_runtime_file_of_any_content_is_survived(folder, content):
+def test_a_runtime_file_of_any_content_is_survived(folder):
     folder.mkdir()
-    (folder / "service.json").write_text(content)
-    assert local.find(folder) is None
+    for content in ("", "{", "[]", "{}", '"x"', '{"host": 1}'):
+        (folder / "service.json").write_text(content)
+        assert local.find(folder) is None, content
     with local.ensure(folder) as lease:
         assert lease.alive
 
@@ -257,21 +248,28 @@ def test_two_who_look_at_once_do_not_take_each_other_for_a_service(folder, monke
     assert found == [False]
 
 
-def test_a_runtime_file_of_another_host_is_not_used(folder):
-    with local.ensure(folder):
-        about = json.loads((folder / "service.json").read_text())
-        (folder / "service.json").write_text(json.dumps(about | {"host": "elsewhere"}))
-        assert local.find(folder) is None
+@contextmanager
+def changed(folder, **changes):
+    """Change the runtime file of a service that runs, for a while."""
+    path = folder / "service.json"
+    about = path.read_text()
+    path.write_text(json.dumps(json.loads(about) | changes))
+    try:
+        yield
+    finally:
+        path.write_text(about)
+
+
+def test_a_runtime_file_of_another_host_is_not_used(running):
+    with changed(running, host="elsewhere"):
+        assert local.find(running) is None
         with pytest.raises(ServiceError, match=r"is in use by the service at .* on elsewhere\)") as caught:
-            local.ensure(folder)
+            local.ensure(running)
         assert caught.value.code == "FOLDER_IN_USE"
-        (folder / "service.json").write_text(json.dumps(about))
 
 
-def test_a_service_of_another_version_is_said(folder):
-    with local.ensure(folder):
-        about = json.loads((folder / "service.json").read_text())
-        (folder / "service.json").write_text(json.dumps(about | {"version": "0.0.1"}))
+def test_a_service_of_another_version_is_said_and_can_be_stopped(folder):
+    with local.ensure(folder), changed(folder, version="0.0.1"):
         with pytest.raises(ServiceError, match=r"is of pipemagic 0\.0\.1, this is") as caught:
             local.ensure(folder)
         assert caught.value.code == "VERSION_MISMATCH"
@@ -315,12 +313,11 @@ def test_a_folder_that_is_none(tmp_path):
         assert "PIPEMAGIC_DATA" in caught.value.hint
 
 
-def test_a_relative_folder(folder, monkeypatch):
-    folder.mkdir()
-    monkeypatch.chdir(folder.parent)
+def test_a_relative_folder(running, monkeypatch):
+    monkeypatch.chdir(running.parent)
     with local.ensure(Path("data")) as lease:
-        assert lease.service.folder == folder
-        assert local.find(folder) == local.find(Path("data")) == lease.service
+        assert lease.service.folder == running
+        assert local.find(running) == local.find(Path("data")) == lease.service
 
 
 # -- temporary

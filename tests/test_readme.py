@@ -28,7 +28,7 @@ def examples(page: Path) -> list[tuple[str, str]]:
 
 
 @pytest.fixture
-def shell():
+def shell(starts_processes):
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "nocolor"

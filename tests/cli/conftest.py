@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from started_services import end_services
+from started_services import end_services, shared_service
 
 from pipemagic import cli
+
+__all__ = ["shared_service"]
 
 
 @pytest.fixture(autouse=True)
@@ -19,10 +21,21 @@ def settings_folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def folder(tmp_path):
+def own_folder(tmp_path):
+    """A data folder of this test, which is not there yet and has no service."""
     folder = tmp_path / "data"
     yield folder
     end_services(folder)
+
+
+@pytest.fixture
+def folder(request):
+    """The data folder of the command: `own_folder` if the test asks for it, else one with a service that is empty."""
+    if "own_folder" in request.fixturenames:
+        return request.getfixturevalue("own_folder")
+    shared = request.getfixturevalue("shared_service")
+    shared.ready()
+    return shared.folder
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from uuid import uuid4
 
 import pytest
 
@@ -25,16 +26,22 @@ def log(run, monkeypatch):
     return log
 
 
+@pytest.fixture
+def ada():
+    """A user name that nobody has yet."""
+    return f"ada-{uuid4().hex[:12]}"
+
+
 def slugs(run):
     return [one["slug"] for one in json.loads(run("org", "list", "--json")[1])]
 
 
-def test_an_account_of_ones_own(run, log, folder, settings_folder):
+def test_an_account_of_ones_own(run, log, folder, settings_folder, ada):
     run("group", "create", "edge", "--location", "ams")
     run("db", "create", "theirs", "--group", "edge")
-    assert log("signup", "ada") == (0, "ada\n", "")
-    assert run("auth", "whoami") == (0, "ada\n", "")
-    assert slugs(run) == ["ada"]
+    assert log("signup", ada) == (0, f"{ada}\n", "")
+    assert run("auth", "whoami") == (0, f"{ada}\n", "")
+    assert slugs(run) == [ada]
     assert json.loads(run("db", "list", "--json")[1]) == []
     code, _, err = run("db", "list", "--org", "local")  # which exists, for others
     assert (code, "organization not found" in err) == (1, True)
@@ -47,46 +54,46 @@ def test_an_account_of_ones_own(run, log, folder, settings_folder):
     assert run("auth", "logout") == (0, "", "nobody was logged in\n")
 
 
-def test_logging_in_and_out(run, log):
-    log("signup", "ada")
+def test_logging_in_and_out(run, log, ada):
+    log("signup", ada)
     run("auth", "logout")
-    code, out, err = log("login", "ada", "wrong password")
+    code, out, err = log("login", ada, "wrong password")
     assert (code, out) == (1, "")
     assert re.fullmatch("Error: .*password.*\n", err)
-    assert log("login", "ada") == (0, "ada\n", "")
+    assert log("login", ada) == (0, f"{ada}\n", "")
     token = run("auth", "token")[1]
     assert run("auth", "logout", "--all")[0] == 0
-    assert log("login", "ada")[0] == 0
+    assert log("login", ada)[0] == 0
     assert run("auth", "token")[1] != token
-    code, _, err = log("signup", "ada")
+    code, _, err = log("signup", ada)
     assert (code, "exists" in err) == (1, True)
 
 
-def test_a_login_that_was_ended_elsewhere(run, log, settings_folder, folder):
-    log("signup", "ada")
+def test_a_login_that_was_ended_elsewhere(run, log, settings_folder, folder, ada):
+    log("signup", ada)
     token = Credentials(settings_folder).get(f"data:{folder}").token
     run("auth", "logout", "--all")
-    Credentials(settings_folder).put(f"data:{folder}", token=token, username="ada", organization="ada")
+    Credentials(settings_folder).put(f"data:{folder}", token=token, username=ada, organization=ada)
     code, _, err = run("db", "list")
     assert code == 1
     assert "log in with `pipemagic auth login`" in err
 
 
-def test_organizations_and_members(run, log):
-    log("signup", "ada")
+def test_organizations_and_members(run, log, ada):
+    log("signup", ada)
     assert run("org", "create", "team") == (0, "team\n", "")
     assert run("org", "switch", "team") == (0, "team\n", "")
     assert run("group", "create", "edge", "--location", "ams")[0] == 0
     assert run("org", "members", "add", "local", "--role", "viewer") == (0, "local\n", "")
     assert json.loads(run("org", "members", "list", "--json")[1]) == [
-        {"username": "ada", "role": "owner"}, {"username": "local", "role": "viewer"},
+        {"username": ada, "role": "owner"}, {"username": "local", "role": "viewer"},
     ]  # fmt: skip
     run("auth", "logout")
     assert "team" in slugs(run)
     assert run("group", "list", "--org", "team")[1].startswith("NAME  LOCATIONS")
     code, _, err = run("group", "create", "more", "--location", "ams", "--org", "team")
     assert (code, "your role in team is viewer" in err, "read-only" in err) == (1, True, False)
-    log("login", "ada")
+    log("login", ada)
     assert run("org", "members", "remove", "local", "--org", "team")[0] == 1  # it asks
     assert run("org", "members", "remove", "local", "--org", "team", "-y") == (0, "local\n", "")
 

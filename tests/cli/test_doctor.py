@@ -15,6 +15,7 @@ from pipemagic.cli import doctor
 from pipemagic.service.layout import RUNTIME_FILE
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+own = pytest.mark.usefixtures("own_folder")
 
 
 @pytest.fixture
@@ -29,6 +30,7 @@ def examine(run):
     return examine
 
 
+@own
 def test_a_machine_that_is_well(examine, run, folder):
     code, found = examine()
     assert code == 0
@@ -44,6 +46,7 @@ def test_a_machine_that_is_well(examine, run, folder):
     assert all(one["state"] == "ok" or one["todo"] for one in found.values())
 
 
+@own
 def test_as_text(run):
     code, out, _ = run("doctor")
     assert code == 0
@@ -52,14 +55,17 @@ def test_as_text(run):
 
 
 @posix
-def test_a_folder_that_others_can_read(examine, run, folder):
-    run("org", "list")
+def test_a_folder_that_others_can_read(examine, folder):
     folder.chmod(0o755)
-    code, found = examine()
+    try:
+        code, found = examine()
+    finally:
+        folder.chmod(0o700)
     assert code == 0
     assert (found["data folder"]["state"], found["data folder"]["todo"]) == ("warn", f"chmod 700 {folder}")
 
 
+@own
 def test_a_folder_that_is_none(examine, folder):
     folder.write_text("a file")
     code, found = examine()
@@ -67,6 +73,7 @@ def test_a_folder_that_is_none(examine, folder):
     assert "--data" in found["data folder"]["todo"]
 
 
+@own
 def test_a_full_disk(examine, monkeypatch):
     usage = type("Usage", (), {"free": 1000})
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
@@ -74,28 +81,32 @@ def test_a_full_disk(examine, monkeypatch):
     assert (code, found["disk"]["state"]) == (1, "fail")
 
 
-def test_a_service_of_another_version(examine, run, folder):
-    run("org", "list")
+def test_a_service_of_another_version(examine, folder):
     about = json.loads((folder / RUNTIME_FILE).read_bytes())
     (folder / RUNTIME_FILE).write_text(json.dumps(about | {"version": "0.0.1"}))
-    code, found = examine()
+    try:
+        code, found = examine()
+    finally:
+        (folder / RUNTIME_FILE).write_text(json.dumps(about))
     assert (code, found["service"]["state"]) == (1, "fail")
     assert "pipemagic stop" in found["service"]["todo"]
 
 
-def test_a_service_that_does_not_answer(examine, run, folder):
-    run("org", "list")
+def test_a_service_that_does_not_answer(examine, folder):
     about = json.loads((folder / RUNTIME_FILE).read_bytes())
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         elsewhere = f"http://127.0.0.1:{closed.getsockname()[1]}"
     (folder / RUNTIME_FILE).write_text(json.dumps(about | {"url": elsewhere}))
-    code, found = examine()
-    (folder / RUNTIME_FILE).write_text(json.dumps(about))
+    try:
+        code, found = examine()
+    finally:
+        (folder / RUNTIME_FILE).write_text(json.dumps(about))
     assert code == 1
     assert f"{elsewhere} does not answer" in found["service"]["said"]
 
 
+@own
 def test_logins_that_cannot_be_read(examine, settings_folder):
     settings_folder.mkdir()
     (settings_folder / "credentials.json").write_text("nonsense")
@@ -104,6 +115,7 @@ def test_logins_that_cannot_be_read(examine, settings_folder):
     assert "pipemagic auth login" in found["logins"]["todo"]
 
 
+@own
 def test_proxies(examine, monkeypatch):
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
@@ -115,6 +127,7 @@ def test_proxies(examine, monkeypatch):
     assert examine()[1]["proxy"]["state"] == "ok"
 
 
+@own
 def test_a_clock_of_long_ago(examine, monkeypatch):
     monkeypatch.setattr(time, "time", lambda: 1000.0)
     code, found = examine()
@@ -138,6 +151,7 @@ def test_packages_that_are_too_old(monkeypatch):
     assert found.todo.startswith("pip install")
 
 
+@own
 def test_a_sqld_that_is_none(examine, monkeypatch):
     monkeypatch.setenv("PIPEMAGIC_SQLD", "/nowhere/sqld")
     code, found = examine()

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+pytestmark = pytest.mark.usefixtures("own_folder")  # no command here needs a service
+
 ROOT = Path(__file__).parents[2]
 TOKEN = "eyJhbGciOiJFZERTQSJ9.eyJhIjoicnciLCJpYXQiOjF9.c2lnbmF0dXJlLW9mLWl0"
 

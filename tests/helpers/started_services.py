@@ -1,14 +1,70 @@
-"""End the services that a test started over its own data folder."""
+"""Embedded services that tests start: one for many tests, and the end of those over a folder."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+
+import httpx
+import pytest
 
 from pipemagic import local
 from pipemagic.errors import ServiceError
 
 WAIT = 20.0  # seconds
+HOME = "/v1/organizations/local"
+UNLIMITED = {"rows_read": 0, "rows_written": 0, "storage_bytes": 0}
+
+
+class SharedService:
+    """An embedded service for many tests, which may also stop or kill it.
+
+    `ready` has it running and empty. What stays: accounts and organizations, whose names tests choose by themselves.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lease: local.Lease | None = None
+
+    def ready(self) -> local.LocalService:
+        """Start the service if it does not run; remove groups with their databases, API tokens, quotas, overages."""
+        if self._lease is None or not self._lease.alive:
+            self._lease = local.ensure(self.folder)
+        service = self._lease.service
+        headers = {"Authorization": f"Bearer {service.platform_token()}"}
+        with httpx.Client(base_url=service.url, headers=headers, timeout=WAIT) as http:
+            made = [f"{HOME}/groups/{one['name']}" for one in http.get(f"{HOME}/groups").json()["groups"]]
+            tokens = [one["name"] for one in http.get("/v1/auth/api-tokens").json()["tokens"]]
+            made += [f"/v1/auth/api-tokens/{name}" for name in tokens if name != "default"]
+            for path in made:
+                http.delete(path).raise_for_status()
+            http.patch("/v1/quotas", json=UNLIMITED).raise_for_status()
+            http.patch(HOME, json={"overages": False}).raise_for_status()
+        return service
+
+    def end(self) -> None:
+        """Stop the service and wait for its process."""
+        if self._lease is not None:
+            self._lease.close()
+        end_services(self.folder)
+
+
+@pytest.fixture(scope="session")
+def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedService]:
+    """The service of those tests of a folder that need none of their own."""
+    shared = SharedService(tmp_path_factory.mktemp("shared") / "data")
+    yield shared
+    shared.end()
+
+
+@pytest.fixture
+def local_service(
+    shared_service: SharedService, monkeypatch: pytest.MonkeyPatch, starts_processes: None
+) -> local.LocalService:
+    """An embedded service without databases; sessions find it, and they may stop it."""
+    monkeypatch.setenv(local.FOLDER_VARIABLE, str(shared_service.folder))
+    return shared_service.ready()
 
 
 def end_services(folder: Path) -> None:

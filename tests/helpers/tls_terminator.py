@@ -56,10 +56,19 @@ class TlsTerminator:
         for task in rest:
             task.cancel()
         await asyncio.gather(*rest, return_exceptions=True)
+        await asyncio.sleep(0)  # the transports close their sockets
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         behind_reader, behind_writer = await asyncio.open_connection("127.0.0.1", self._port)
-        await asyncio.gather(_pump(reader, behind_writer), _pump(behind_reader, writer))
+        writers = (writer, behind_writer)
+        try:
+            await asyncio.gather(_pump(reader, behind_writer), _pump(behind_reader, writer))
+            for one in writers:
+                with contextlib.suppress(OSError):
+                    await one.wait_closed()
+        finally:
+            for one in writers:
+                one.transport.abort()
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._stopping.set)
@@ -68,7 +77,7 @@ class TlsTerminator:
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError, ssl.SSLError):
+    with contextlib.suppress(OSError):  # also of TLS, and where a peer that left does not end TLS in time
         while data := await reader.read(65536):
             writer.write(data)
             await writer.drain()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import ExitStack
 
 import pytest
 import trustme
 from scripted_server import Answer, ScriptedServer, good
+from served import serve
 from sqld_server import free_port
 
 from pipemagic.errors import (
@@ -114,7 +116,7 @@ def test_a_body_that_is_cut(shell, scripted):
     assert len([call for call in server.calls if "INSERT" in str(call.body)]) == 1  # never sent twice
 
 
-def test_a_statement_that_takes_longer_than_one_wants_to_wait(shell, data):
+def test_a_statement_that_takes_longer_than_one_wants_to_wait(shell, local_service):
     shell("%pipedb connect --timeout 0.5")
     cell = shell.fails(f"%sql {ENDLESS}")
     few_lines(cell, UnknownOutcome, "did not answer in time", "may have run")
@@ -136,15 +138,32 @@ def test_a_database_that_does_not_exist(shell, sqld_database, monkeypatch):
     few_lines(shell.fails(f"%pipedb connect {nowhere}"), NotFound, "not found")
 
 
-def test_an_unknown_name(shell, data):
+def test_an_unknown_name(shell, local_service):
     shell("%pipedb connect")
     few_lines(shell.fails("%pipedb connect nope"), SessionError, "no database 'nope' in organization local")
     few_lines(shell.fails("%sql --on nope SELECT 1"), SessionError, "no connection 'nope'")
     few_lines(shell.fails("%pipedb connect ../../etc/passwd"), SessionError, "no database '../../etc/passwd'")
 
 
-def test_a_result_above_the_limit(db):
-    size = 4_000_000 if "sqld" in db("%pipedb version").out else 50_000_000
+@pytest.fixture(params=["embedded", "sqld"])
+def ten_megabytes(request, shell, monkeypatch, tmp_path):
+    """The shell, connected to each of the servers, which sends 10 MB at most in one answer."""
+    with ExitStack() as stack:
+        if request.param == "sqld":
+            made = request.getfixturevalue("sqld_database")
+            url, token = made.url, made.token
+        else:
+            served = stack.enter_context(serve(tmp_path / "data", "--port", "0", "--max-response", "10MB"))
+            served.create("small")
+            url, token = served.url, served.token("small")
+        monkeypatch.setenv("DB_TOKEN", token)
+        shell(f"%pipedb connect {url} --as db --token-env DB_TOKEN")
+        yield shell
+        shell("%pipedb close")
+
+
+def test_a_result_above_the_limit(ten_megabytes):
+    db, size = ten_megabytes, 4_000_000
     huge = " UNION ALL ".join(f"SELECT printf('%.*c', {size}, '{letter}') AS a" for letter in "xyz")
     db(f"rows = %sql {huge}")
     frame = db.names["rows"]

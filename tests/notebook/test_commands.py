@@ -14,7 +14,7 @@ HOSTILE = ['my "table"', "sel'ect", "a; DROP TABLE t", "été ✓", "--close", "
 
 
 @pytest.fixture
-def embedded(shell, data):
+def embedded(shell, local_service):
     shell("%pipedb connect")
     return shell
 
@@ -22,7 +22,7 @@ def embedded(shell, data):
 # -- the organization
 
 
-def test_connect_without_a_target_makes_a_database_and_says_the_same_again(shell, data):
+def test_connect_without_a_target_makes_a_database_and_says_the_same_again(shell, local_service):
     for _ in range(2):
         assert shell("%pipedb connect").lines == ["Connected to main (embedded service)."]
     assert shell("%sql SELECT 1 AS a").value["a"].tolist() == [1]

@@ -196,8 +196,8 @@ def test_the_line_of_pipedb(known):
     assert "--table" not in offers(known, "%pipedb load flights --table x |")
 
 
-def test_names_of_what_there_is(shell, data):
-    shell("%pipedb connect --temporary\n%pipedb create-database sales --group default\n%pipedb connect main --as mine")
+def test_names_of_what_there_is(shell, local_service):
+    shell("%pipedb connect\n%pipedb create-database sales --group default\n%pipedb connect main --as mine")
     session = shell.ip.magics_manager.registry["PipeMagics"].session
     until(lambda: session.known.names("location"))
     assert offers(shell, "%pipedb create-database x --group de|") == ["default"]

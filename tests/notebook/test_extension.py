@@ -32,11 +32,11 @@ def test_unloading_leaves_nothing(plain_shell):
     assert magics(plain_shell) == before
 
 
-def test_reloading_leaves_one_that_works(shell, data):
-    shell("%pipedb connect --temporary")
+def test_reloading_leaves_one_that_works(shell, local_service):
+    shell("%pipedb connect")
     shell("%reload_ext pipemagic")
     assert "no database is connected" in shell.fails("%sql SELECT 1").out
-    shell("%pipedb connect --temporary\n%sql SELECT 1")
+    shell("%pipedb connect\n%sql SELECT 1")
 
 
 def test_the_sql_of_another_extension_is_taken_with_a_word_and_given_back(plain_shell):
@@ -57,7 +57,7 @@ def test_an_extension_that_comes_later_keeps_its_sql(plain_shell):
     assert plain_shell("%sql x").value == "the other one"
 
 
-def test_unloading_closes_streams_and_leases(shell, data):
+def test_unloading_closes_streams_and_leases(shell, local_service):
     shell("%pipedb connect\n%sql BEGIN")
     session = shell.ip.magics_manager.registry["PipeMagics"].session
     stream = session.connection().stream

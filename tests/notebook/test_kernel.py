@@ -1,4 +1,4 @@
-"""In a real kernel: interrupts, no standard input, the end of the kernel."""
+"""In a real kernel: Tab, interrupts, no standard input, the end of the kernel."""
 
 from __future__ import annotations
 
@@ -77,14 +77,28 @@ class Kernel:
         self.manager.cleanup_resources()
 
 
+@pytest.fixture(scope="module")
+def running(shared_service, tmp_path_factory):
+    """Return the kernel of this module, started anew where a test has ended it."""
+    folders = {"IPYTHONDIR": tmp_path_factory.mktemp("ipython"), local.FOLDER_VARIABLE: shared_service.folder}
+    kernels = []
+
+    def running():
+        if not kernels or not kernels[-1].manager.is_alive():
+            kernels.append(Kernel({**os.environ, **{name: str(folder) for name, folder in folders.items()}}))
+        return kernels[-1]
+
+    yield running
+    for kernel in kernels:
+        kernel.close()
+
+
 @pytest.fixture
-def kernel(tmp_path, monkeypatch):
-    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
-    kernel = Kernel({**os.environ, "IPYTHONDIR": str(tmp_path / "ipython")})
-    assert kernel.run("%load_ext pipemagic").status == "ok"
-    yield kernel
-    kernel.close()
-    local.stop()
+def kernel(running, local_service):
+    """A kernel with a new session, which finds an embedded service without databases."""
+    kernel = running()
+    assert kernel.run("%reload_ext pipemagic").status == "ok"
+    return kernel
 
 
 def send_endless(kernel, data, head=""):
@@ -99,10 +113,32 @@ def send_endless(kernel, data, head=""):
     return message
 
 
-def test_an_interrupt_ends_a_statement_and_the_next_cell_works(kernel, tmp_path):
+def complete(kernel, cell):
+    """Ask for completion at the | of a cell; gives the entries with their kinds, and the text that they replace."""
+    at = cell.index("|")
+    code = cell[:at] + cell[at + 1 :]
+    content = kernel.client.complete(code, at, reply=True, timeout=PATIENCE)["content"]
+    assert content["status"] == "ok"
+    kinds = [one["type"] for one in content["metadata"]["_jupyter_types_experimental"]]
+    replaced = code[content["cursor_start"] : content["cursor_end"]]
+    return list(zip(content["matches"], kinds, strict=True)), replaced
+
+
+def test_tab_in_a_kernel(kernel):
+    assert kernel.run('%pipedb connect\n%sql CREATE TABLE city (name, "first name")').status == "ok"
+    city = ([("city", "table")], "CI")
+    until(lambda: complete(kernel, "%%sql\nSELECT * FROM CI|") == city)
+    found, replaced = complete(kernel, "%%sql -o 😀\n-- 😀\nSELECT c.| FROM city AS c")
+    assert (found, replaced) == ([("name", "column"), ('"first name"', "column")], "")
+    assert complete(kernel, "%pipedb connect --tempo|") == ([("--temporary", "option")], "--tempo")
+    assert complete(kernel, "%%sql\nSELECT 'pri|'")[0] == []
+    assert ("print", "function") in complete(kernel, "prin|")[0]
+
+
+def test_an_interrupt_ends_a_statement_and_the_next_cell_works(kernel, local_service):
     assert "Connected to main (embedded service)." in kernel.run("%pipedb connect").text
     kernel.run("%sql CREATE TABLE t (a)")
-    message = send_endless(kernel, tmp_path / "data")
+    message = send_endless(kernel, local_service.folder)
     watch = Stopwatch()
     kernel.manager.interrupt_kernel()
     reply = kernel.reply(message)
@@ -117,10 +153,10 @@ def test_an_interrupt_ends_a_statement_and_the_next_cell_works(kernel, tmp_path)
     assert time.monotonic() - begun < AT_ONCE
 
 
-def test_an_interrupt_in_a_transaction_says_what_is_undone(kernel, tmp_path):
+def test_an_interrupt_in_a_transaction_says_what_is_undone(kernel, local_service):
     kernel.run("%pipedb connect\n%sql CREATE TABLE t (a)\n%sql BEGIN IMMEDIATE")
     kernel.run("%sql INSERT INTO t VALUES (1)")
-    message = send_endless(kernel, tmp_path / "data")
+    message = send_endless(kernel, local_service.folder)
     kernel.manager.interrupt_kernel()
     assert "INSERT INTO t VALUES (1)" in kernel.reply(message).text
     assert kernel.run("%sql COMMIT").name == "TransactionLost"
@@ -128,10 +164,10 @@ def test_an_interrupt_in_a_transaction_says_what_is_undone(kernel, tmp_path):
     assert "0" in str(kernel.run("%sql SELECT count(*) AS n FROM t").outputs[-1]["content"]["data"])
 
 
-def test_an_interrupted_write_is_known_not_to_be_applied(kernel, tmp_path):
+def test_an_interrupted_write_is_known_not_to_be_applied(kernel, local_service):
     kernel.run("%pipedb connect\n%sql CREATE TABLE t (a)")
     kernel.run("%sql INSERT INTO t VALUES (1)")
-    message = send_endless(kernel, tmp_path / "data", "INSERT INTO t ")
+    message = send_endless(kernel, local_service.folder, "INSERT INTO t ")
     watch = Stopwatch()
     kernel.manager.interrupt_kernel()
     reply = kernel.reply(message)
@@ -141,7 +177,7 @@ def test_an_interrupted_write_is_known_not_to_be_applied(kernel, tmp_path):
     assert "2" in str(kernel.run("%sql SELECT count(*) AS n FROM t").outputs[-1]["content"]["data"])
 
 
-def test_an_interrupt_on_sqld_ends_the_work_there(kernel, sqld, sqld_database, tmp_path):
+def test_an_interrupt_on_sqld_ends_the_work_there(kernel, sqld, sqld_database):
     kernel.run(f"import os; os.environ['T'] = {sqld_database.token!r}")
     kernel.run(f"%pipedb connect {sqld_database.url} --token-env T --as main\n%sql CREATE TABLE t (a)")
     kernel.run("%sql INSERT INTO t VALUES (1)")  # by now the number of the state was seen to grow

@@ -16,7 +16,7 @@ from pipemagic.session.token_places import TokenFile
 
 
 @pytest.fixture
-def embedded(shell, data):
+def embedded(shell, local_service):
     """The shell, connected to main, with a group edge of two locations and a database flights."""
     shell("%pipedb connect\n%pipedb create-group edge --location ams\n%pipedb add-location edge nrt")
     shell("%pipedb create-database flights --group edge")

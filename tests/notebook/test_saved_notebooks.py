@@ -7,8 +7,7 @@ import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat.v4 import new_code_cell, new_notebook
-
-from pipemagic import local
+from started_services import end_services
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def run(tmp_path, monkeypatch):
         return notebook
 
     yield run_notebook
-    local.stop(tmp_path / "data")
+    end_services(tmp_path / "data")
 
 
 def text_of(cell):
@@ -64,25 +63,7 @@ def test_a_token_is_nowhere_in_a_saved_notebook_or_the_history(run, tmp_path, sq
             assert secret.encode() not in text
 
 
-def test_a_failing_cell_stops_the_run(run):
-    notebook = run(
-        "%pipedb connect --temporary",
-        "%%sql\nCREATE TABLE t (a);\nINSERT INTO t VALUES (1);\nINSERT INTO u VALUES (2);\nINSERT INTO t VALUES (3)",
-        "print('not reached')",
-    )
-    assert "no such table: u" in notebook.metadata["stopped"]
-    failed, after = notebook.cells[-2:]
-    assert failed.outputs[-1]["ename"] == "StatementError"
-    assert text_of(failed).splitlines()[-4:] == [
-        "  INSERT INTO u VALUES (2);",
-        "              ^",
-        "Statements 1-2 were applied; statement 4 did not run.",
-        "%pipedb tables lists what there is",
-    ]
-    assert after.outputs == []
-
-
-def test_output_is_the_same_every_time(run):
+def test_output_is_the_same_every_time_and_a_failing_cell_stops_the_run(run):
     cells = (
         "%pipedb connect --temporary",
         "%pipedb create-group edge --location nrt --if-not-exists",
@@ -95,9 +76,13 @@ def test_output_is_the_same_every_time(run):
         "%pipedb panel",
         "%pipedb tables",
     )
-    first, second = run(*cells), run(*cells)
+    failing = (
+        "%%sql\nCREATE TABLE x (a);\nINSERT INTO x VALUES (1);\nINSERT INTO u VALUES (2);\nINSERT INTO x VALUES (3)",
+        "print('not reached')",
+    )
+    first, second = run(*cells), run(*cells, *failing)
     assert "stopped" not in first.metadata
-    texts = [[text_of(cell) for cell in notebook.cells] for notebook in (first, second)]
+    texts = [[text_of(cell) for cell in notebook.cells[: len(first.cells)]] for notebook in (first, second)]
     assert texts[0] == texts[1]
     assert texts[0][1:5] == [
         "Connected to main (temporary service).\n",
@@ -106,3 +91,13 @@ def test_output_is_the_same_every_time(run):
         "Connected to flights (temporary service).\n",
     ]
     assert texts[0][5].splitlines()[-1] == "3  INSERT INTO t VALUES (1), (2)     2 rows affected"
+    assert "no such table: u" in second.metadata["stopped"]
+    failed, after = second.cells[-2:]
+    assert failed.outputs[-1]["ename"] == "StatementError"
+    assert text_of(failed).splitlines()[-4:] == [
+        "  INSERT INTO u VALUES (2);",
+        "              ^",
+        "Statements 1-2 were applied; statement 4 did not run.",
+        "%pipedb tables lists what there is",
+    ]
+    assert after.outputs == []

@@ -7,9 +7,12 @@ import pytest
 from seed_server import SeedServer
 from service_calls import caller_of
 from service_http import ServiceTransport
+from started_services import local_service, shared_service
 
 from pipemagic.client.database import Database
 from pipemagic.session import Connection, Session
+
+__all__ = ["local_service", "shared_service"]
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ def make_session():
 
 
 @pytest.fixture
-def data(tmp_path, monkeypatch):
-    """A data folder for the embedded service of this test."""
+def data(tmp_path, monkeypatch, starts_processes):
+    """A data folder of this test, without a service."""
     monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
     yield tmp_path / "data"
     local.stop()
@@ -152,7 +152,7 @@ def test_without_a_target_everything_is_made_that_is_missing(make_session, data)
     assert session.run("SELECT a FROM t")["a"].tolist() == [1]
 
 
-def test_a_bare_name_is_a_connection_or_a_database_of_the_organization(make_session, data):
+def test_a_bare_name_is_a_connection_or_a_database_of_the_organization(make_session, local_service):
     session = make_session()
     session.connect()
     session.platform.create_database("flights", "default")
@@ -170,7 +170,7 @@ def test_a_bare_name_is_a_connection_or_a_database_of_the_organization(make_sess
         session.connect("flights", token_env="MINE")
 
 
-def test_an_organization_that_is_not_there_is_not_chosen(make_session, data):
+def test_an_organization_that_is_not_there_is_not_chosen(make_session, local_service):
     session = make_session()
     session.connect()
     with pytest.raises(SessionError, match="no organization 'acme'"):
@@ -179,7 +179,7 @@ def test_an_organization_that_is_not_there_is_not_chosen(make_session, data):
     assert session.organization("local").organization == "local"
 
 
-def test_a_stopped_service_is_started_again_by_the_next_cell(make_session, data):
+def test_a_stopped_service_is_started_again_by_the_next_cell(make_session, local_service):
     session = make_session()
     session.connect()
     session.run("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
@@ -187,8 +187,6 @@ def test_a_stopped_service_is_started_again_by_the_next_cell(make_session, data)
     assert local.find() is None
     assert session.run("SELECT a FROM t")["a"].tolist() == [1]
     local.stop()  # as another notebook would
-    assert [one.name for one in session.platform.databases().items] == ["main"]
-    local.stop()
     assert session.connection().once(lambda database: database.health())
 
 
@@ -213,19 +211,18 @@ def test_a_temporary_service_takes_its_data_with_it(make_session, data):
         session.run("SELECT 1")
 
 
-def test_the_management_api_may_be_elsewhere(make_session, data):
-    with local.ensure() as lease:
-        service = lease.service
-        session = make_session({"PIPEMAGIC_API_URL": service.url, "TURSO_API_TOKEN": service.platform_token()})
-        assert session.platform.where == service.url.removeprefix("http://")  # with its port: there may be two
-        assert session.platform.organization == "local"
-        session.platform.create_group("g", "ams")
-        session.platform.create_database("elsewhere", "g")
-        assert session.connect("elsewhere").where == session.platform.where
-        assert session.organization().organization == "local"
-        with pytest.raises(SessionError, match="no platform token for"):
-            make_session().organization("local", at=service.url)
-        with pytest.raises(AuthError):
-            make_session({"T": "wrong"}).organization("local", at=service.url, token_env="T")
-        with pytest.raises(SessionError, match="name it with --at URL"):
-            make_session({"T": "x"}).organization(token_env="T")
+def test_the_management_api_may_be_elsewhere(make_session, local_service):
+    service = local_service
+    session = make_session({"PIPEMAGIC_API_URL": service.url, "TURSO_API_TOKEN": service.platform_token()})
+    assert session.platform.where == service.url.removeprefix("http://")  # with its port: there may be two
+    assert session.platform.organization == "local"
+    session.platform.create_group("g", "ams")
+    session.platform.create_database("elsewhere", "g")
+    assert session.connect("elsewhere").where == session.platform.where
+    assert session.organization().organization == "local"
+    with pytest.raises(SessionError, match="no platform token for"):
+        make_session().organization("local", at=service.url)
+    with pytest.raises(AuthError):
+        make_session({"T": "wrong"}).organization("local", at=service.url, token_env="T")
+    with pytest.raises(SessionError, match="name it with --at URL"):
+        make_session({"T": "x"}).organization(token_env="T")

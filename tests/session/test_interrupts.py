@@ -12,7 +12,6 @@ import pytest
 from magic_shell import make_database
 from waiting import AT_ONCE, Stopwatch, until
 
-from pipemagic import local
 from pipemagic.client.database import Database
 from pipemagic.errors import InterruptedRequest, SessionError, TransactionLost
 from pipemagic.hrana.stream import Phase
@@ -26,20 +25,14 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 ENDLESS = "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c) SELECT i FROM c WHERE i < 0"
 
 
-@pytest.fixture(scope="module")
-def embedded():
-    with local.temporary() as lease:
-        yield lease.service
-
-
 @pytest.fixture(params=["embedded", "sqld"])
-def numbers(request):
+def numbers(request, starts_processes):
     """A session on a real server, with a table of one row."""
     if request.param == "sqld":
         made = request.getfixturevalue("sqld_database")
         url, token = made.url, made.token
     else:
-        url, token = make_database(request.getfixturevalue("embedded"), request.node.name)
+        url, token = make_database(request.getfixturevalue("local_service"), request.node.name)
     session = Session(environ={})
     session.adopt(Connection("main", Database(url, token), "a test"))
     session.run("CREATE TABLE n (i)")

@@ -50,7 +50,8 @@ def numbers():
     database = sqlite3.connect(":memory:")
     database.execute("CREATE TABLE n (a INTEGER)")
     database.executemany("INSERT INTO n VALUES (?)", [(number,) for number in range(20)])
-    return database
+    yield database
+    database.close()
 
 
 @pytest.mark.parametrize(

@@ -82,8 +82,8 @@ def test_small_times_have_a_decimal():
     assert str(Latency("ams", 0.2336)) == "234 ms"
 
 
-def test_one_instance_at_each_location():
-    embedded = Embedded(temporary=True)
+def test_one_instance_at_each_location(local_service):
+    embedded = Embedded(local_service.folder)
     try:
         platform = embedded.platform
         before = set(addresses(platform))

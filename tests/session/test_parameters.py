@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import deque
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,12 @@ from pipemagic import sql
 from pipemagic.errors import ParameterError
 from pipemagic.hrana.values import decode
 from pipemagic.session.cells import read
+
+
+@pytest.fixture
+def db():
+    with closing(sqlite3.connect(":memory:")) as db:
+        yield db
 
 
 def sent(text, values=None):
@@ -92,10 +99,9 @@ def test_more_values_than_sqlite_takes_are_refused_if_json_would_change_them():
 
 @pytest.mark.parametrize("form", ["short", "json"])
 @pytest.mark.parametrize("column", ["INTEGER", "TEXT", "REAL", "NUMERIC", "BLOB", "TEXT COLLATE NOCASE"])
-def test_both_ways_of_a_list_find_the_same_rows(form, column, monkeypatch):
+def test_both_ways_of_a_list_find_the_same_rows(db, form, column, monkeypatch):
     """Affinity and collation are those of the column, as with a list that is written out."""
     monkeypatch.setattr("pipemagic.session.text.parameters.JSON_FROM", 0 if form == "json" else 1000)
-    db = sqlite3.connect(":memory:")
     db.execute(f"CREATE TABLE t (x {column})")
     db.executemany("INSERT INTO t VALUES (?)", [(1,), ("1",), (2.0,), ("2.0",), ("a",), ("A",), (None,), (10**16,)])
     for ids in ([1], ["1"], [2], ["2.0"], ["A"], [None], [1, None], [], [10**16, "a"], ["1", 1]):
@@ -115,10 +121,9 @@ def test_values_never_become_text(ids):
         expected += [*([("op", ",")] if number > 1 else []), ("param", f":ids_{number}")]
     assert plain(text) == [*expected, ("op", ")")]
     assert list(args.values()) == ids
-    found = sqlite3.connect(":memory:").execute(
-        f"SELECT {', '.join(args) or 'NULL'}", {k[1:]: v for k, v in args.items()}
-    )
-    assert list(found.fetchone()) == (ids or [None])
+    with closing(sqlite3.connect(":memory:")) as db:
+        found = db.execute(f"SELECT {', '.join(args) or 'NULL'}", {k[1:]: v for k, v in args.items()})
+        assert list(found.fetchone()) == (ids or [None])
 
 
 @pytest.mark.parametrize(
@@ -147,9 +152,8 @@ NAMES = ["t", "two words", 'we"ird', "back`tick", "[x]", "select", "é", "🚕",
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_is_one_quoted_word(name):
+def test_a_name_is_one_quoted_word(db, name):
     text, _ = sent("CREATE TABLE {table} ({columns})", {"table": name, "columns": [name, "other"]})
-    db = sqlite3.connect(":memory:")
     db.execute(text)
     assert db.execute("SELECT name FROM sqlite_master").fetchall() == [(name,)]
     text, _ = sent("SELECT t.{c} FROM main.{table} AS t", {"table": name, "c": name})
@@ -165,9 +169,8 @@ def test_every_name_stays_one_token(name):
     assert args == {}
 
 
-def test_a_misspelt_column_is_an_error_and_no_text():
+def test_a_misspelt_column_is_an_error_and_no_text(db):
     text, _ = sent("SELECT {c} FROM t", {"c": "nope"})
-    db = sqlite3.connect(":memory:")
     db.execute("CREATE TABLE t (a)")
     with pytest.raises(sqlite3.OperationalError, match="no such column"):
         db.execute(text)

@@ -15,11 +15,24 @@ from pipemagic.session import Session
 from pipemagic.session.embedded import Embedded
 
 
-@pytest.fixture(scope="module")
-def embedded():
-    embedded = Embedded(temporary=True)
+@pytest.fixture
+def data(local_service):
+    """The data folder of a service without databases."""
+    return local_service.folder
+
+
+@pytest.fixture
+def embedded(data):
+    embedded = Embedded(data)
     yield embedded
     embedded.close()
+
+
+@pytest.fixture
+def prepared(embedded):
+    """The embedded service with the database main."""
+    embedded.prepare()
+    return embedded
 
 
 @pytest.fixture
@@ -36,10 +49,7 @@ def platform(embedded):
         platform.told += 1
 
     platform.on_change = tell
-    yield platform
-    platform.on_change = lambda: None
-    for group in platform.groups().items:
-        platform.delete_group(group.name)
+    return platform
 
 
 def names(listing):
@@ -127,48 +137,22 @@ def test_a_name_is_looked_at_without_asking(platform):
     assert "at most 57 characters here, which leaves room for -local" in platform.name_problem("group", "g" * 58)
 
 
-def test_a_service_that_was_restarted_is_found_again(tmp_path):
-    embedded = Embedded(tmp_path / "data")
-    try:
-        embedded.prepare()
-        local.stop(tmp_path / "data")
-        assert names(embedded.platform.databases()) == ["main"]
-        embedded.platform.delete_database("main")
-    finally:
-        embedded.close()
-        local.stop(tmp_path / "data")
+def test_another_token_in_the_data_folder_is_taken(prepared):
+    prepared.platform._api.transport.token = Token("an-earlier-one")
+    assert names(prepared.platform.groups()) == ["default"]
 
 
-def test_another_token_in_the_data_folder_is_taken(tmp_path):
-    embedded = Embedded(tmp_path / "data")
-    try:
-        embedded.prepare()
-        embedded.platform._api.transport.token = Token("an-earlier-one")
-        assert names(embedded.platform.groups()) == ["default"]
-    finally:
-        embedded.close()
-        local.stop(tmp_path / "data")
-
-
-def test_a_platform_token_that_was_made_anew_is_found(tmp_path):
+def test_a_platform_token_that_was_made_anew_is_found(prepared, data):
     """Its file is removed and the service started again, as one does when it has become known."""
-    data = tmp_path / "data"
-    embedded = Embedded(data)
-    try:
-        embedded.prepare()
-        first = (data / PLATFORM_TOKEN_FILE).read_text()
-        local.stop(data)
-        (data / PLATFORM_TOKEN_FILE).unlink()
-        assert names(embedded.platform.databases()) == ["main"]
-        assert (data / PLATFORM_TOKEN_FILE).read_text() != first
-    finally:
-        embedded.close()
-        local.stop(data)
+    first = (data / PLATFORM_TOKEN_FILE).read_text()
+    local.stop(data)
+    (data / PLATFORM_TOKEN_FILE).unlink()
+    assert names(prepared.platform.databases()) == ["main"]
+    assert (data / PLATFORM_TOKEN_FILE).read_text() != first
+    prepared.platform.delete_database("main")
 
 
-def test_a_session_goes_on_after_the_platform_token_was_made_anew(tmp_path, monkeypatch):
-    data = tmp_path / "data"
-    monkeypatch.setenv("PIPEMAGIC_DATA", str(data))
+def test_a_session_goes_on_after_the_platform_token_was_made_anew(data):
     with Session(environ={}) as session:
         session.connect()
         session.run("CREATE TABLE t(a)")
@@ -176,4 +160,3 @@ def test_a_session_goes_on_after_the_platform_token_was_made_anew(tmp_path, monk
         (data / PLATFORM_TOKEN_FILE).unlink()
         assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
         assert names(session.platform.databases()) == ["main"]
-    local.stop(data)

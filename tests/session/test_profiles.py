@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-from pipemagic import local
 from pipemagic.errors import SessionError
 from pipemagic.session import Session
 from pipemagic.session.profiles import FILE, Profile, Profiles
@@ -257,22 +256,18 @@ def test_the_current_connection_becomes_a_profile_that_leads_there_again(session
     assert sqld_database.token not in profiles.path.read_text()
 
 
-def test_a_profile_of_a_database_of_the_organization(tmp_path, profiles, monkeypatch):
+def test_a_profile_of_a_database_of_the_organization(local_service, profiles):
     from dataclasses import replace
 
-    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
-    try:
-        with Session(environ={}, profiles=profiles) as session:
-            connection = session.connect()
-            session.run("CREATE TABLE here(a)")
-            profiles.save(replace(connection.profile, name="own"))
-        with Session(environ={}, profiles=profiles, default=lambda: "own") as session:
-            assert session.run("SELECT count(*) AS n FROM here")["n"].tolist() == [0]
-            assert session.current == "own"
-            with pytest.raises(SessionError, match="a token belongs to an address"):
-                session.connect("own", name="z", token_env="MINE")
-    finally:
-        local.stop()
+    with Session(environ={}, profiles=profiles) as session:
+        connection = session.connect()
+        session.run("CREATE TABLE here(a)")
+        profiles.save(replace(connection.profile, name="own"))
+    with Session(environ={}, profiles=profiles, default=lambda: "own") as session:
+        assert session.run("SELECT count(*) AS n FROM here")["n"].tolist() == [0]
+        assert session.current == "own"
+        with pytest.raises(SessionError, match="a token belongs to an address"):
+            session.connect("own", name="z", token_env="MINE")
 
 
 def test_the_default_is_used_where_nothing_is_connected(session, profiles, sqld_database):

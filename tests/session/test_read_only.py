@@ -90,12 +90,11 @@ def _is_readonly(database, text):
         return response.result.is_readonly if isinstance(response, DescribeResponse) else None
 
 
-def test_a_database_of_an_organization_is_opened_with_a_token_that_cannot_write(monkeypatch, tmp_path):
-    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path))
+def test_a_database_of_an_organization_is_opened_with_a_token_that_cannot_write(local_service):
     with Session(environ={}) as session:
-        session.connect(temporary=True).database.execute("CREATE TABLE n (i)")
+        session.connect().database.execute("CREATE TABLE n (i)")
         connection = session.connect("main", read_only=True)
-        assert connection.greeting == "Connected to main (temporary service, read-only)."
+        assert connection.greeting == "Connected to main (embedded service, read-only)."
         assert session.connection() is connection is session.connect("main")  # no way round by connecting once more
         assert session.run("SELECT count(*) AS c FROM n")["c"].tolist() == [0]
         with pytest.raises(ReadOnlyError):

@@ -100,8 +100,8 @@ def test_a_sibling_says_its_own_name(session, api):
         session.platform.groups()
 
 
-def test_an_embedded_service_that_does_not_take_its_own_token(monkeypatch):
-    embedded = Embedded(temporary=True)
+def test_an_embedded_service_that_does_not_take_its_own_token(monkeypatch, local_service):
+    embedded = Embedded(local_service.folder)
     try:
         for one in (embedded.platform._api, embedded.management()):
             one.transport.token = Token("wrong")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -32,10 +33,10 @@ def sent(saved, text, *using, **values):
 
 
 def rows(sql, **values):
-    db = sqlite3.connect(":memory:")
-    db.executescript("CREATE TABLE n (i); INSERT INTO n VALUES (1), (2), (7)")
-    found = db.execute(sql, {"least": 1, **values}).fetchall()
-    return found or db.execute("SELECT count(*), max(i) FROM n").fetchall()
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript("CREATE TABLE n (i); INSERT INTO n VALUES (1), (2), (7)")
+        found = db.execute(sql, {"least": 1, **values}).fetchall()
+        return found or db.execute("SELECT count(*), max(i) FROM n").fetchall()
 
 
 @pytest.mark.parametrize(

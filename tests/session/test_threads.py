@@ -14,14 +14,14 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.session import Session
 from pipemagic.session.platform import Platform
 
-SLOW = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000000) SELECT count(*) AS n FROM n"
+ROWS = 1_000_000
+SLOW = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS}) SELECT count(*) AS n FROM n"
 AT_MOST = 60.0  # seconds
 
 
 @pytest.fixture
-def session(tmp_path, monkeypatch):
+def session(local_service):
     """A session on an embedded service, with the connections main and other."""
-    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
     session = Session(environ={})
     session.connect()
     session.platform.create_database("other", "default")
@@ -29,7 +29,6 @@ def session(tmp_path, monkeypatch):
     session.use("main")
     yield session
     session.shut_down()
-    local.stop()
 
 
 def together(*works):
@@ -66,14 +65,14 @@ def runs_a_cell(connection):
 
 def test_a_cell_goes_on_while_another_connection_is_made_the_current_one(session):
     frame, _ = during_a_cell(session, f"BEGIN; {SLOW}", lambda: session.use("other"))
-    assert frame["n"].tolist() == [3000000]
+    assert frame["n"].tolist() == [ROWS]
     assert session.current == "other"
     assert session.connections["main"].transaction is Tx.OPEN  # it was not rolled back behind the cell's back
 
 
 def test_a_connection_that_is_closed_meanwhile_ends_after_its_cell(session):
     frame, name = during_a_cell(session, SLOW, lambda: session.close("main"))
-    assert (frame["n"].tolist(), name) == ([3000000], "main")
+    assert (frame["n"].tolist(), name) == ([ROWS], "main")
     assert (list(session.connections), session.current) == (["other"], None)
 
 
@@ -121,7 +120,7 @@ def test_many_threads_connect_use_and_close(session):
     assert set(session.connections) <= {"main", "other"}
 
 
-def test_one_service_is_started_however_many_ask_at_once(tmp_path, monkeypatch):
+def test_one_service_is_started_however_many_ask_at_once(tmp_path, monkeypatch, starts_processes):
     monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
     told = []
     with Session(environ={}, while_starting=lambda: told.append("starting")) as session:
@@ -155,7 +154,7 @@ def test_organizations_are_chosen_while_others_ask(session):
     assert list(session.connections) == ["main"]
 
 
-def test_nothing_that_a_thread_still_asks_for_starts_a_service_after_the_end(session, tmp_path):
+def test_nothing_that_a_thread_still_asks_for_starts_a_service_after_the_end(session):
     session.shut_down()
     local.stop()
     for ask in (lambda: session.platform, session.connect, lambda: session.connect(temporary=True)):
@@ -163,7 +162,7 @@ def test_nothing_that_a_thread_still_asks_for_starts_a_service_after_the_end(ses
             ask()
         assert caught.value.hint == "%load_ext pipemagic begins another, whose panels are opened anew"
     assert session.organization_in_use is None
-    assert local.find(tmp_path / "data") is None
+    assert local.find() is None
 
 
 def test_a_connection_that_is_there_only_after_the_end_is_closed(session):

@@ -111,8 +111,7 @@ def test_no_cell_is_looked_at_when_nobody_listens(session, monkeypatch):
     session.connection().run(read("CREATE TABLE m (i)"))
 
 
-def test_who_listens_is_not_led_to_ask_a_service_that_stops(tmp_path, monkeypatch):
-    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path))
+def test_who_listens_is_not_led_to_ask_a_service_that_stops(local_service):
     listener = Listener()
     with Session() as session:
         session.connect()
