@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 import msgspec
@@ -27,7 +28,7 @@ PATIENCE = 0.1
 
 _ROW, _CELLS, _END = b'{"type":"row","row":[', b'{"type":"row","row":[{"t', b"]}"
 _BETWEEN = _END + b"\n" + _ROW
-_ENTRIES = msgspec.json.Decoder(list[cursors.Entry])
+_ENTRY: msgspec.json.Decoder[cursors.Entry] = msgspec.json.Decoder(cursors.Entry)
 
 
 class Lines:
@@ -75,10 +76,15 @@ class Lines:
         return None if rows is None else [*before, *rows, *self._read(lines[stop:])]
 
     def _read(self, lines: bytes) -> Sequence[Entry]:
-        """Read some lines at once, which is quicker than one by one; that is for lines that are not ours."""
-        try:
-            entries: list[cursors.Entry] = _ENTRIES.decode(b"[%b]" % lines.strip(b"\n").replace(b"\n", b","))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        """Read some lines at once, which is quicker than one by one; that is for lines that are not ours.
+
+        The decoder also takes an object that goes over several lines, which only a damaged answer has.
+        """
+        text = lines.strip(b"\n")
+        entries: list[cursors.Entry] = []
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            entries = _ENTRY.decode_lines(text)
+        if len(entries) != text.count(b"\n") + 1:
             entries = list(cursors.decode_entries(lines.split(b"\n")))
         return [self._understood(entry) for entry in entries]
 

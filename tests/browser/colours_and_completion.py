@@ -5,14 +5,11 @@ Arguments: the path of chromium, a folder to work in. Leaves ``lab.png``, ``tab.
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
 from lab import PATIENCE, Notebook, browser, jupyterlab
 from playwright.sync_api import Page, expect
-
-EXTENSION = Path(__file__).parents[2] / "labextension"
 
 CELLS = [
     "%load_ext pipemagic\n%pipedb connect --temporary",
@@ -24,18 +21,17 @@ CELLS = [
 
 
 def main(chromium: str, folder: Path) -> None:
-    shutil.copytree(EXTENSION, folder / "share" / "labextensions" / "pipemagic-sql")
-    with jupyterlab(folder) as address, browser(chromium) as page:
+    with jupyterlab(folder) as lab, browser(chromium) as page:
         logged: list[str] = []
         page.on("console", lambda message: logged.append(message.text))
         page.on("pageerror", lambda error: logged.append(str(error)))
-        notebook = Notebook(page, address, folder, CELLS)
+        notebook = Notebook(page, lab, CELLS)
         look_at_colours(notebook, page)
         page.screenshot(path=folder / "lab.png")
         complete(notebook, page, folder / "tab.png")
         assert not [line for line in logged if "pipemagic" in line], logged
 
-        notebook = Notebook(page, address, folder, CELLS, app="notebooks")
+        notebook = Notebook(page, lab, CELLS, app="notebooks")
         look_at_colours(notebook, page)
         page.screenshot(path=folder / "notebook.png")
         assert not [line for line in logged if "pipemagic" in line], logged

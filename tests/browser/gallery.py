@@ -114,12 +114,12 @@ def main(chromium: str, folder: Path, states: list[str]) -> None:
     for theme in ("light", "dark"):
         with (
             tempfile.TemporaryDirectory() as home,
-            jupyterlab(Path(home), dark=theme == "dark") as address,
+            jupyterlab(Path(home), dark=theme == "dark") as lab,
             browser(chromium, width=1500, height=2000) as page,
         ):
             watch = Watch(page)
             for state in states:
-                notebook = Notebook(page, address, Path(home), cells(state), name=f"{state}")
+                notebook = Notebook(page, lab, cells(state), name=state)
                 notebook.run(0)
                 for place, name in enumerate(NAMES, 1):
                     notebook.run(place)

@@ -10,7 +10,10 @@ from playwright.sync_api import Locator, expect
 FAR = 120
 """Presses of Tab after which something counts as out of reach."""
 
-ACTIVE = "(element) => element === document.activeElement"
+ACTIVE = "(element) => [element === document.activeElement, element.isConnected]"
+AT_CELLS = "document.activeElement.matches('.jp-Notebook .jp-Cell.jp-mod-active')"
+PLACE = "(cells) => cells.indexOf(document.activeElement)"
+PASSED = "(element) => document.activeElement.compareDocumentPosition(element) & Node.DOCUMENT_POSITION_PRECEDING"
 
 
 class Hands(Protocol):
@@ -100,11 +103,10 @@ class Keyboard:
 
     def enter(self, number: int) -> None:
         """Back to the active cell, and by arrows to another: Tab goes on from there into what it shows."""
-        self._back_to(self._page.locator(".jp-Notebook .jp-Cell.jp-mod-active"))
-        for _ in range(self._notebook.cells.count()):
-            self._keys.press("ArrowUp")
-        for _ in range(number):
-            self._keys.press("ArrowDown")
+        self._back_to_cells()
+        ahead = number - self._notebook.cells.evaluate_all(PLACE)
+        for _ in range(abs(ahead)):
+            self._keys.press("ArrowDown" if ahead > 0 else "ArrowUp")
         expect(self._notebook.cells.nth(number)).to_be_focused(timeout=PATIENCE)
 
     def press(self, button: Locator, *, key: str = "", at_once: bool = False) -> None:
@@ -132,7 +134,7 @@ class Keyboard:
 
     def turn_to(self, panel: Locator, title: str) -> None:
         """The row of tabs is one stop of Tab; arrows go along it."""
-        self.reach(panel.locator("[role=tab][aria-selected=true]"))
+        self._go("Tab", panel.locator("[role=tab][aria-selected=true]"))  # around the whole page
         wanted = panel.get_by_role("tab", name=title, exact=True)
         for _ in range(FAR):
             if wanted.get_attribute("aria-selected") == "true":
@@ -152,17 +154,26 @@ class Keyboard:
         raise AssertionError(f"{value} cannot be chosen by arrow keys")
 
     def reach(self, wanted: Locator) -> None:
-        """Go on with Tab until something has the focus; from the page's end, back to the active cell and on."""
+        """Go to what is further on with Tab, to what was passed with Shift+Tab."""
         expect(wanted).to_be_visible(timeout=PATIENCE)
-        for _ in range(FAR):
-            if wanted.evaluate(ACTIVE):
-                return
-            self._keys.press("Tab")
-        raise AssertionError(f"{wanted} cannot be reached by Tab")
+        self._go("Shift+Tab" if wanted.evaluate(PASSED) else "Tab", wanted)
 
-    def _back_to(self, wanted: Locator) -> None:
+    def _go(self, key: str, wanted: Locator) -> None:
+        """Press a key until something has the focus; from the page's end, Tab leads to its start and on."""
+        element = None
         for _ in range(FAR):
-            if wanted.evaluate(ACTIVE):
+            active, there = element.evaluate(ACTIVE) if element else (False, False)
+            if not there:  # not yet, or another one was drawn for it
+                element = wanted.element_handle(timeout=PATIENCE)
+                active, _ = element.evaluate(ACTIVE)
+            if active:
+                return
+            self._keys.press(key)
+        raise AssertionError(f"{wanted} cannot be reached by {key}")
+
+    def _back_to_cells(self) -> None:
+        for _ in range(FAR):
+            if self._page.evaluate(AT_CELLS):
                 return
             self._keys.press("Shift+Tab")
-        raise AssertionError(f"{wanted} cannot be reached by Shift+Tab")
+        raise AssertionError("the cells cannot be reached by Shift+Tab")

@@ -269,17 +269,17 @@ def left_of(bar: Locator) -> str:
 
 def main(chromium: str, folder: Path, app: str, how: str, look: str) -> None:
     with (
-        jupyterlab(folder, dark=look == "dark") as address,
+        jupyterlab(folder, dark=look == "dark") as lab,
         browser(chromium, width=WIDTHS[look]) as page,
     ):
         page.context.grant_permissions(["clipboard-read", "clipboard-write"])
         watch = Watch(page)
-        notebook = Notebook(page, address, folder, CELLS, APPS[app])
+        notebook = Notebook(page, lab, CELLS, APPS[app])
         album = Album(page, f"{app}-{how}-{look}", folder)
         try:
             Visitor(notebook, Mouse(notebook) if how == "mouse" else Keyboard(notebook), album).go()
         except BaseException:
-            album.take("failed")
+            album.take("failed", failed=True)
             raise
         if look == "narrow":
             width = notebook.panel.bounding_box()["width"]

@@ -1,30 +1,43 @@
-"""A JupyterLab (or Voila) of its own, and a notebook in it driven by chromium; for scripts in processes of their own.
+"""A JupyterLab, and notebooks in it driven by chromium; for scripts in a process of their own (see host.py).
 
 Playwright's sync API keeps an event loop running, which would break every test of the same process that wants one.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import itertools
+import json
 import os
-import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx
 import nbformat
-from playwright.sync_api import Locator, Page, expect, sync_playwright
+from ipykernel.kernelspec import get_kernel_dict
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from pipemagic import local
 
 PATIENCE = 60_000  # ms
+INTERVAL = 50  # ms between two looks at what a notebook does
+
+EXTENSION = Path(__file__).parents[2] / "labextension"
+
+NOTIFICATIONS = "settings/@jupyterlab/apputils-extension/notification.jupyterlab-settings"
+THEMES = "settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings"
 
 
 def free_port() -> int:
@@ -33,43 +46,101 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+# The indicator says "idle" before there is a kernel.
+IDLE = "document.querySelector('.jp-Notebook-ExecutionIndicator')?.dataset.status === 'idle'"
+OPENED = f"""() => document.querySelector(".jp-Notebook .jp-CodeCell") && {IDLE}
+  && !["", "No Kernel"].includes((document.querySelector(".jp-Toolbar-kernelName")?.textContent ?? "").trim())"""
+DONE = f"""(number) => {IDLE} && /\\[\\d+\\]/.test(document.querySelectorAll(".jp-Notebook .jp-CodeCell")[number]
+  .querySelector(".jp-InputArea-prompt").textContent)"""
+
+_shared = contextlib.ExitStack()
+"""What the scripts of one process share, until its end: one chromium, one JupyterLab."""
+
+atexit.register(_shared.close)
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A JupyterLab as one script has it: with a folder for notebooks, and a kernel with a home of its own."""
+
+    address: str
+    notebooks: Path
+    kernel: str
+    themes: Path
+
+    def url(self, path: Path, app: str) -> str:
+        """Give the address of a notebook in an application: ``lab/tree``, ``notebooks`` or ``voila/render``."""
+        reset = "?reset" if app.startswith("lab") else ""
+        return f"{self.address}/{app}/{self.notebooks.name}/{path.name}{reset}"
+
+    def write(self, name: str, cells: list[str]) -> Path:
+        """Write a notebook."""
+        path = self.notebooks / f"{name}.ipynb"
+        kernel = {"kernelspec": {"name": self.kernel, "display_name": "Python 3"}}  # without one, Lab asks
+        content = nbformat.v4.new_notebook(metadata=kernel, cells=list(map(nbformat.v4.new_code_cell, cells)))
+        nbformat.write(content, path)
+        return path
+
+    def set_theme(self, name: str) -> None:
+        """Choose the theme of pages that are loaded from now on."""
+        self.themes.write_text(json.dumps({"theme": name}), "utf-8")
+
+    def end_kernels(self) -> None:
+        """End the sessions with their kernels, which end what they have started."""
+        with httpx.Client(base_url=self.address, timeout=PATIENCE / 1000) as server:
+            for session in server.get("/api/sessions").raise_for_status().json():
+                server.delete(f"/api/sessions/{session['id']}").raise_for_status()
+            for kernel in server.get("/api/kernels").raise_for_status().json():  # those of Voila
+                server.delete(f"/api/kernels/{kernel['id']}").raise_for_status()
+
+
 @contextlib.contextmanager
-def jupyterlab(folder: Path, *, dark: bool = False) -> Iterator[str]:
-    """Run JupyterLab, which serves Notebook 7 too, over ``folder / "notebooks"`` in a home of its own."""
-    root, settings = folder / "notebooks", folder / "settings/@jupyterlab/apputils-extension"
-    root.mkdir(exist_ok=True)
-    settings.mkdir(parents=True)
-    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
-    if dark:
-        (settings / "themes.jupyterlab-settings").write_text('{"theme": "JupyterLab Dark"}')
+def jupyterlab(folder: Path, *, dark: bool = False) -> Iterator[Lab]:
+    """Give the JupyterLab, which serves Notebook 7 and Voila too. The home of its kernel is the folder."""
+    address, home = _server()
+    with tempfile.TemporaryDirectory(dir=home / "notebooks", prefix="test-") as notebooks:
+        name = Path(notebooks).name
+        lab = Lab(address, Path(notebooks), name, home / THEMES)
+        lab.set_theme("JupyterLab Dark" if dark else "JupyterLab Light")
+        kernel = home / "share/kernels" / name
+        kernel.mkdir(parents=True)
+        own = {
+            "HOME": str(folder / "home"),
+            "IPYTHONDIR": str(folder / "ipython"),
+            "PIPEMAGIC_DATA": str(folder / "data"),
+        }
+        (kernel / "kernel.json").write_text(json.dumps({**get_kernel_dict(), "env": own}), "utf-8")
+        try:
+            yield lab
+        finally:
+            lab.end_kernels()
+            shutil.rmtree(kernel)
+            local.stop(folder / "data")
+
+
+@functools.cache
+def _server() -> tuple[str, Path]:
+    """Start JupyterLab; gives its address and its home."""
+    home = Path(_shared.enter_context(tempfile.TemporaryDirectory(prefix="jupyterlab-")))
+    root, notifications = home / "notebooks", home / NOTIFICATIONS
+    root.mkdir()
+    notifications.parent.mkdir(parents=True)
+    notifications.write_text('{"fetchNews": "false", "checkForUpdates": false}')
+    shutil.copytree(EXTENSION, home / "share/labextensions/pipemagic-sql")
     port = free_port()
     command = ["jupyterlab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}",
-               "--ServerApp.port_retries=0", "--IdentityProvider.token=", f"--ServerApp.root_dir={root}"]  # fmt: skip
-    with _running(command, folder, root, f"http://127.0.0.1:{port}/api/status"):
-        yield f"http://127.0.0.1:{port}"
-
-
-@contextlib.contextmanager
-def voila(folder: Path, cells: list[str]) -> Iterator[str]:
-    """Run Voila, which shows what the cells of a notebook show, without the cells."""
-    path, port = folder / "app.ipynb", free_port()
-    write(path, cells)
-    command = ["voila", str(path), "--no-browser", "--Voila.ip=127.0.0.1", f"--port={port}", "--port_retries=0"]
-    with _running(command, folder, folder, f"http://127.0.0.1:{port}/voila/static/voila.js"):
-        yield f"http://127.0.0.1:{port}"
-
-
-def write(path: Path, cells: list[str]) -> None:
-    kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}  # without one, Lab asks
-    nbformat.write(nbformat.v4.new_notebook(metadata=kernel, cells=list(map(nbformat.v4.new_code_cell, cells))), path)
+               "--ServerApp.port_retries=0", "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True",
+               f"--ServerApp.root_dir={root}"]  # fmt: skip
+    _shared.enter_context(_running(command, home, root, f"http://127.0.0.1:{port}/api/status"))
+    return f"http://127.0.0.1:{port}", home
 
 
 @contextlib.contextmanager
 def _running(command: list[str], folder: Path, root: Path, ready: str) -> Iterator[None]:
     """Run a server, whose home is a folder, until its time is over; ``ready`` answers once it is there."""
     own = {"HOME": "home", "JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "share", "JUPYTER_RUNTIME_DIR": "run",
-           "IPYTHONDIR": "ipython", "JUPYTERLAB_SETTINGS_DIR": "settings", "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
-           "PIPEMAGIC_DATA": "data"}  # fmt: skip
+           "IPYTHONDIR": "ipython", "JUPYTERLAB_SETTINGS_DIR": "settings",
+           "JUPYTERLAB_WORKSPACES_DIR": "workspaces"}  # fmt: skip
     environment = {**os.environ, **{name: str(folder / place) for name, place in own.items()}}
     log = folder / f"{command[0]}.log"
     with log.open("wb") as out:
@@ -87,7 +158,6 @@ def _running(command: list[str], folder: Path, root: Path, ready: str) -> Iterat
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        local.stop(folder / "data")
 
 
 def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -102,14 +172,20 @@ def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     raise RuntimeError(f"{log.stem} did not start:\n{log.read_text('utf-8', 'replace')}")
 
 
+@functools.cache
+def _chromium(path: str) -> Browser:
+    """Start chromium."""
+    playwright = _shared.enter_context(sync_playwright())
+    running = playwright.chromium.launch(executable_path=path, args=["--disable-gpu", "--disable-dev-shm-usage"])
+    _shared.callback(running.close)
+    return running
+
+
 @contextlib.contextmanager
 def browser(chromium: str, *, width: int = 1280, height: int = 1000) -> Iterator[Page]:
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(
-            executable_path=chromium, args=["--disable-gpu", "--disable-dev-shm-usage"]
-        )
-        yield running.new_page(viewport={"width": width, "height": height})
-        running.close()
+    """Give a page of a profile of its own."""
+    with _chromium(chromium).new_context(viewport={"width": width, "height": height}) as profile:
+        yield profile.new_page()
 
 
 class Watch:
@@ -136,34 +212,31 @@ class Watch:
 
 
 class Album:
-    """Numbered pictures of a way through a page, in PIPEMAGIC_SCREENSHOTS if that is set, else in a folder."""
+    """Numbered pictures of a way through a page, in PIPEMAGIC_SCREENSHOTS; without that, only of failures."""
 
     def __init__(self, page: Page, name: str, folder: Path) -> None:
         self._page, self._name = page, name
-        self._folder = Path(os.environ.get("PIPEMAGIC_SCREENSHOTS") or folder)
+        wanted = os.environ.get("PIPEMAGIC_SCREENSHOTS")
+        self._all = bool(wanted)
+        self._folder = Path(wanted or folder)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._count = itertools.count(1)
 
-    def take(self, what: str, element: Locator | None = None) -> None:
-        """Take a picture of the page, or of one element of it."""
+    def take(self, what: str, element: Locator | None = None, *, failed: bool = False) -> None:
+        """Take a picture of the page, or of one element of it, if it is wanted."""
         path = self._folder / f"{self._name}-{next(self._count):02}-{what}.png"
-        (element or self._page).screenshot(path=path)
+        if self._all or failed:
+            (element or self._page).screenshot(path=path)
 
 
 class Notebook:
     """A notebook that is open in the browser."""
 
-    def __init__(
-        self, page: Page, address: str, folder: Path, cells: list[str], app: str = "lab/tree", name: str = "test"
-    ) -> None:
-        self.page, self.path = page, folder / "notebooks" / f"{name}.ipynb"
-        write(self.path, cells)
-        page.goto(f"{address}/{app}/{name}.ipynb" + ("?reset" if app.startswith("lab") else ""))
+    def __init__(self, page: Page, lab: Lab, cells: list[str], app: str = "lab/tree", name: str = "test") -> None:
+        self.page, self.path = page, lab.write(name, cells)
+        page.goto(lab.url(self.path, app))
         self.cells = page.locator(".jp-Notebook .jp-CodeCell")
-        self.cells.first.wait_for(timeout=PATIENCE)
-        # The indicator says "idle" before there is a kernel.
-        expect(page.locator(".jp-Toolbar-kernelName").first).not_to_have_text("No Kernel", timeout=PATIENCE)
-        self._idle()
+        self._wait_for(OPENED)
 
     def output(self, number: int) -> Locator:
         return self.cells.nth(number).locator(".jp-OutputArea-output")
@@ -176,18 +249,16 @@ class Notebook:
 
     def done(self, number: int) -> None:
         """Wait for the end of one cell."""
-        prompt = self.cells.nth(number).locator(".jp-InputArea-prompt").first
-        expect(prompt).to_have_text(re.compile(r"\[\d+\]"), timeout=PATIENCE)
-        self._idle()
+        self._wait_for(DONE, number)
 
     @property
     def panel(self) -> Locator:
         """The live panel, not its saved face."""
         return self.page.locator(".pipemagic-panel:not(.pipemagic-saved)").first
 
-    def _idle(self) -> None:
-        indicator = self.page.locator(".jp-Notebook-ExecutionIndicator").first
-        expect(indicator).to_have_attribute("data-status", "idle", timeout=PATIENCE)
+    def _wait_for(self, condition: str, number: int = 0) -> None:
+        """Wait for a condition, which `expect` would look at only once in a second."""
+        self.page.wait_for_function(condition, arg=number, polling=INTERVAL, timeout=PATIENCE)
 
     def save(self) -> str:
         """Save the notebook; gives its text."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
-from lab import PATIENCE, Notebook, browser, jupyterlab
+from lab import PATIENCE, Album, Lab, Notebook, browser, jupyterlab
+from nbconvert import HTMLExporter
 from playwright.sync_api import Locator, Page, expect
 
 CELLS = [
@@ -117,7 +117,7 @@ SELDOM = """(root) => root.insertAdjacentHTML("beforeend", `<div id="seldom">
   </div>`)"""
 
 
-def check_contrast(page: Page, panel: Locator, theme: str, folder: Path) -> None:
+def check_contrast(page: Page, panel: Locator, theme: str, album: Album) -> None:
     """Look at every tab."""
     weak = []
     for tab in panel.get_by_role("tab").all():
@@ -125,10 +125,10 @@ def check_contrast(page: Page, panel: Locator, theme: str, folder: Path) -> None
         expect(tab).to_have_attribute("aria-selected", "true", timeout=PATIENCE)
         expect(panel.locator(".pm-busy")).to_have_count(0, timeout=PATIENCE)
         title = tab.inner_text()
-        panel.screenshot(path=folder / f"{theme.lower()}-{title.lower()}.png")
+        album.take(f"{theme.lower()}-{title.lower()}", panel)
         if title == "Databases":
             panel.evaluate(SELDOM)
-            panel.screenshot(path=folder / f"{theme.lower()}-seldom.png")
+            album.take(f"{theme.lower()}-seldom", panel)
             border = "(field) => getComputedStyle(field).borderTopColor"
             fields = (panel.locator(one).first for one in ("#seldom [aria-invalid]", "input[name=name]"))
             assert len({field.evaluate(border) for field in fields}) == 2  # a field with an error is seen as one
@@ -153,75 +153,73 @@ def run_panel(page: Page, notebook: Notebook, *numbers: int) -> Locator:
     return panel
 
 
-def check_restart(page: Page, panel: Locator, folder: Path) -> None:
+def turn_dark(page: Page) -> None:
+    """Choose the dark theme in the menu."""
+    page.locator(".lm-MenuBar-itemLabel").get_by_text("Settings", exact=True).click()
+    for item in ("Theme", "JupyterLab Dark"):
+        page.locator(".lm-Menu-itemLabel").get_by_text(item, exact=True).click()
+    expect(page.locator("body[data-jp-theme-light=false]")).to_have_count(1, timeout=PATIENCE)
+
+
+def check_restart(page: Page, panel: Locator, album: Album) -> None:
     """The kernel is started again: the panel knows."""
     page.locator("[data-jp-item-name=restart] jp-button, [data-jp-item-name=restart] button").first.click()
-    page.locator(".jp-Dialog .jp-mod-accept").click()
     gone = page.get_by_text("The kernel of this panel is gone: run the cell again.")
-    expect(gone).to_be_visible(timeout=PATIENCE)
-    page.screenshot(path=folder / "gone.png")
+    with page.expect_response(re.compile("/restart"), timeout=PATIENCE):
+        page.locator(".jp-Dialog .jp-mod-accept").click()
+        expect(gone).to_be_visible(timeout=PATIENCE)
+    album.take("gone")
     print("a kernel that was started again", flush=True)
 
 
-def check_saved(page: Page, address: str, path: Path, folder: Path) -> None:
-    """The notebook is opened where it is trusted, and where it is not."""
-    for trusted in (True, False):
-        if not trusted:  # another author's: its signature is not known here
-            notebook = json.loads(path.read_text("utf-8"))
-            notebook["cells"][1]["outputs"][1]["data"]["text/html"] = [
-                *notebook["cells"][1]["outputs"][1]["data"]["text/html"], "<!-- another author's -->"]  # fmt: skip
-            path.write_text(json.dumps(notebook), "utf-8")
-        page.goto(f"{address}/lab/tree/{path.name}?reset")
-        expect(page.locator(".jp-OutputArea").first).to_be_visible(timeout=PATIENCE)
-        face = page.locator(".jp-OutputArea-output").get_by_role("heading", name="Databases")
-        expect(face).to_be_visible(timeout=PATIENCE)
-        page.screenshot(path=folder / f"saved-{'trusted' if trusted else 'untrusted'}.png", full_page=True)
-        expect(page.get_by_text("model not found")).not_to_be_visible()
-        if trusted:  # elsewhere the notebook takes our style away
-            expect(page.locator(".jp-OutputArea-output table td").first).to_have_css("text-align", "left")
+def check_saved(page: Page, lab: Lab, path: Path, album: Album) -> None:
+    """The notebook is opened where it is not trusted, and then beside that where it is."""
+    notebook = json.loads(path.read_text("utf-8"))
+    html = notebook["cells"][1]["outputs"][1]["data"]["text/html"]
+    html.append("<!-- another author's -->")  # its signature is not known here
+    strange = path.with_name("strange.ipynb")
+    strange.write_text(json.dumps(notebook), "utf-8")
+    shown = page.locator(".jp-NotebookPanel").filter(visible=True)
+    face = shown.locator(".jp-OutputArea-output").get_by_role("heading", name="Databases")
+    cell = shown.locator(".jp-OutputArea-output table td").first
+
+    page.goto(lab.url(strange, "lab/tree"))
+    expect(face).to_be_visible(timeout=PATIENCE)
+    album.take("saved-untrusted")
+    expect(page.get_by_text("model not found")).not_to_be_visible()
+    expect(cell).not_to_have_css("text-align", "left")  # the notebook takes our style away
+
+    page.locator(".jp-DirListing-item").get_by_text(path.name, exact=True).dblclick(timeout=PATIENCE)
+    expect(page.locator(".lm-TabBar-tab.jp-mod-current")).to_have_text(path.name, timeout=PATIENCE)
+    expect(face).to_be_visible(timeout=PATIENCE)
+    album.take("saved-trusted")
+    expect(page.get_by_text("model not found")).not_to_be_visible()
+    expect(cell).to_have_css("text-align", "left")
     print("the saved face, trusted and not", flush=True)
 
 
-def check_exported(path: Path, folder: Path) -> None:
+def check_exported(path: Path) -> None:
     """The page that nbconvert makes has the face."""
-    subprocess.run(
-        [sys.executable, "-m", "nbconvert", "--to", "html", str(path), "--output-dir", str(folder)],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    exported = (folder / "test.html").read_text("utf-8")
+    exported, _ = HTMLExporter().from_filename(str(path))
     assert re.search(r'<div class="pipemagic-panel pipemagic-saved">.*<h2>Databases</h2>', exported, re.DOTALL)
     print("the face in an exported page", flush=True)
 
 
-def set_theme(folder: Path, name: str) -> None:
-    settings = folder / "settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings"
-    settings.write_text(json.dumps({"theme": name}), "utf-8")
-
-
 def main(chromium: str, folder: Path) -> None:
-    with jupyterlab(folder) as address, browser(chromium) as page:
+    with jupyterlab(folder) as lab, browser(chromium) as page:
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))
-        set_theme(folder, "JupyterLab Light")
-        notebook = Notebook(page, address, folder, CELLS)
-        check_contrast(page, run_panel(page, notebook, 0, 1), "Light", folder)
+        notebook = Notebook(page, lab, CELLS)
+        album = Album(page, "look", folder)
+        panel = run_panel(page, notebook, 0, 1)
+        check_contrast(page, panel, "Light", album)
+        turn_dark(page)
+        check_contrast(page, panel, "Dark", album)
+        check_restart(page, panel, album)
         notebook.save()
-        set_theme(folder, "JupyterLab Dark")
-        page.reload()
-        expect(page.locator("body[data-jp-theme-light=false]")).to_have_count(1, timeout=PATIENCE)
-        notebook.cells.first.wait_for(timeout=PATIENCE)
-        panel = page.locator(LIVE)
-        expect(panel).to_have_count(1, timeout=PATIENCE)  # it lives on after the page was loaded again
-        check_contrast(page, panel, "Dark", folder)
-        check_restart(page, panel, folder)
-        notebook.save()
-        page.evaluate("""async () => {
-          const headers = { "X-XSRFToken": document.cookie.match(/_xsrf=([^;]*)/)?.[1] };
-          const sessions = await (await fetch("/api/sessions")).json();
-          for (const one of sessions) await fetch(`/api/sessions/${one.id}`, { method: "DELETE", headers });
-        }""")
-        check_exported(notebook.path, folder)
-        check_saved(page, address, notebook.path, folder)
+        lab.end_kernels()
+        check_exported(notebook.path)
+        check_saved(page, lab, notebook.path, album)
         assert not errors, errors
 
 

@@ -1,4 +1,4 @@
-"""The focus, where one panel is on several pages; the script is a process of its own (see lab.py)."""
+"""The focus, where one panel is on several pages; the script runs in a process for them all (see host.py)."""
 
 from __future__ import annotations
 

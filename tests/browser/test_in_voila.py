@@ -1,4 +1,4 @@
-"""A panel in Voila; the script is a process of its own (see lab.py)."""
+"""A panel in Voila; the script runs in a process for them all (see host.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels of the map in a real browser; the script is a process of its own (see lab.py)."""
+"""Labels of the map in a real browser; the script runs in a process for them all (see host.py)."""
 
 from __future__ import annotations
 

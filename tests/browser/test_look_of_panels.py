@@ -1,4 +1,4 @@
-"""How panels look, live and saved; the script is a process of its own (see lab.py)."""
+"""How panels look, live and saved; the script runs in a process for them all (see host.py)."""
 
 from __future__ import annotations
 

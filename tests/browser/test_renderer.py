@@ -1,4 +1,4 @@
-"""What panel.js draws and says; the script is a process of its own (see lab.py)."""
+"""What panel.js draws and says; the script runs in a process for them all (see host.py)."""
 
 from __future__ import annotations
 

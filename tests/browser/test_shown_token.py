@@ -1,4 +1,4 @@
-"""A token that is shown in JupyterLab; the script is a process of its own (see lab.py)."""
+"""A token that is shown in JupyterLab; the script runs in a process for them all (see host.py)."""
 
 from __future__ import annotations
 

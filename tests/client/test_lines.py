@@ -5,8 +5,11 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 
+import pytest
+
 from pipemagic.client import lines
 from pipemagic.client.lines import Lines
+from pipemagic.errors import ProtocolError
 from pipemagic.frames.answers import LARGE
 from pipemagic.hrana.cursors import Row, StepBegin, StepEnd
 from pipemagic.hrana.messages import Col, encode
@@ -65,3 +68,10 @@ def test_the_garbage_collector_is_only_paused_while_lines_are_read() -> None:
     collecting = [gc.isenabled() for _ in Lines([BEGIN, many, many])]
     assert collecting == [True] * len(collecting)
     assert len(collecting) >= 3
+
+
+def test_an_entry_over_several_lines_is_damage() -> None:
+    begin = encode(StepBegin(0, [Col("a")]))
+    for damaged in (begin.replace(b'"name"', b'"\name"'), begin.replace(b":", b":\n", 1)):
+        with pytest.raises(ProtocolError):
+            list(Lines([damaged + b"\n", ROW]))

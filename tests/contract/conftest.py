@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from contract_servers import Database, InProcess, OnPort, OnSqld, OnSqldEngine, Server, closing
 from differences import DIFFERENCES, FACTS
+from sqld_engine import SqldEngineProcess
+from sqld_server import Sqld
 
 SERVERS = ["in_process", "on_port", "sqld", "on_sqld_engine"]
 
@@ -35,22 +38,37 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
-    match request.param:
-        case "in_process":
-            made = InProcess(tmp_path_factory.mktemp("in-process"))
-        case "on_port":
-            made = OnPort(tmp_path_factory.mktemp("on-port"))
-        case "sqld":
-            made = OnSqld(request.getfixturevalue("sqld"))
-        case "on_sqld_engine":
-            made = OnSqldEngine(request.getfixturevalue("sqld_engine"))
+def server_in_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with closing(InProcess(tmp_path_factory.mktemp("in-process"))) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def server_on_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    made = OnPort(tmp_path_factory.mktemp("on-port"))
     with closing(made) as server:
         yield server
-    if isinstance(server, OnPort):
-        # After everything that this suite sends: no token, and no bug that only the log knows of.
-        assert not re.search(r"pmp_\w{8}|eyJ\w+\.", server.log)
-        assert "Traceback" not in server.log
+    # After everything that this suite sends: no token, and no bug that only the log knows of.
+    assert not re.search(r"pmp_\w{8}|eyJ\w+\.", made.log)
+    assert "Traceback" not in made.log
+
+
+@pytest.fixture(scope="session")
+def server_sqld(sqld: Sqld) -> Iterator[Server]:
+    with closing(OnSqld(sqld)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def server_on_sqld_engine(sqld_engine: SqldEngineProcess) -> Iterator[Server]:
+    with closing(OnSqldEngine(sqld_engine)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def server(request: pytest.FixtureRequest) -> Server:
+    """Each server in turn; it is kept to the end, as scenarios of other tests may be under way there."""
+    return request.getfixturevalue(f"server_{request.param}")
 
 
 @pytest.fixture

@@ -106,7 +106,7 @@ def test_the_baton_of_the_first_line_continues_the_stream(db):
 
 
 def test_many_rows_come_whole(db):
-    assert len(read(db, MANY.format(100_000)).rows) == 100_000
+    assert len(read(db, MANY.format(30_000)).rows) == 30_000  # more than a megabyte
 
 
 def test_a_syntax_error_is_an_entry_and_leaves_the_transaction_alone(db):
@@ -154,9 +154,9 @@ def test_a_large_answer_is_compressed_for_who_asks(db):
     packed, plain, text = compressed(db, "/v2/pipeline", body)
     assert (packed, plain) == ("gzip", None)
     assert len(json.loads(text)["results"][0]["response"]["result"]["rows"]) == 1000
-    packed, plain, text = compressed(db, "/v3/cursor", {"batch": {"steps": steps_of(MANY.format(50_000))}})
+    packed, plain, text = compressed(db, "/v3/cursor", {"batch": {"steps": steps_of(MANY.format(20_000))}})
     assert (packed, plain) == ("gzip", None)
-    assert text.count('"row ') == 50_000
+    assert text.count('"row ') == 20_000
 
 
 def test_a_small_answer_is_not_compressed(db):

@@ -146,22 +146,7 @@ def test_a_client_that_hangs_up_ends_its_stream_and_its_transaction(server, db):
     assert refusal(stream.send(execute("SELECT 1"))) == (400, "text/plain", INVALID)
 
 
-# The idle window.
-
-
-def test_an_idle_stream_expires_after_10_seconds_and_frees_its_locks(server, db):
-    """The one test of the idle window that waits real seconds where the clock is real."""
-    db.run("CREATE TABLE t(a)")
-    idle, closed, kept = db.stream(), db.stream(), db.stream()
-    for stream in (idle, closed, kept):
-        stream.run("SELECT 1")
-    server.pass_time(5)
-    kept.run("SELECT 1")  # every request renews the window
-    server.pass_time(6.25)  # a server may round up
-    assert expiry(idle.send(execute("SELECT 1"))) == EXPIRED
-    assert expiry(idle.send()) == EXPIRED
-    assert expiry(closed.send(CLOSE)) == EXPIRED
-    assert kept.rows("SELECT 1") == [[1]]
+# The idle window; `test_transactions` has the test that waits real seconds for it.
 
 
 @pytest.mark.fake_clock

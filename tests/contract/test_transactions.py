@@ -1,10 +1,14 @@
-"""Transactions: the 5 second window, the writers' queue, stale snapshots (section 9)."""
+"""Transactions: the 5 second window, the writers' queue, stale snapshots (section 9).
+
+The windows of 5 and 10 seconds pass once for all servers with a real clock, beside the other tests of the module.
+"""
 
 import threading
 import time
 
 import pytest
 from contract_wire import CLOSE, GET_AUTOCOMMIT, batch, execute, not_, ok
+from long_waits import long_waits, selected
 from waiting import AT_ONCE, PATIENCE, pause
 
 TIMEOUT = {"message": "Transaction timed out", "code": "TRANSACTION_TIMEOUT"}
@@ -209,10 +213,12 @@ def test_writers_of_two_databases_do_not_wait_for_each_other(table, other):
     assert time.monotonic() - started < AT_ONCE
 
 
-# The window. One test waits real seconds where the clock is real.
+# The windows. These scenarios wait real seconds where the clock is real.
 
 
-def test_a_transaction_is_rolled_back_after_5_seconds(server, table):
+def let_a_transaction_time_out_before_a_writer(server):
+    table = server.database()
+    table.run("CREATE TABLE t(a UNIQUE)")
     holder, waiter = table.stream(), table.stream()
     holder.run("BEGIN IMMEDIATE", "INSERT INTO t VALUES (1)")
     call = Call(lambda: waiter.send(insert(2)))
@@ -228,12 +234,56 @@ def test_a_transaction_is_rolled_back_after_5_seconds(server, table):
     assert 4 in rows(table)
 
 
-def test_a_transaction_is_rolled_back_after_5_seconds_though_nobody_else_writes(server, table):
+def let_a_transaction_time_out_alone(server):
+    table = server.database()
+    table.run("CREATE TABLE t(a UNIQUE)")
     stream = table.stream()
     stream.run("BEGIN IMMEDIATE", "INSERT INTO t VALUES (1)")
     server.pass_time(5.25)
     assert stream.send(execute("COMMIT"), CLOSE).codes == ["TRANSACTION_TIMEOUT", "ok"]
     assert rows(table) == []
+
+
+def let_streams_idle(server):
+    db = server.database()
+    idle, closed, kept = db.stream(), db.stream(), db.stream()
+    for stream in (idle, closed, kept):
+        stream.run("SELECT 1")
+    server.pass_time(5)
+    kept.run("SELECT 1")  # every request renews the window
+    server.pass_time(6.25)  # a server may round up
+    for answer in (idle.send(execute("SELECT 1")), idle.send(), closed.send(CLOSE)):
+        assert (answer.status, answer.content_type) == (400, "application/json")
+        assert answer.fault == "The stream has expired due to inactivity"
+        assert answer.body["code"] == "STREAM_EXPIRED"
+    assert kept.rows("SELECT 1") == [[1]]
+
+
+@pytest.fixture(scope="session", autouse=True)  # other modules may come between two servers
+def under_way(request):
+    """Start the scenarios of the windows at the servers with a real clock, if their tests are to be run."""
+    scenarios = {
+        test_a_transaction_is_rolled_back_after_5_seconds: let_a_transaction_time_out_before_a_writer,
+        test_a_transaction_is_rolled_back_after_5_seconds_though_nobody_else_writes: let_a_transaction_time_out_alone,
+        test_an_idle_stream_expires_after_10_seconds: let_streams_idle,
+    }
+    with long_waits() as under_way:
+        for test, scenario in scenarios.items():
+            for name in {item.callspec.params["server"] for item in selected(request, test)} - {"in_process"}:
+                under_way.begin(scenario, request.getfixturevalue(f"server_{name}"))
+        yield under_way
+
+
+def test_a_transaction_is_rolled_back_after_5_seconds(server, under_way):
+    under_way.outcome(let_a_transaction_time_out_before_a_writer, server)
+
+
+def test_a_transaction_is_rolled_back_after_5_seconds_though_nobody_else_writes(server, under_way):
+    under_way.outcome(let_a_transaction_time_out_alone, server)
+
+
+def test_an_idle_stream_expires_after_10_seconds(server, under_way):
+    under_way.outcome(let_streams_idle, server)
 
 
 OPENERS = ["BEGIN", "BEGIN IMMEDIATE", "SAVEPOINT s"]

@@ -96,26 +96,28 @@ def service(tmp_path_factory):
     service.close()
 
 
-@settings(
-    max_examples=600, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
-@given(path=st.sampled_from(list(SEEDS)), story=st.lists(changes, min_size=1, max_size=6))
-def test_a_mutated_body_never_makes_the_service_fail(service, path, story):
-    body = json.dumps(SEEDS[path], ensure_ascii=False).encode()
-    for change in story:
-        body = mutated(body, change)
+def test_a_mutated_body_never_makes_the_service_fail(service, soak):
     platform = (service.folder / "platform-token").read_text().strip()
-    token = platform if path.startswith("/v1/") else caller_of(service, "db").token
-    headers = {"host": "127.0.0.1", "authorization": f"Bearer {token}", "content-type": "application/json"}
-    response = service.call(Request("POST", path, {}, headers, body))
-    data = b"".join(response.chunks)
-    assert response.status in (200, 400, 401, 403, 404, 409, 422, 429), (response.status, data)
-    if response.status == 200 and path == "/v3/pipeline":
-        answer = json.loads(data)
-        codes = {one["error"]["code"] for one in answer["results"] if one["type"] == "error"}
-        assert "INTERNAL" not in codes
-    service.streams.end_all()
-    assert len(service.streams) == 0
+    tokens = {path: platform if path.startswith("/v1/") else caller_of(service, "db").token for path in SEEDS}
+
+    @settings(max_examples=10_000 if soak else 300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(path=st.sampled_from(list(SEEDS)), story=st.lists(changes, min_size=1, max_size=6))
+    def send(path, story):
+        body = json.dumps(SEEDS[path], ensure_ascii=False).encode()
+        for change in story:
+            body = mutated(body, change)
+        headers = {"host": "127.0.0.1", "authorization": f"Bearer {tokens[path]}", "content-type": "application/json"}
+        response = service.call(Request("POST", path, {}, headers, body))
+        data = b"".join(response.chunks)
+        assert response.status in (200, 400, 401, 403, 404, 409, 422, 429), (response.status, data)
+        if response.status == 200 and path == "/v3/pipeline":
+            answer = json.loads(data)
+            codes = {one["error"]["code"] for one in answer["results"] if one["type"] == "error"}
+            assert "INTERNAL" not in codes
+        service.streams.end_all()
+        assert len(service.streams) == 0
+
+    send()
 
 
 def test_the_bodies_are_good_before_they_are_changed(service):

@@ -1,4 +1,7 @@
-"""Install the published packages that tests drive: pinned in tests/published_clients, kept in a cache until the pins change."""
+"""Install the published packages that tests drive; their versions are pinned in tests/published_clients.
+
+They stay in a cache until the pins change.
+"""
 
 from __future__ import annotations
 

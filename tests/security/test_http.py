@@ -27,7 +27,7 @@ def token(service):
 
 
 @pytest.fixture(autouse=True)
-def it_lives_on(service, token):
+def it_lives_on(service, token, starts_processes):
     yield
     assert service.process.poll() is None
     with service.database("db") as db:

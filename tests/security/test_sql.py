@@ -204,7 +204,6 @@ BOMBS = {
     "concat": "SELECT zeroblob(7000000) || zeroblob(7000000)",
     "rows": f"{NUMBERS} SELECT x FROM c",
     "endless": "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x FROM c) SELECT count(*) FROM c",
-    "join": f"{NUMBERS} SELECT count(*) FROM c a, c b, c d",
     "wide": f"SELECT {', '.join(['zeroblob(1000000)'] * 50)}",
     "nested": "SELECT " + "(" * 5000 + "1" + ")" * 5000,
     "terms": "SELECT " + " UNION SELECT ".join(["1"] * 5000),
@@ -222,14 +221,14 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (1024 if sys.platform == "darwin" else 1)
 
 
-@pytest.mark.parametrize("sql", BOMBS.values(), ids=BOMBS)
-def test_a_bomb_is_an_error_of_its_statement_and_others_go_on(small, sql):
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_an_error_of_its_statement_and_others_go_on(small, name):
     db, other = caller_of(small, "db"), caller_of(small, "other")
     other.run("CREATE TABLE IF NOT EXISTS t(a)", "INSERT INTO t VALUES (1)")
     before = peak()
     done = threading.Event()
     answers = []
-    bomb = threading.Thread(target=lambda: (answers.append(db.post(execute(sql), CLOSE)), done.set()))
+    bomb = threading.Thread(target=lambda: (answers.append(db.post(execute(BOMBS[name]), CLOSE)), done.set()))
     watch = Stopwatch()
     bomb.start()
     assert set(other.run("SELECT count(*) FROM t").codes) == {"ok"}
@@ -237,15 +236,11 @@ def test_a_bomb_is_an_error_of_its_statement_and_others_go_on(small, sql):
     bomb.join()
     assert answers[0].status == 200, answers[0].body
     assert answers[0].codes[0] != "ok"
+    if name == "endless":
+        assert answers[0].codes[0] == "STATEMENT_TIMEOUT"
     assert watch.stop() < 10
     assert peak() - before < 300 * 1024  # KB
     assert db.run("SELECT 1").codes == ["ok", "ok"]
-
-
-def test_a_database_that_eats_the_processor_is_told_so(small):
-    db = caller_of(small, "db")
-    answer = db.post(execute(BOMBS["endless"]), execute("SELECT 1"), CLOSE)
-    assert answer.codes == ["STATEMENT_TIMEOUT", "ok", "ok"]
 
 
 def test_a_database_that_eats_the_disk_is_stopped_at_its_limit(small):

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from service_calls import CLOSE, Caller, caller_of, execute
 
 from pipemagic.service.http import Request
+from pipemagic.service.registry import passwords
 
 
 def public_key(service, encoding="PEM"):
@@ -169,6 +170,12 @@ def test_a_baton_is_good_for_one_request(db):
 def test_batons_cannot_be_guessed_from_one_another(db):
     batons = [base64.urlsafe_b64decode(db.post(execute("SELECT 1")).baton) for _ in range(20)]
     assert len({baton[:12] for baton in batons}) == len({baton[16:] for baton in batons}) == 20
+
+
+@pytest.fixture(autouse=True)
+def cheap_passwords(monkeypatch):
+    """Hash passwords with little work: nothing here is about them."""
+    monkeypatch.setattr(passwords, "_COST", 2**6)
 
 
 def signed_up(service, name):

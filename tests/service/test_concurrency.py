@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 from service_calls import CLOSE, GET_AUTOCOMMIT, caller_of, execute
@@ -19,10 +20,25 @@ from pipemagic.service.turns import WriterQueue
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 
 
+class Ahead:
+    """The real clock, which a test may put forward: of a window of 5 s it then waits for the rest only."""
+
+    def __init__(self):
+        self.seconds = 0.0
+
+    def __call__(self):
+        return time.monotonic() + self.seconds
+
+
 @pytest.fixture
-def live(tmp_path):
-    """A service with the real clock and its sweeper."""
-    service = Service(tmp_path / "data", limits=Limits(writer_wait=5.0))
+def ahead():
+    return Ahead()
+
+
+@pytest.fixture
+def live(tmp_path, ahead):
+    """A service with a clock that goes on by itself, and its sweeper."""
+    service = Service(tmp_path / "data", limits=Limits(writer_wait=5.0), clock=ahead)
     service.catalog.create_group("local", "default", "ams")
     service.start()
     yield service
@@ -36,25 +52,41 @@ def live_db(live):
     return db
 
 
-def test_a_statement_that_runs_past_the_window_is_interrupted_and_rolled_back(live_db):
-    began = time.monotonic()
-    answer = live_db.post(
-        execute("BEGIN IMMEDIATE"),
-        execute("INSERT INTO t VALUES (1)"),
-        execute(ENDLESS),
-        execute("INSERT INTO t VALUES (2)"),
-        GET_AUTOCOMMIT,
-    )
-    took = time.monotonic() - began
+@contextmanager
+def put_forward(live, ahead):
+    """Put the clock 4 s forward as soon as a request runs within its transaction."""
+
+    def wait():
+        until(lambda: any(one._running and one.window_ends for one in list(live.streams._streams.values())))
+        ahead.seconds += 4
+
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(wait)
+        yield
+        done.result()
+
+
+def test_a_statement_that_runs_past_the_window_is_interrupted_and_rolled_back(live_db, live, ahead):
+    began = ahead()
+    with put_forward(live, ahead):
+        answer = live_db.post(
+            execute("BEGIN IMMEDIATE"),
+            execute("INSERT INTO t VALUES (1)"),
+            execute(ENDLESS),
+            execute("INSERT INTO t VALUES (2)"),
+            GET_AUTOCOMMIT,
+        )
+    took = ahead() - began
     assert answer.codes == ["ok", "ok", "TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT", "ok"]
     assert answer.response(4)["is_autocommit"] is True
     assert 4.9 < took < 5 + AT_ONCE
     assert live_db.post(execute("SELECT count(*) FROM t"), CLOSE, baton=answer.baton).rows() == [["0"]]
 
 
-def test_an_interrupted_insert_ends_in_a_timeout_too(live_db):
+def test_an_interrupted_insert_ends_in_a_timeout_too(live_db, live, ahead):
     filling = ENDLESS.replace("max(i)", "i")
-    answer = live_db.post(execute("BEGIN"), execute(f"INSERT INTO t {filling}"), execute("COMMIT"), CLOSE)
+    with put_forward(live, ahead):
+        answer = live_db.post(execute("BEGIN"), execute(f"INSERT INTO t {filling}"), execute("COMMIT"), CLOSE)
     assert answer.codes == ["ok", "TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT", "ok"]
     assert live_db.run("SELECT count(*) FROM t").rows() == [["0"]]
 
@@ -102,13 +134,14 @@ def test_writers_wait_for_each_other_without_an_error_in_order_of_arrival(live_d
     assert live_db.run("SELECT a FROM t ORDER BY rowid").rows() == [[str(number)] for number in range(6)]
 
 
-def test_a_writer_behind_an_overdue_transaction_gets_its_turn_when_that_is_rolled_back(live_db):
+def test_a_writer_behind_an_overdue_transaction_gets_its_turn_when_that_is_rolled_back(live_db, ahead):
+    began = ahead()
     live_db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)"))
-    began = time.monotonic()
+    ahead.seconds += 4
     answer = live_db.run("INSERT INTO t VALUES (2)", "SELECT a FROM t")
     assert answer.codes == ["ok", "ok", "ok"]
     assert answer.rows(1) == [["2"]]
-    assert 4.5 < time.monotonic() - began < 5 + AT_ONCE
+    assert 5 <= ahead() - began < 5 + AT_ONCE
 
 
 def test_a_writer_that_waits_too_long_gets_busy_with_the_holders_age(tmp_path):
@@ -127,9 +160,9 @@ def test_a_writer_that_waits_too_long_gets_busy_with_the_holders_age(tmp_path):
     service.close()
 
 
-def test_a_transaction_that_waits_for_its_turn_past_its_window_times_out(live_db):
+def test_a_transaction_that_waits_for_its_turn_past_its_window_times_out(live_db, ahead):
     deferred = live_db.post(execute("BEGIN"))
-    time.sleep(1)
+    ahead.seconds += 4
     live_db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)"))
     answer = live_db.post(execute("INSERT INTO t VALUES (2)"), execute("COMMIT"), CLOSE, baton=deferred.baton)
     assert answer.codes == ["TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT", "ok"]

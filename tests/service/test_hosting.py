@@ -30,6 +30,7 @@ FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(pipemagic.__file__).parents[1])}
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals are those of POSIX")
+hosted = pytest.mark.usefixtures("starts_processes")
 
 
 # -- what is refused
@@ -197,6 +198,7 @@ def hub(authority, tmp_path_factory):
         yield hub
 
 
+@hosted
 def test_a_shared_service_says_its_address_for_others_and_that_of_this_machine(hub):
     assert hub.line["url"] == f"https://{DOMAIN}:{hub.port}"
     assert hub.line["local_url"].startswith("http://127.0.0.1:")
@@ -204,6 +206,7 @@ def test_a_shared_service_says_its_address_for_others_and_that_of_this_machine(h
     assert (about["url"], about["public_url"]) == (hub.line["local_url"], hub.line["url"])
 
 
+@hosted
 def test_a_database_of_a_shared_service_is_below_its_domain(hub):
     token, made = hub.database()
     assert made["Hostname"] == f"db-local.{DOMAIN}"
@@ -213,6 +216,7 @@ def test_a_database_of_a_shared_service_is_below_its_domain(hub):
     assert hub.call("GET", "/v1/organizations", made["Hostname"], headers=hub.platform).status_code == 404
 
 
+@hosted
 @pytest.mark.parametrize("host", [
     "evil.example", f"{DOMAIN}.evil.example", f"evil{DOMAIN}", "example.test", "192.0.2.1", "localhost.evil.example",
 ])  # fmt: skip
@@ -222,16 +226,19 @@ def test_any_other_host_is_refused(hub, host):
         assert hub.call("GET", path, DOMAIN, headers={**hub.platform, "Host": host}).status_code == 421
 
 
+@hosted
 def test_strangers_make_themselves_no_account_on_a_shared_service(hub):
     account = {"username": "mallory", "password": "a long enough password"}
     assert hub.call("POST", "/v1/auth/signup", json=account).status_code == 403
 
 
+@hosted
 def test_without_tls_nothing_is_said_at_the_port_for_others(hub):
     with pytest.raises(httpx.RemoteProtocolError):
         hub.call("GET", "/version", scheme="http")
 
 
+@hosted
 def test_programs_of_the_machine_find_a_shared_service_and_need_no_certificate(hub):
     found = local.find(hub.folder)
     assert (found.url, found.public_url) == (hub.line["local_url"], hub.line["url"])
@@ -240,6 +247,7 @@ def test_programs_of_the_machine_find_a_shared_service_and_need_no_certificate(h
         assert lease.service.url == hub.line["local_url"]
 
 
+@hosted
 def test_names_are_given_as_the_one_who_asks_can_use_them(hub):
     hub.database()
     path = "/v1/organizations/local/databases/db"
@@ -248,6 +256,7 @@ def test_names_are_given_as_the_one_who_asks_can_use_them(hub):
     assert near["Hostname"] == near["hostname"] == "db-local.localhost"
 
 
+@hosted
 def test_the_commands_of_the_machine_work_on_a_shared_service(hub):
     hub.database()
     command = [sys.executable, "-m", "pipemagic", "db", "show", "db", "--http-url", "--data", hub.folder]
@@ -259,6 +268,7 @@ def test_the_commands_of_the_machine_work_on_a_shared_service(hub):
         assert db.execute("SELECT 1").rows == [(1,)]
 
 
+@hosted
 @posix
 def test_a_renewed_certificate_is_taken_on_a_signal(authority, tmp_path):
     def serial(port):
@@ -283,6 +293,7 @@ def test_a_renewed_certificate_is_taken_on_a_signal(authority, tmp_path):
         assert serial(hub.port) != before
 
 
+@hosted
 def test_a_certificate_that_covers_no_databases_is_warned_of(authority, tmp_path):
     certfile, keyfile = issue(authority, tmp_path, DOMAIN)
     tls = ["--ssl-certfile", certfile, "--ssl-keyfile", keyfile]
@@ -291,41 +302,63 @@ def test_a_certificate_that_covers_no_databases_is_warned_of(authority, tmp_path
     assert f"clients will refuse the certificate for *.{DOMAIN}" in log
 
 
-@pytest.mark.parametrize(("options", "status"), [
-    ([], 200), (["--no-signup"], 403), (["--domain", DOMAIN], 403), (["--domain", DOMAIN, "--signup"], 200),
-])  # fmt: skip
-def test_who_may_make_an_account_can_be_said(tmp_path, options, status):
-    with serving(tmp_path / "data", "--port", "0", *options) as (_, line):
-        url = "http://127.0.0.1:" + line["url"].rpartition(":")[2]
-        account = {"username": "ada", "password": "a long enough password"}
-        assert httpx.post(f"{url}/v1/auth/signup", json=account, timeout=WAIT).status_code == status
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory):
+    """The address and the folder of a service with limits, for this machine."""
+    folder = tmp_path_factory.mktemp("strict") / "data"
+    options = ["--no-signup", "--max-database-size", "64KB", "--statement-timeout", "0.5"]
+    with serving(folder, "--port", "0", *options) as (_, line):
+        yield line["url"], folder
 
 
-def test_a_database_s_size_can_be_limited(tmp_path):
-    with serving(tmp_path / "data", "--port", "0", "--max-database-size", "64KB") as (_, line):
-        hub = Local(tmp_path / "data", line["url"])
-        answer = hub.run("CREATE TABLE t (a)", "INSERT INTO t VALUES (zeroblob(100000))")
-        assert [entry["type"] for entry in answer["results"]] == ["ok", "error"]
-        assert answer["results"][1]["error"]["code"] == "SQLITE_FULL"
+@pytest.fixture(scope="module")
+def behind_a_proxy(tmp_path_factory):
+    """The first line of a service with a domain and without TLS where anybody may sign up, and its port."""
+    folder = tmp_path_factory.mktemp("behind") / "data"
+    with serving(folder, "--domain", DOMAIN, "--signup", "--port", "0") as (_, line):
+        yield line, line["url"].rpartition(":")[2]
 
 
-def test_how_long_a_statement_may_run_can_be_said(tmp_path):
-    with serving(tmp_path / "data", "--port", "0", "--statement-timeout", "0.2") as (_, line):
-        answer = Local(tmp_path / "data", line["url"]).run(FOREVER)
-        assert answer["results"][0]["error"]["code"] == "STATEMENT_TIMEOUT"
+def sign_up(url):
+    account = {"username": "ada", "password": "a long enough password"}
+    return httpx.post(f"{url}/v1/auth/signup", json=account, timeout=WAIT).status_code
+
+
+@hosted
+def test_that_nobody_makes_an_account_can_be_said(strict):
+    assert sign_up(strict[0]) == 403
+
+
+@hosted
+def test_that_anybody_makes_an_account_can_be_said(behind_a_proxy):
+    assert sign_up(f"http://127.0.0.1:{behind_a_proxy[1]}") == 200
+
+
+@hosted
+def test_a_database_s_size_can_be_limited(strict):
+    answer = Local(*strict, "small").run("CREATE TABLE t (a)", "INSERT INTO t VALUES (zeroblob(100000))")
+    assert [entry["type"] for entry in answer["results"]] == ["ok", "error"]
+    assert answer["results"][1]["error"]["code"] == "SQLITE_FULL"
+
+
+@hosted
+def test_how_long_a_statement_may_run_can_be_said(strict):
+    answer = Local(*strict, "quick").run(FOREVER)
+    assert answer["results"][0]["error"]["code"] == "STATEMENT_TIMEOUT"
 
 
 class Local:
     """A client of a service on this machine, with a database."""
 
-    def __init__(self, folder, url):
+    def __init__(self, url, folder, name):
         self.url = url
         platform = {"Authorization": f"Bearer {(folder / 'platform-token').read_text().strip()}"}
         org = f"{url}/v1/organizations/local"
         with httpx.Client(headers=platform, timeout=WAIT) as api:
-            api.post(f"{org}/groups", json={"name": "edge", "location": "ams"})
-            api.post(f"{org}/databases", json={"name": "db", "group": "edge"})
-            self.headers = {"Authorization": f"Bearer {api.post(f'{org}/databases/db/auth/tokens').json()['jwt']}"}
+            api.post(f"{org}/groups", json={"name": name, "location": "ams"})
+            api.post(f"{org}/databases", json={"name": name, "group": name})
+            token = api.post(f"{org}/databases/{name}/auth/tokens").json()["jwt"]
+            self.headers = {"Authorization": f"Bearer {token}"}
 
     def run(self, *sql):
         requests = [{"type": "execute", "stmt": {"sql": text}} for text in sql]
@@ -334,15 +367,16 @@ class Local:
         ).json()
 
 
-def test_behind_a_proxy_the_domain_is_answered_on_loopback(tmp_path):
-    with serving(tmp_path / "data", "--domain", DOMAIN, "--port", "0") as (_, line):
-        assert "local_url" not in line
-        port = line["url"].rpartition(":")[2]
-        for host in (DOMAIN, f"{DOMAIN}:443", f"127.0.0.1:{port}"):
-            answer = httpx.get(f"http://127.0.0.1:{port}/version", headers={"Host": host})
-            assert answer.status_code == 200
+@hosted
+def test_behind_a_proxy_the_domain_is_answered_on_loopback(behind_a_proxy):
+    line, port = behind_a_proxy
+    assert "local_url" not in line
+    for host in (DOMAIN, f"{DOMAIN}:443", f"127.0.0.1:{port}"):
+        answer = httpx.get(f"http://127.0.0.1:{port}/version", headers={"Host": host})
+        assert answer.status_code == 200
 
 
+@hosted
 def test_too_many_connections_are_told_so(tmp_path):
     with serving(tmp_path / "data", "--max-connections", "2", "--port", "0") as (_, line):
         host, port = line["url"].removeprefix("http://").split(":")

@@ -261,10 +261,14 @@ def machine(tmp_path_factory):
     service.close()
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(events=stories)
-def test_what_is_acknowledged_is_there_and_nothing_else_and_nobody_waits_for_ever(machine, events):
+def test_what_is_acknowledged_is_there_and_nothing_else_and_nobody_waits_for_ever(machine, soak):
     service, clock = machine
-    caller = caller_of(service, f"story-{len(service.catalog.databases('local'))}")
-    assert set(caller.run(*SCHEMA).codes) == {"ok"}
-    Story(caller, clock).play(events)
+
+    @settings(max_examples=2000 if soak else 60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(events=stories)
+    def play(events):
+        caller = caller_of(service, f"story-{len(service.catalog.databases('local'))}")
+        assert set(caller.run(*SCHEMA).codes) == {"ok"}
+        Story(caller, clock).play(events)
+
+    play()

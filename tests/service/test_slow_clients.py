@@ -16,6 +16,7 @@ import uvicorn
 from service_calls import caller_of, execute
 from waiting import pause, until
 
+from pipemagic.service import core
 from pipemagic.service.core import Service
 from pipemagic.service.embedded.interface import looks_brief
 from pipemagic.service.limits import Limits
@@ -24,7 +25,7 @@ from pipemagic.service.web.app import Shell
 
 WAIT = 20.0
 MANY = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 2000000) SELECT n, 'row ' || n FROM c"
-SOME = MANY.replace("2000000", "100000")
+SOME = MANY.replace("2000000", "60000")  # 5 MB, more than the buffers of a connection
 ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c"
 
 
@@ -199,7 +200,8 @@ def test_what_is_not_http_is_refused_as_exactly_text(tmp_path, garbage):
         assert b"content-type: text/plain\r\n" in answer
 
 
-def test_endless_statements_do_not_take_the_threads_for_good(tmp_path):
+def test_endless_statements_do_not_take_the_threads_for_good(tmp_path, monkeypatch):
+    monkeypatch.setattr(core, "SWEEP_EVERY", 0.1)  # two rounds of statements: that they end is the point
     with running(tmp_path / "data", threads=4, limits=Limits(statement_time=0.5)) as db, ThreadPoolExecutor(8) as pool:
         endless = [pool.submit(db.post, execute(ENDLESS), {"type": "close"}) for _ in range(8)]
         until(lambda: len(db.service.streams) > 0)
@@ -238,7 +240,7 @@ def test_a_client_of_http_1_0_gets_a_cursor_without_chunks(tmp_path):
             assert (b"content-length: %d" % len(lines) in head) is length
             entries = [json.loads(line) for line in lines.splitlines()]
             assert entries[1]["type"] == "step_begin"
-            assert sum(one.get("type") == "row" for one in entries) == (1 if length else 100_000)
+            assert sum(one.get("type") == "row" for one in entries) == (1 if length else 60_000)
             assert entries[-1]["type"] == "step_end"
 
 

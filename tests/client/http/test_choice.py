@@ -64,7 +64,7 @@ def test_without_a_proxy_the_way_is_direct():
     assert isinstance(sender_to(urls.parse("http://db.test"), None), DirectSender)
 
 
-def test_httpx_is_imported_only_when_it_is_needed():
+def test_httpx_is_imported_only_when_it_is_needed(starts_processes):
     code = "import pipemagic.client.database, sys; print({'httpx', 'urllib.request', 'ssl'} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
     assert run.stdout == "set()\n"

@@ -16,6 +16,7 @@ import trustme
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from raw_server import answering, chunked, once, plain, served
+from small_heap import small_heap
 from waiting import PATIENCE, until
 
 from pipemagic import errors
@@ -401,7 +402,7 @@ def test_answers_that_are_forgotten_leave_no_connection_that_is_closed(answer, b
             next(pieces)
         pieces.myself = pieces
 
-    with talking(answering(answer)) as (http, _):
+    with small_heap(), talking(answering(answer)) as (http, _):
         for _ in range(2):
             gc.collect()
             gc.disable()
@@ -445,7 +446,7 @@ def test_threads_share_the_connections():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_process_has_connections_of_its_own():
+def test_a_forked_process_has_connections_of_its_own(starts_processes):
     with talking(echo) as (http, server):
         assert http.post("/", b"before").body == b"before"
         child = os.fork()
@@ -543,7 +544,7 @@ def test_a_server_that_stops_in_the_middle():
     with talking(serve, timeout=0.05) as (http, _):
         with pytest.raises(errors.AnswerTimeout, match="in time"):
             http.get("/")
-        pieces = http.post_for_pieces("/", b"{}", timeout=3)  # within which the first one comes on a slow machine, too
+        pieces = http.post_for_pieces("/", b"{}", timeout=2)  # within which the first one comes on a slow machine, too
         assert next(pieces) == b"first"
         with pytest.raises(errors.AnswerTimeout, match="in the middle"):
             next(pieces)
@@ -558,12 +559,12 @@ def test_the_time_out_is_for_the_next_part_not_for_the_whole():
         talk.request()
         for byte in OK:
             talk.send(bytes([byte]))
-            pause.wait(0.08)
+            pause.wait(0.05)
 
-    with talking(serve, timeout=2.5) as (http, _):
+    with talking(serve, timeout=1.5) as (http, _):
         started = time.monotonic()
         assert http.get("/").body == b"hello"
-        assert time.monotonic() - started > 2.5
+        assert time.monotonic() - started > 1.5
 
 
 def endless(talk):

@@ -61,20 +61,21 @@ def test_the_stream_goes_on_with_the_baton_of_the_first_line(db):
     assert db.post(execute("SELECT 1"), baton=first.baton).status == 400
 
 
-def test_a_million_rows_take_no_memory(db):
-    response = db.cursor(MANY.format(1_000_000))
+def test_many_rows_take_no_memory(db):
+    response = db.cursor(MANY.format(200_000))
     tracemalloc.start()
     try:
-        lines = largest = 0
+        lines = largest = size = 0
         for piece in response.chunks:
             lines += piece.count(b"\n")
+            size += len(piece)
             largest = max(largest, len(piece))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert lines == 1_000_003
+    assert lines == 200_003
     assert largest < 4 * cursors.PIECE
-    assert peak < 8 * 1024 * 1024
+    assert peak < 8 * 1024 * 1024 < size
 
 
 def test_large_rows_come_one_at_a_time(db):

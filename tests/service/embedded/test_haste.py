@@ -105,20 +105,20 @@ def test_a_query_of_many_rows_goes_on_elsewhere_and_has_each_once(hasty):
 
 @pytest.mark.parametrize("returning", ["", " RETURNING v"])
 def test_a_long_write_is_applied_once(hasty, db, returning):
-    db.run(FILL.format(300_000))
+    db.run(FILL.format(60_000))
     before = index_of(db)
     assert hasty.run(f"UPDATE t SET v = v + 1{returning}", seconds=BRIEF) is ELSEWHERE
     assert hasty.database.writers._holder is None  # nobody waits for what waits for a thread
     answer = hasty.go_on()
-    assert answer.response()["result"]["affected_row_count"] == 300_003
-    assert db.run("SELECT min(v), max(v), count(*) FROM t").rows() == [["1", "1", "300003"]]
+    assert answer.response()["result"]["affected_row_count"] == 60_003
+    assert db.run("SELECT min(v), max(v), count(*) FROM t").rows() == [["1", "1", "60003"]]
     assert index_of(db) == before + 1
 
 
 def test_a_long_insert_with_rows_is_applied_once(hasty, db):
-    assert hasty.run(FILL.format(200_000) + " RETURNING v", seconds=BRIEF) is ELSEWHERE
-    assert len(hasty.go_on().rows()) == 200_000
-    assert db.run("SELECT count(*) FROM t").rows() == [["200003"]]
+    assert hasty.run(FILL.format(50_000) + " RETURNING v", seconds=BRIEF) is ELSEWHERE
+    assert len(hasty.go_on().rows()) == 50_000
+    assert db.run("SELECT count(*) FROM t").rows() == [["50003"]]
 
 
 def test_what_comes_after_the_haste_is_over_is_done_elsewhere(hasty):
@@ -285,7 +285,7 @@ def test_a_transaction_that_waits_for_its_turn_is_over_in_time(hasty, db, clock)
 
 
 def test_a_client_that_leaves_meanwhile_has_its_write_neither_applied_nor_in_the_way(hasty, db):
-    db.run(FILL.format(300_000))
+    db.run(FILL.format(60_000))
     assert hasty.run("UPDATE t SET v = 1", seconds=BRIEF) is ELSEWHERE
     hasty.cancel.set()
     assert hasty.go_on().status == 503

@@ -11,6 +11,7 @@ import apsw
 import pytest
 from service_calls import CLOSE, Caller, caller_of, entries_of, execute
 
+from pipemagic.service import core
 from pipemagic.service.core import Service
 from pipemagic.service.http import Request
 from pipemagic.service.limits import Limits
@@ -243,8 +244,9 @@ def test_a_disk_that_hangs_is_unhealthy_and_holds_one_caller_only(db, clock, ser
 
 
 @pytest.fixture
-def hasty(tmp_path):
-    """A service on a real clock whose statements may run for 0.3 s."""
+def hasty(tmp_path, monkeypatch):
+    """A service on a real clock whose statements may run for 0.3 s, and which looks for that more often."""
+    monkeypatch.setattr(core, "SWEEP_EVERY", 0.1)
     service = Service(tmp_path / "hasty", limits=Limits(statement_time=0.3))
     service.catalog.create_group("local", "default", "ams")
     service.start()

@@ -9,6 +9,7 @@ from account_calls import Person
 from service_calls import Clock, new_service
 
 from pipemagic.service.http import Request
+from pipemagic.service.registry import passwords
 
 PASSWORD = "correct horse"
 
@@ -27,6 +28,12 @@ def log_in(service, username="grace", password=PASSWORD):
     return post(service, "login", {"username": username, "password": password})
 
 
+@pytest.fixture
+def cheap_passwords(monkeypatch):
+    """Hash passwords with little work, where the work is not the point."""
+    monkeypatch.setattr(passwords, "_COST", 2**6)
+
+
 class Wall:
     """Unix time that tests move."""
 
@@ -37,6 +44,7 @@ class Wall:
         return self.time
 
 
+@pytest.mark.usefixtures("cheap_passwords")
 def test_from_signing_up_to_logging_out(tmp_path):
     wall, clock = Wall(), Clock()
     with new_service(tmp_path, now=wall, clock=clock) as service:
@@ -70,6 +78,7 @@ def test_passwords_and_tokens_are_not_in_the_catalog(service, tmp_path):
     assert token.encode() not in stored
 
 
+@pytest.mark.usefixtures("cheap_passwords")
 def test_a_wrong_password_and_an_unknown_name_are_answered_alike(service):
     sign_up(service)
     refusal = log_in(service, password="wrong horse")
@@ -85,8 +94,6 @@ def test_a_wrong_password_and_an_unknown_name_are_answered_alike(service):
 
 
 def test_an_unknown_name_costs_as_much_work(service, monkeypatch):
-    from pipemagic.service.registry import passwords
-
     work = []
     derive = passwords._derive
     monkeypatch.setattr(passwords, "_derive", lambda *args: work.append(args[2:]) or derive(*args))
@@ -95,6 +102,7 @@ def test_an_unknown_name_costs_as_much_work(service, monkeypatch):
     assert work == [(2**14, 8, 5)] * 2
 
 
+@pytest.mark.usefixtures("cheap_passwords")
 def test_attempts_are_throttled_for_each_name(service, clock):
     sign_up(service)
     assert [log_in(service, password="wrong horse")[0] for _ in range(5)] == [401] * 5
@@ -106,6 +114,7 @@ def test_attempts_are_throttled_for_each_name(service, clock):
     assert [log_in(service, password="wrong horse")[0] for _ in range(6)] == [401] * 5 + [429]  # success forgave them
 
 
+@pytest.mark.usefixtures("cheap_passwords")
 def test_names_that_nobody_has_are_not_remembered_at_length(service):
     statuses = [log_in(service, username="x" * 33 + str(number) * 1000)[0] for number in range(6)]
     assert statuses == [401] * 5 + [429]
@@ -140,6 +149,7 @@ def test_a_web_page_cannot_sign_up_behind_ones_back(service):
     assert service.catalog.accounts.find("grace") is None
 
 
+@pytest.mark.usefixtures("cheap_passwords")
 def test_where_strangers_may_not_sign_up_the_operator_makes_accounts(tmp_path):
     with new_service(tmp_path, signup=False) as service:
         status, answer = sign_up(service)
@@ -151,6 +161,7 @@ def test_where_strangers_may_not_sign_up_the_operator_makes_accounts(tmp_path):
         assert log_in(service)[0] == 200
 
 
+@pytest.mark.usefixtures("cheap_passwords")
 def test_change_a_password(service):
     grace = Person(service, "grace", sign_up(service)[1]["token"])
     body = {"password": "another horse", "current": "wrong horse"}
@@ -161,6 +172,7 @@ def test_change_a_password(service):
     assert log_in(service, password="another horse")[0] == 200
 
 
+@pytest.mark.usefixtures("cheap_passwords")
 def test_the_operator_sets_a_first_and_a_forgotten_password(service, operator):
     sign_up(service)
     operator.ok("POST", "/v1/auth/password", {"password": "the first one"})

@@ -138,9 +138,10 @@ def test_a_quota_that_is_used_up_blocks_until_overages_are_on(sqld_engine: SqldE
         with sqld_engine.open(name) as db:
             db.execute("CREATE TABLE t (x)")
             db.execute("INSERT INTO t VALUES (1)")
-            until(written)  # sqld counts now and then
+            # The nodes are asked for their counts every 2 s for organizations with a quota, else once a minute.
             sqld_engine.manage("PATCH", "/v1/quotas", {"rows_written": 1})
             said = until(lambda: blocked("INSERT INTO t VALUES (1)"))
+            assert until(written)
             assert said.startswith("BLOCKED: ")
             assert "quota" in said
             assert "overages" in said

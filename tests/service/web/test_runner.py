@@ -66,12 +66,12 @@ class Process:
             answer += connection.recv(4096)
         return connection, answer
 
-    def database(self):
+    def database(self, name="db", group="edge"):
         """Make a group and a database; gives the headers for its SQL."""
         org = "/v1/organizations/local"
-        assert self.call("POST", f"{org}/groups", json={"name": "edge", "location": "ams"}).status_code == 200
-        assert self.call("POST", f"{org}/databases", json={"name": "db", "group": "edge"}).status_code == 200
-        token = self.call("POST", f"{org}/databases/db/auth/tokens").json()["jwt"]
+        assert self.call("POST", f"{org}/groups", json={"name": group, "location": "ams"}).status_code == 200
+        assert self.call("POST", f"{org}/databases", json={"name": name, "group": group}).status_code == 200
+        token = self.call("POST", f"{org}/databases/{name}/auth/tokens").json()["jwt"]
         return {"Authorization": f"Bearer {token}"}
 
     def ended(self):
@@ -93,35 +93,40 @@ def process(folder, *options):
         one.popen.stdout.close()
 
 
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory):
+    """A service that no test ends."""
+    with process(tmp_path_factory.mktemp("lasting") / "data") as one:
+        yield one
+
+
 def execute(sql):
     return {"requests": [{"type": "execute", "stmt": {"sql": sql}}]}
 
 
-def test_it_says_where_it_is(tmp_path):
-    with process(tmp_path / "data") as one:
-        assert one.line == {"url": one.url, "organization": "local", "pid": one.popen.pid}
-        assert one.url.startswith("http://127.0.0.1:")
-        assert json.loads((one.folder / "service.json").read_text()) == {
-            **one.line, "port": one.address[1], "host": platform.node(), "version": __version__,
-        }  # fmt: skip
-        answer = httpx.get(f"{one.url}/version")
-        assert answer.status_code == 200
-        assert "server" not in answer.headers
-        assert one.call("GET", "/v1/auth/validate").json() == {"exp": -1}
+def test_it_says_where_it_is(lasting):
+    assert lasting.line == {"url": lasting.url, "organization": "local", "pid": lasting.popen.pid}
+    assert lasting.url.startswith("http://127.0.0.1:")
+    assert json.loads((lasting.folder / "service.json").read_text()) == {
+        **lasting.line, "port": lasting.address[1], "host": platform.node(), "version": __version__,
+    }  # fmt: skip
+    answer = httpx.get(f"{lasting.url}/version")
+    assert answer.status_code == 200
+    assert "server" not in answer.headers
+    assert lasting.call("GET", "/v1/auth/validate").json() == {"exp": -1}
 
 
 @posix
-def test_nobody_else_can_read_anything(tmp_path):
-    with process(tmp_path / "data") as one:
-        headers = one.database()
-        assert httpx.post(f"{one.url}/v2/pipeline", headers=headers, json=execute("CREATE TABLE t (a)"))
-        assert one.folder.stat().st_mode & 0o777 == 0o700
-        files = [path for path in one.folder.rglob("*") if path.is_file()]
-        assert {path.name for path in files} >= {
-            "catalog.sqlite", "platform-token", "signing-key.pem", "service.json", "service.log", "port",
-            "primary.sqlite",
-        }  # fmt: skip
-        assert {path.name: oct(path.stat().st_mode & 0o077) for path in files} == {path.name: "0o0" for path in files}
+def test_nobody_else_can_read_anything(lasting):
+    headers = lasting.database("private", "private")
+    assert httpx.post(f"{lasting.url}/v2/pipeline", headers=headers, json=execute("CREATE TABLE t (a)"))
+    assert lasting.folder.stat().st_mode & 0o777 == 0o700
+    files = [path for path in lasting.folder.rglob("*") if path.is_file()]
+    assert {path.name for path in files} >= {
+        "catalog.sqlite", "platform-token", "signing-key.pem", "service.json", "service.log", "port",
+        "primary.sqlite",
+    }  # fmt: skip
+    assert {path.name: oct(path.stat().st_mode & 0o077) for path in files} == {path.name: "0o0" for path in files}
 
 
 def test_the_log_tells_what_happened_and_no_secrets(tmp_path):
@@ -130,7 +135,7 @@ def test_the_log_tells_what_happened_and_no_secrets(tmp_path):
         httpx.get(f"{one.url}/v1/locations?authToken={headers['Authorization'][7:]}")
         httpx.get(f"{one.url}/{one.headers['Authorization'][7:]}", headers=headers)
         one.call("DELETE", "/v1/organizations/local/groups/edge")
-        one.call("POST", "/pipemagic/stop")
+        assert one.call("POST", "/pipemagic/stop").json() == {}
         one.ended()
         log = (one.folder / "service.log").read_text()
         for part in (__version__, one.url, "database local/db created", "group local/edge deleted", "stopping"):
@@ -198,15 +203,15 @@ def test_it_ends_even_if_something_is_stuck(tmp_path):
     assert "still busy after 1.8 s" in (tmp_path / "data" / "service.log").read_text()
 
 
-def test_a_folder_has_one_service(tmp_path):
-    with process(tmp_path / "data") as one, process(tmp_path / "data") as two:
+def test_a_folder_has_one_service(lasting):
+    with process(lasting.folder) as two:
         assert two.line["code"] == "FOLDER_IN_USE"
-        assert one.url in two.line["error"]
-        assert str(one.popen.pid) in two.line["error"]
+        assert lasting.url in two.line["error"]
+        assert str(lasting.popen.pid) in two.line["error"]
         assert "pipemagic stop" in two.line["hint"]
         assert two.popen.wait(WAIT) == 1
-        assert httpx.get(f"{one.url}/health").status_code == 200
-        assert (one.folder / "service.json").exists()
+        assert httpx.get(f"{lasting.url}/health").status_code == 200
+        assert (lasting.folder / "service.json").exists()
 
 
 @posix
@@ -255,7 +260,7 @@ def test_it_ends_some_time_after_the_last_lease(tmp_path):
         second, _ = one.lease()
         first.close()
         with pytest.raises(subprocess.TimeoutExpired):
-            one.popen.wait(1.5)
+            one.popen.wait(1.0)
         began = time.monotonic()
         second.close()
         assert one.ended() < 3
@@ -280,26 +285,22 @@ def test_a_service_that_is_about_to_end_gives_no_lease(tmp_path):
         one.ended()
 
 
-def test_leases_and_stop_need_the_platform_token(tmp_path):
-    with process(tmp_path / "data") as one:
-        for method, path in [("GET", "/pipemagic/lease"), ("POST", "/pipemagic/stop")]:
-            assert httpx.request(method, one.url + path).status_code == 401
-            wrong = {"Authorization": "Bearer pmp_wrong"}
-            assert httpx.request(method, one.url + path, headers=wrong).status_code == 401
-            other_host = one.headers | {"Host": "db-local.localhost"}
-            assert one.call(method, path, headers=other_host).status_code == 404
-        assert one.call("GET", "/pipemagic/stop").status_code == 404
-        assert one.call("POST", "/pipemagic/stop").json() == {}
-        one.ended()
+def test_leases_and_stop_need_the_platform_token(lasting):
+    for method, path in [("GET", "/pipemagic/lease"), ("POST", "/pipemagic/stop")]:
+        assert httpx.request(method, lasting.url + path).status_code == 401
+        wrong = {"Authorization": "Bearer pmp_wrong"}
+        assert httpx.request(method, lasting.url + path, headers=wrong).status_code == 401
+        other_host = lasting.headers | {"Host": "db-local.localhost"}
+        assert lasting.call(method, path, headers=other_host).status_code == 404
+    assert lasting.call("GET", "/pipemagic/stop").status_code == 404
 
 
-def test_a_foreign_host_is_refused(tmp_path):
-    with process(tmp_path / "data") as one:
-        for path in ("/v1/locations", "/version", "/pipemagic/lease"):
-            answer = one.call("GET", path, headers=one.headers | {"Host": "evil.example.com"})
-            assert answer.status_code == 421
-        assert one.call("GET", "/version", headers={"Host": "evil.example.com"}).status_code == 421
-        assert one.call("GET", "/version", headers={"Host": "nope-local.localhost"}).status_code == 404
+def test_a_foreign_host_is_refused(lasting):
+    for path in ("/v1/locations", "/version", "/pipemagic/lease"):
+        answer = lasting.call("GET", path, headers=lasting.headers | {"Host": "evil.example.com"})
+        assert answer.status_code == 421
+    assert lasting.call("GET", "/version", headers={"Host": "evil.example.com"}).status_code == 421
+    assert lasting.call("GET", "/version", headers={"Host": "nope-local.localhost"}).status_code == 404
 
 
 # -- temporary
@@ -313,32 +314,31 @@ def test_a_temporary_one_ends_with_its_starter_and_leaves_nothing(tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
-def test_hanging_up_frees_the_writers_turn(tmp_path):
-    with process(tmp_path / "data") as one:
-        headers = one.database()
-        body = {"requests": [*execute("BEGIN IMMEDIATE")["requests"], *execute(FOREVER)["requests"]]}
-        with socket.create_connection(one.address) as client:
-            text = json.dumps(body)
-            client.sendall(
-                f"POST /v2/pipeline HTTP/1.1\r\nHost: localhost\r\nAuthorization: {headers['Authorization']}\r\n"
-                f"Content-Length: {len(text)}\r\n\r\n{text}".encode()
-            )
-            pause(0.3)  # there is no sign from outside that the statement has begun
-        started = time.monotonic()
-        answer = httpx.post(f"{one.url}/v2/pipeline", headers=headers, json=execute("CREATE TABLE t (a)"), timeout=WAIT)
-        assert answer.json()["results"][0]["type"] == "ok"
-        assert time.monotonic() - started < AT_ONCE
+def test_hanging_up_frees_the_writers_turn(lasting):
+    headers = lasting.database("left", "left")
+    body = {"requests": [*execute("BEGIN IMMEDIATE")["requests"], *execute(FOREVER)["requests"]]}
+    with socket.create_connection(lasting.address) as client:
+        text = json.dumps(body)
+        client.sendall(
+            f"POST /v2/pipeline HTTP/1.1\r\nHost: localhost\r\nAuthorization: {headers['Authorization']}\r\n"
+            f"Content-Length: {len(text)}\r\n\r\n{text}".encode()
+        )
+        pause(0.3)  # there is no sign from outside that the statement has begun
+    started = time.monotonic()
+    create = execute("CREATE TABLE t (a)")
+    answer = httpx.post(f"{lasting.url}/v2/pipeline", headers=headers, json=create, timeout=WAIT)
+    assert answer.json()["results"][0]["type"] == "ok"
+    assert time.monotonic() - started < AT_ONCE
 
 
-def test_a_row_of_huge_values_is_an_error_and_not_the_end(tmp_path):
-    with process(tmp_path / "data") as one:
-        headers = one.database()
-        wide = execute("SELECT " + ", ".join(["zeroblob(100000000)"] * 8))
-        answer = httpx.post(f"{one.url}/v2/pipeline", headers=headers, json=wide, timeout=WAIT)
-        assert answer.json()["results"][0]["error"]["code"] == "SQLITE_NOMEM"
-        assert psutil.Process(one.line["pid"]).memory_info().rss < 2 * runner.HEAP_LIMIT
-        answer = httpx.post(f"{one.url}/v2/pipeline", headers=headers, json=execute("SELECT 1"), timeout=WAIT)
-        assert answer.json()["results"][0]["type"] == "ok"
+def test_a_row_of_huge_values_is_an_error_and_not_the_end(lasting):
+    headers = lasting.database("huge", "huge")
+    wide = execute("SELECT " + ", ".join(["zeroblob(100000000)"] * 8))
+    answer = httpx.post(f"{lasting.url}/v2/pipeline", headers=headers, json=wide, timeout=WAIT)
+    assert answer.json()["results"][0]["error"]["code"] == "SQLITE_NOMEM"
+    assert psutil.Process(lasting.line["pid"]).memory_info().rss < 2 * runner.HEAP_LIMIT
+    answer = httpx.post(f"{lasting.url}/v2/pipeline", headers=headers, json=execute("SELECT 1"), timeout=WAIT)
+    assert answer.json()["results"][0]["type"] == "ok"
 
 
 @posix

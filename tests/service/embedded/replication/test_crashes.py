@@ -10,7 +10,7 @@ import apsw
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 from replicated import Replicated
 from service_calls import execute
 
@@ -379,8 +379,8 @@ class Story(RuleBasedStateMachine):
             shutil.rmtree(self.folder)
 
 
-Story.TestCase.settings = settings(
-    max_examples=25, stateful_step_count=20, deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)  # fmt: skip
-TestStory = Story.TestCase
+def test_whatever_happens_replicas_become_their_primary(soak):
+    run_state_machine_as_test(Story, settings=settings(
+        max_examples=250 if soak else 8, stateful_step_count=20, deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+    ))  # fmt: skip

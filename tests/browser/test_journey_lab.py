@@ -1,0 +1,10 @@
+"""The whole way through the panels in JupyterLab; the script runs in a process for them all (see host.py)."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize(("how", "look"), [("keyboard", "light"), ("mouse", "dark")])
+def test_a_visitors_whole_way_in_jupyterlab(run, tmp_path, how, look):
+    run("journey.py", tmp_path, "lab", how, look)

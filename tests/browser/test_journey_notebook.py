@@ -1,0 +1,10 @@
+"""The whole way through the panels in Notebook 7; the script runs in a process for them all (see host.py)."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize(("how", "look"), [("keyboard", "light"), ("mouse", "narrow")])
+def test_a_visitors_whole_way_in_notebook(run, tmp_path, how, look):
+    run("journey.py", tmp_path, "notebook", how, look)
