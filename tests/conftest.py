@@ -23,6 +23,7 @@ from pipemagic.service.sqld.binary import NoSqld, find
 
 # Runs are alike and never fail for a slow machine; `--hypothesis-profile=search` looks for new cases.
 settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("fast", settings.get_profile("suite"), max_examples=25)
 settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile("suite")
 
@@ -30,15 +31,15 @@ REQUIRED = "PIPEMAGIC_REQUIRE_REAL"
 
 TESTS = Path(__file__).parent
 SLOW_FOLDERS = [
-    *(TESTS / name for name in ("browser", "cli", "faults", "fuzzing", "notebook", "published_clients")),
-    *(TESTS / "service" / name for name in ("sqld", "transfer", "web")),
+    *(TESTS / name for name in ("browser", "cli", "faults", "fuzzing", "notebook", "published_clients", "security")),
+    *(TESTS / "service" / name for name in ("embedded/replication", "sqld", "transfer", "web")),
     TESTS.parent / "notebooks",
 ]
 """Folders of tests that start processes or wait for real time to pass."""
 REAL_PARTS = {"chromium", "served", "sqld_binary", "starts_processes", "waits"}
 """Fixtures of tests that start processes or wait; other fixtures count if they use one of these."""
 REAL_SERVERS = {"on_port", "on_sqld", "on_sqld_engine", "sqld"}
-"""Parameters that name a server in a process of its own."""
+"""Words in parameters that name a server in a process of its own."""
 STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"}
 """Audit events of a new process."""
 
@@ -51,6 +52,14 @@ def starts_processes() -> None:
 @pytest.fixture
 def waits() -> None:
     """Mark a test that waits for real time to pass."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """For fast tests alone, try fewer examples and keep files in memory; most time goes into syncing."""
+    if config.option.markexpr == "fast":
+        settings.load_profile("fast")
+        if os.access("/dev/shm", os.W_OK):
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
@@ -78,7 +87,7 @@ def _is_fast(item: pytest.Item) -> bool:
     return not (
         set(SLOW_FOLDERS).intersection(item.path.parents)
         or REAL_PARTS & fixtures
-        or any(isinstance(one, str) and one in REAL_SERVERS for one in (callspec.params.values() if callspec else ()))
+        or any(REAL_SERVERS.intersection(str(one).split()) for one in (callspec.params.values() if callspec else ()))
         or item.get_closest_marker("soak")
     )
 

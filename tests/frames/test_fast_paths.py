@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
@@ -273,7 +273,6 @@ def written(response: PipelineResponse, folder: Path) -> list[object]:
     return found
 
 
-@settings(max_examples=100)
 @given(tables() | st.just("usual"), st.randoms(use_true_random=False), st.lists(st.integers(1, 400), max_size=5))
 def test_mutated_lines(table: StmtResult, chance: random.Random, cuts: list[int]) -> None:
     table = TABLE if table == "usual" else table
@@ -317,7 +316,6 @@ def test_the_rows_of_a_usual_answer_are_kept_by_columns() -> None:
     assert list(rows) == ROWS
 
 
-@settings(max_examples=100)
 @given(tables() | st.just(TABLE), st.randoms(use_true_random=False), st.integers(1, 3))
 def test_mutated_bytes(table: StmtResult, chance: random.Random, times: int) -> None:
     body = bytearray(pipeline(table, table))

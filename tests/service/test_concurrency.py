@@ -17,6 +17,8 @@ from pipemagic.service.http import Cancel
 from pipemagic.service.limits import Limits
 from pipemagic.service.turns import WriterQueue
 
+pytestmark = pytest.mark.usefixtures("waits")
+
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
 
 

@@ -23,6 +23,8 @@ from pipemagic.service.limits import Limits
 from pipemagic.service.web import wire
 from pipemagic.service.web.app import Shell
 
+pytestmark = pytest.mark.usefixtures("waits")
+
 WAIT = 20.0
 MANY = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 2000000) SELECT n, 'row ' || n FROM c"
 SOME = MANY.replace("2000000", "60000")  # 5 MB, more than the buffers of a connection

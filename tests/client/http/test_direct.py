@@ -28,6 +28,8 @@ from pipemagic.client.stream import ClientStream
 from pipemagic.client.transport import Transport
 from pipemagic.hrana.messages import Close
 
+pytestmark = pytest.mark.usefixtures("waits")
+
 OK = plain(b"hello")
 
 

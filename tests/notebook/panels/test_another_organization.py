@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 
 import pytest
 from hosted_api import Shapes
@@ -11,8 +12,8 @@ from scripted_server import as_json
 from started_services import crash
 from waiting import until
 
-from pipemagic import local
 from pipemagic.errors import AuthError, ConnectError, UnsupportedError
+from pipemagic.notebook.panels.ground import widget
 from pipemagic.notebook.panels.groups.replica_states import ReplicaStates
 from pipemagic.notebook.panels.holdings import holdings_of
 from pipemagic.notebook.panels.locations import panel as locations
@@ -23,10 +24,9 @@ from pipemagic.session.profiles import Profile, Profiles
 
 
 @pytest.fixture
-def service_folder(tmp_path):
-    """The folder of a service of its own: the tests make another organization in it."""
-    yield tmp_path / "data"
-    local.stop(tmp_path / "data")
+def service_folder(own_service_folder):
+    """The folder of a service of this module: the tests make other organizations in it."""
+    return own_service_folder
 
 
 @pytest.fixture
@@ -35,12 +35,13 @@ def club(session):
     first = session.platform
     first.create_group("edge", "ams")
     first.create_database("flights", "edge")
-    first._ask(lambda api: api.create_organization("Data Club"))
-    other = first.sibling("data-club")
+    slug = f"club-{uuid.uuid4().hex[:8]}"
+    first._ask(lambda api: api.create_organization(slug))
+    other = first.sibling(slug)
     other.create_group("edge", "ams")
     other.create_database("flights", "edge")
     other.close()
-    return "data-club"
+    return slug
 
 
 def test_details_of_a_database_are_not_shown_of_its_namesake(session, page, club):
@@ -117,6 +118,7 @@ def test_a_panel_that_is_shown_again_is_patient_again(hosted):
     api, session = hosted()
     session.platform.create_group("edge", "ams")
     panel = PanelPage(open_panel(session, "databases"))
+    panel.panel.view.view.model._pauses = (0.2,) * 50
     for seen in (False, True):
         panel.panel._heard(panel.panel, {"seen": seen}, [])
     panel.type("Database name", "flights")
@@ -311,6 +313,7 @@ def test_a_size_that_is_told_after_another_organization_is_in_use_is_not_shown(s
         return asking(platform)
 
     monkeypatch.setattr(Platform, "usage", usage)
+    monkeypatch.setattr(widget, "PATIENCE", 0.0)  # the first size comes only below
     panel = page("databases")
     assert asked.wait(30)
     session.organization(club)

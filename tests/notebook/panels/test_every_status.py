@@ -1,4 +1,7 @@
-"""Every status that the management API is known to answer with, at everything that is done in panels."""
+"""Statuses that the management API is known to answer with, at everything that is done in panels: a few for each deed.
+
+tests/client/test_every_endpoint.py has every status at every endpoint.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 from panel_page import PanelPage
 from refused_answers import REFUSALS
+from some_refusals import some_refusals
 from waiting import until
 
 from pipemagic.client import transport
@@ -185,15 +189,23 @@ def quick_retries():
         yield
 
 
-@pytest.fixture(scope="module", params=DEEDS.values(), ids=DEEDS)
+@pytest.fixture(scope="module")
 def scene(request, hosted_for_long, quick_retries):
+    deed = DEEDS[request.param]
     api, session = hosted_for_long()
     api.teams.append("team")
     _make_all(session)
-    return Scene(request.param, api, session, PanelPage(open_panel(session, request.param.panel)))
+    return Scene(deed, api, session, PanelPage(open_panel(session, deed.panel)))
 
 
-@pytest.mark.parametrize("status", REFUSALS)
+# A name that is taken, and a 404 that is told in words of its own.
+OF_THEIR_OWN = [
+    ("create a group", "409"), ("create a database", "422"), ("create a database", "400 taken"),
+    *((name, status) for name, deed in DEEDS.items() for status in deed.instead),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("scene", "status"), some_refusals(DEEDS, more=OF_THEIR_OWN), indirect=["scene"])
 def test_a_refusal_is_shown_and_the_panel_goes_on(scene, status):
     deed, api, session, page = scene.deed, scene.api, scene.session, scene.page
     refusal = REFUSALS[status]

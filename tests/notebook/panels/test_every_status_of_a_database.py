@@ -1,4 +1,4 @@
-"""Every status with which a database itself may answer a panel: connecting, looking into its tables, exploring."""
+"""Each status with which a database itself may answer a panel: connecting, looking into its tables, exploring."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pytest
 from panel_page import PanelPage
 from refused_answers import REFUSALS
+from some_refusals import some_refusals
 from waiting import until
 
 from pipemagic.client import transport
@@ -55,9 +56,9 @@ DEEDS = {
 }
 
 
-@pytest.fixture(scope="module", params=DEEDS.values(), ids=DEEDS)
+@pytest.fixture(scope="module")
 def scene(request, hosted_for_long):
-    deed = request.param
+    deed = DEEDS[request.param]
     api, session = hosted_for_long()
     session.platform.create_group("edge", "ams")
     session.platform.create_database("flights", "edge")
@@ -73,7 +74,7 @@ def scene(request, hosted_for_long):
         yield deed, api, session, page
 
 
-@pytest.mark.parametrize("status", REFUSALS)
+@pytest.mark.parametrize(("scene", "status"), some_refusals(DEEDS, 6), indirect=["scene"])
 def test_a_refusal_is_shown_and_the_panel_goes_on(scene, status):
     deed, api, session, page = scene
     api.relent()  # of a test before that failed

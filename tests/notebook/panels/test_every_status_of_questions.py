@@ -1,4 +1,7 @@
-"""Every status that the management API is known to answer with, at everything that panels ask of it by themselves."""
+"""Statuses that the management API is known to answer with, at all that panels ask by themselves: a few for each.
+
+tests/client/test_every_endpoint.py has every status at every endpoint.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import pytest
 from hosted_api import HostedApi, Shapes
 from panel_page import PanelPage
 from refused_answers import REFUSALS
+from some_refusals import some_refusals
 from waiting import PATIENCE, until
 
 from pipemagic.client import transport
@@ -80,10 +84,11 @@ def start(hosted_for_long):
         yield start
 
 
-@pytest.fixture(scope="module", params=QUESTIONS.values(), ids=QUESTIONS)
+@pytest.fixture(scope="module")
 def scene(request, start):
+    question = QUESTIONS[request.param]
     api, session = start()
-    return Scene(request.param, api, session, PanelPage(open_panel(session, request.param.panel)))
+    return Scene(question, api, session, PanelPage(open_panel(session, question.panel)))
 
 
 def told(status):
@@ -116,7 +121,10 @@ def shows_no_secret(api, page):
     return not [secret for secret in (api.token, *api.issued) if secret in everything]
 
 
-@pytest.mark.parametrize("status", REFUSALS)
+SILENT = [(name, status) for name, question in QUESTIONS.items() for status in question.silent]
+
+
+@pytest.mark.parametrize(("scene", "status"), some_refusals(QUESTIONS, more=SILENT), indirect=["scene"])
 def test_a_refusal_is_shown_with_what_is_known(scene, status):
     question, api, page = scene.question, scene.api, scene.page
     api.relent()  # of a test before that failed
@@ -166,10 +174,9 @@ def newcomer(known):
             assert all(model.wait(PATIENCE) for model in page.panel.view.models() if isinstance(model, WorkingModel))
 
 
-@pytest.mark.parametrize("status", REFUSALS)
-@pytest.mark.parametrize(("panel", "request_"), OPENINGS.items(), ids=OPENINGS)
-def test_a_panel_that_cannot_be_opened_says_why_and_asks_again(newcomer, panel, request_, status):
-    api, session, page = newcomer(panel, request_, REFUSALS[status].answer)
+@pytest.mark.parametrize(("panel", "status"), some_refusals(OPENINGS, 6))
+def test_a_panel_that_cannot_be_opened_says_why_and_asks_again(newcomer, panel, status):
+    api, session, page = newcomer(panel, OPENINGS[panel], REFUSALS[status].answer)
     wait_for(page, status)
     assert shows_no_secret(api, page)
     api.relent()
@@ -177,7 +184,10 @@ def test_a_panel_that_cannot_be_opened_says_why_and_asks_again(newcomer, panel, 
     until(lambda: holdings_of(session).known and not page.alerts)
 
 
-@pytest.mark.parametrize("status", REFUSALS)
+FEW = ["404", "500", "200 that is no JSON", "a redirect", "cut in the middle"]
+
+
+@pytest.mark.parametrize("status", FEW)
 def test_nothing_depends_on_the_closest_location(newcomer, status):
     _, _, page = newcomer("locations", "GET .*/closest", REFUSALS[status].answer)
     page.wait("edge (primary)")
@@ -191,7 +201,7 @@ def without_states(start):
     return api, session, PanelPage(open_panel(session, "groups"))
 
 
-@pytest.mark.parametrize("status", REFUSALS)
+@pytest.mark.parametrize("status", FEW)
 def test_a_location_that_cannot_be_waited_for_was_added(without_states, status):
     api, session, page = without_states
     api.relent()

@@ -8,7 +8,7 @@ from panel_page import PanelPage
 from scripted_server import Answer, ScriptedServer, as_json, as_text
 from waiting import until
 
-from pipemagic.notebook.panels.groups import catching_up
+from pipemagic.notebook.panels.groups import catching_up, replica_states
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.session import Session
 
@@ -157,6 +157,7 @@ def test_watching_can_be_stopped(hosted):
 
 def test_a_service_that_answers_no_question_any_more_ends_the_following(hosted, monkeypatch):
     monkeypatch.setattr(catching_up, "TRIES", 3)
+    monkeypatch.setattr(catching_up, "QUICK", 0.05)
     api, panel = hosted()
     create(api, "flights")
     api.refuse(r"GET .*/instances", as_text("out of order", 500))
@@ -167,6 +168,7 @@ def test_a_service_that_answers_no_question_any_more_ends_the_following(hosted, 
 
 def test_where_some_are_paused_and_the_others_do_not_answer_the_following_ends(hosted, monkeypatch):
     monkeypatch.setattr(catching_up, "TRIES", 3)
+    monkeypatch.setattr(catching_up, "QUICK", 0.05)
     api, panel = hosted()
     for name in ("flights", "hotels"):
         create(api, name)
@@ -297,7 +299,8 @@ def test_a_group_that_cannot_be_asked_about_hides_no_other(behind, start):
     assert panel.words.count("caught up") == 1
 
 
-def test_replicas_are_asked_about_again_when_the_service_answers_again(behind, start):
+def test_replicas_are_asked_about_again_when_the_service_answers_again(behind, start, monkeypatch):
+    monkeypatch.setattr(replica_states, "GLANCE", 0.1)
     api = HostedApi(behind)
     at_two(api, "edge")
     panel = start("groups", api)

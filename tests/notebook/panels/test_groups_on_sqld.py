@@ -4,99 +4,152 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import suppress
+import threading
+from contextlib import ExitStack, contextmanager, suppress
 
+import psutil
 import pytest
 from panel_page import PanelPage
+from side_by_side import Scenes
 from sqld_engine import SqldEngineProcess, nodes_of
 from waiting import until
 
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.session import Session
 
-
-@pytest.fixture(scope="module")
-def engine(sqld_binary, tmp_path_factory):
-    """A service with three nodes that may be stopped."""
-    made = SqldEngineProcess(sqld_binary, tmp_path_factory.mktemp("sqld-panels"))
-    yield made
-    made.close()
+scenes = Scenes()
 
 
-@pytest.fixture
-def panel(engine, closing):
-    """The panel of groups; the group ``default`` is at ams, with a database of its own."""
-    for one in engine.manage("GET", "/databases")["databases"]:
-        engine.manage("DELETE", f"/databases/{one['Name']}")
-    for code in set(engine.states()) - {"ams"}:
-        engine.manage("DELETE", f"/groups/default/locations/{code}")
-    engine.create("flights")
-    session = Session(environ={"PIPEMAGIC_API_URL": engine.url, "PIPEMAGIC_API_TOKEN": engine.token})
-    session.organization("local")
-    yield PanelPage(open_panel(session, "groups"))
-    closing()
-    session.shut_down()
+class Groups:
+    """Gives panels of groups; each scene has groups of its own, and stops or pauses a node of its own."""
+
+    def __init__(self, engine):
+        self.engine = engine
+        self.sessions = []
+
+    def create(self, group):
+        """Create a group at ams, with a database of the same name."""
+        self.engine.manage("POST", "/groups", {"name": group, "location": "ams"})
+        self.engine.manage("POST", "/databases", {"name": group, "group": group})
+
+    def panel(self):
+        """Open the panel; gives also its session."""
+        session = Session(environ={"PIPEMAGIC_API_URL": self.engine.url, "PIPEMAGIC_API_TOKEN": self.engine.token})
+        self.sessions.append(session)
+        session.organization("local")
+        return PanelPage(open_panel(session, "groups")), session
+
+    def send(self, code, number):
+        """Send a signal to the node of a location."""
+        for pid, at in nodes_of(self.engine.folder):
+            if at == code:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, number)
+
+    @contextmanager
+    def stopped(self, code):
+        """Stop the node of a location until the end of the block, also one that the service starts in its place.
+
+        That one is stopped before it answers: else the service may ask it for something, and wait 20 s.
+        """
+        over, before = threading.Event(), set(psutil.pids())
+        data = str(self.engine.folder / "nodes" / code / "data")
+
+        def keep():
+            while not over.wait(0.01):
+                for pid in set(psutil.pids()) - before:
+                    with suppress(psutil.Error, ProcessLookupError):
+                        if data in psutil.Process(pid).cmdline():
+                            os.kill(pid, signal.SIGSTOP)
+
+        self.send(code, signal.SIGSTOP)
+        keeping = threading.Thread(target=keep)
+        keeping.start()
+        try:
+            yield
+        finally:
+            over.set()
+            keeping.join()
+            self.send(code, signal.SIGCONT)
 
 
-def send(engine, code, number):
-    """Send a signal to the node of a location: also to the one that the service started in place of another."""
-    for pid, at in nodes_of(engine.folder):
-        if at == code:
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
-    return True
-
-
-def replicas(panel):
-    row = next(one for one in panel.find("tr") if one.attributes.get("key") == "default")
+def replicas(panel, group):
+    row = next(one for one in panel.find("tr") if one.attributes.get("key") == group)
     return next(one for one in row.children if one.attributes.get("data-heading") == "Replicas").words
 
 
-def add(panel, code):
-    panel.click("Add a location to default")
-    panel.choose("New location of default", code)
+def add(panel, group, code):
+    panel.click(f"Add a location to {group}")
+    panel.choose(f"New location of {group}", code)
     panel.submit("Add location")
 
 
-def test_a_location_is_added_and_its_lag_is_not_made_up(panel):
-    add(panel, "nrt")
-    panel.wait("Group default is in ams, nrt. Its database is there.")
-    until(lambda: "caught up" in replicas(panel))
-    assert "lag" not in replicas(panel)
+@scenes.add
+def a_location_is_added_and_its_lag_is_not_made_up(groups):
+    groups.create("added")
+    panel, _ = groups.panel()
+    add(panel, "added", "ord")
+    panel.wait("Group added is in ams, ord. Its database is there.")
+    until(lambda: "caught up" in replicas(panel, "added"))
+    assert "lag" not in replicas(panel, "added")
 
 
-def test_a_node_that_stops_is_told_and_the_panel_goes_on(engine, panel):
-    add(panel, "nrt")
-    panel.wait("Its database is there.")
-    until(lambda: "caught up" in replicas(panel))
-    try:
-        # The service starts a node that hangs again: that one is stopped, too.
-        until(lambda: send(engine, "nrt", signal.SIGSTOP) and "down" in replicas(panel), replicas(panel))
-        panel.click("Delete group default")
-        panel.click("Cancel")
-        add(panel, "ord")
-        until(lambda: send(engine, "nrt", signal.SIGSTOP) and "Its database is there." in panel.words, panel.words)
-        assert "down" in replicas(panel)
-    finally:
-        send(engine, "nrt", signal.SIGCONT)
-    until(lambda: "down" not in replicas(panel) and replicas(panel).count("caught up") == 2, replicas(panel))
+@scenes.add
+def a_node_that_stops_is_told_and_a_new_location_on_it_is_followed_until_it_goes_on(groups):
+    groups.create("stops")
+    groups.create("followed")
+    groups.create("goes-on")  # of its own: a service may wait 20 s for a node that has stopped, before it goes on
+    panel, session = groups.panel()
+    add(panel, "stops", "nrt")
+    panel.wait("Group stops is in ams, nrt. Its database is there.")
+    until(lambda: "caught up" in replicas(panel, "stops"))
+    with ExitStack() as until_it_goes_on:
+        adding = session.platform.add_location
 
+        def add_and_stop(*given):
+            """Stop the node when it was added: before that the service would wait 20 s for it."""
+            added = adding(*given)
+            until_it_goes_on.enter_context(groups.stopped("nrt"))
+            return added
 
-def test_a_new_location_whose_node_has_stopped_is_followed_until_it_goes_on(engine, panel):
-    send(engine, "nrt", signal.SIGSTOP)
-    try:
-        add(panel, "nrt")
-        until(lambda: send(engine, "nrt", signal.SIGSTOP) and "flights: down" in panel.words, panel.words)
+        session.platform.add_location = add_and_stop
+        add(panel, "followed", "nrt")
+        panel.wait("followed: down")
         assert "0 of 1 database are there." in panel.words
-    finally:
-        send(engine, "nrt", signal.SIGCONT)
-    panel.wait("Group default is in ams, nrt. Its database is there.")
+        session.platform.add_location = adding
+        panel.click("Delete group stops")
+        panel.click("Cancel")
+        add(panel, "goes-on", "ord")
+        panel.wait("Group goes-on is in ams, ord. Its database is there.")
+        until(lambda: "down" in replicas(panel, "stops"), replicas(panel, "stops"))
+    panel.wait("Group followed is in ams, nrt. Its database is there.")
+    until(lambda: all("caught up" in replicas(panel, one) for one in ("stops", "followed", "goes-on")))
 
 
-def test_a_location_that_is_paused_by_others_is_told(engine, panel):
-    add(panel, "nrt")
-    panel.wait("Its database is there.")
-    engine.manage("POST", "/groups/default/locations/nrt/pause")
-    until(lambda: "paused" in replicas(panel), replicas(panel))
-    engine.manage("POST", "/groups/default/locations/nrt/resume")
-    until(lambda: "caught up" in replicas(panel), replicas(panel))
+@scenes.add
+def a_location_that_is_paused_by_others_is_told(groups):
+    groups.create("held")
+    panel, _ = groups.panel()
+    add(panel, "held", "syd")
+    panel.wait("Group held is in ams, syd. Its database is there.")
+    groups.engine.manage("POST", "/groups/held/locations/syd/pause")
+    until(lambda: "paused" in replicas(panel, "held"), replicas(panel, "held"))
+    groups.engine.manage("POST", "/groups/held/locations/syd/resume")
+    until(lambda: "caught up" in replicas(panel, "held"), replicas(panel, "held"))
+
+
+@pytest.fixture(scope="module")
+def begun(request, sqld_binary, tmp_path_factory, closing):
+    engine = SqldEngineProcess(sqld_binary, tmp_path_factory.mktemp("sqld-panels"), count=4)
+    groups = Groups(engine)
+    with scenes.begun(request, groups) as begun:
+        yield begun
+    closing()
+    for session in groups.sessions:
+        session.shut_down()
+    engine.close()
+
+
+@pytest.mark.parametrize("scene", scenes)
+def test_on_nodes_of_sqld(begun, scene):
+    begun[scene].result()

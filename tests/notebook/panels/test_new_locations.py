@@ -277,6 +277,7 @@ COPYING = as_json({"instances": [{"name": "nrt", "type": "replica", "status": "c
 
 def test_a_service_that_does_not_answer_for_long_is_watched_again(edge_elsewhere, monkeypatch):
     monkeypatch.setattr(catching_up, "TRIES", QUICK_TRIES)
+    monkeypatch.setattr(catching_up, "QUICK", 0.05)
     api, _, panel = edge_elsewhere
     api.refuse(r"GET .*/instances", COPYING)
     add(panel, "nrt")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -16,6 +14,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from pipemagic import local
 from pipemagic.notebook.panels.ground import faces
 from pipemagic.notebook.panels.ground.tree import h
+from pipemagic.notebook.panels.ground.widget import WIDGET
 from pipemagic.notebook.panels.opening import NAMES
 
 TREE = h(
@@ -66,27 +65,41 @@ def test_in_a_terminal_a_panel_is_a_text(shell, data):
     assert cell.shown == []
 
 
-@pytest.fixture(scope="module")
-def notebook(tmp_path_factory):
-    """A notebook with every panel, as it is saved after a run."""
-    folder = tmp_path_factory.mktemp("saved")
-    cells = ["%load_ext pipemagic\n%pipedb panel", "%pipedb connect",
-             "%sql CREATE TABLE airport (code TEXT PRIMARY KEY, name TEXT)",
-             "%sql INSERT INTO airport VALUES ('JFK', 'Kennedy'), ('LGA', 'La Guardia')",
-             *(f"%pipedb panel {name}" for name in NAMES), "%pipedb panel"]  # fmt: skip
-    notebook = new_notebook(cells=list(map(new_code_cell, cells)))
+CELLS = ["%load_ext pipemagic\n%pipedb panel", "%pipedb connect",
+         "%sql CREATE TABLE airport (code TEXT PRIMARY KEY, name TEXT)",
+         "%sql INSERT INTO airport VALUES ('JFK', 'Kennedy'), ('LGA', 'La Guardia')",
+         *(f"%pipedb panel {name}" for name in NAMES), "%pipedb panel"]  # fmt: skip
+
+# What its Jupyter extension does in every kernel; it shows each output apart, and of one output what it can.
+IN_VS_CODE = ["__vsc_ipynb_file__ = '/home/me/a.ipynb'", "%pipedb panel databases"]
+
+
+async def run(folder):
+    """Run the cells in a kernel and a data folder of their own; gives the notebook as it is saved after that."""
+    notebook = new_notebook(cells=list(map(new_code_cell, [*CELLS, *IN_VS_CODE])))
     own = {"PIPEMAGIC_DATA": str(folder / "data"), "IPYTHONDIR": str(folder / "ipython")}
-    NotebookClient(notebook, timeout=300, kernel_name="python3").execute(env={**os.environ, **own})
-    nbformat.write(notebook, folder / "panels.ipynb")
-    yield folder / "panels.ipynb"
-    local.stop(folder / "data")
+    await NotebookClient(notebook, timeout=300, kernel_name="python3").async_execute(env={**os.environ, **own})
+    return nbformat.reads(nbformat.writes(notebook), 4)
 
 
-def test_every_panel_is_saved_in_html_and_in_text_and_live(notebook):
-    cells = nbformat.read(notebook, 4).cells[4:]
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two notebooks with every panel, run at the same time."""
+    folders = [tmp_path_factory.mktemp("saved") for _ in range(2)]
+
+    async def run_both():
+        return await asyncio.gather(*map(run, folders))
+
+    yield asyncio.run(run_both())
+    for folder in folders:
+        local.stop(folder / "data")
+
+
+def test_every_panel_is_saved_in_html_and_in_text_and_live(runs):
+    cells = runs[0].cells[4 : len(CELLS)]
     for name, cell in zip([*NAMES, "all"], cells, strict=True):
         live, saved = (output.data for output in cell.outputs)
-        assert "application/vnd.jupyter.widget-view+json" in live
+        assert WIDGET in live
         titles = NAMES if name == "all" else (name,)
         for title in titles:
             assert f"<h2>{title.capitalize()}</h2>" in saved["text/html"]
@@ -95,27 +108,21 @@ def test_every_panel_is_saved_in_html_and_in_text_and_live(notebook):
         assert not re.search(r"127\.0\.0\.1|localhost:|http://", saved["text/plain"])
 
 
-def test_another_run_saves_the_same(notebook, tmp_path):
-    own = {"PIPEMAGIC_DATA": str(tmp_path / "data"), "IPYTHONDIR": str(tmp_path / "ipython")}
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=300", "-q", "-p",
-         "no:cacheprovider", "--override-ini", "addopts=", "--rootdir", str(notebook.parent), str(notebook)],
-        cwd=notebook.parent, env={**os.environ, **own}, capture_output=True, text=True, timeout=900,
-    )  # fmt: skip
-    try:
-        assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-2000:]
-        assert f"{len(NAMES) + 5} passed" in run.stdout
-    finally:
-        local.stop(Path(own["PIPEMAGIC_DATA"]))
+def saved_by(cell):
+    """Give what a cell saved, but for the names of widgets, which are others in every run."""
+    shown = [{**output.get("data", {}), "": output.get("text")} for output in cell.outputs]
+    return [{kind: value for kind, value in one.items() if kind != WIDGET} for one in shown]
 
 
-def test_in_vs_code_both_faces_are_one_output(tmp_path):
-    # What its Jupyter extension does in every kernel; it shows each output apart, and of one output what it can.
-    cells = ["%load_ext pipemagic\n__vsc_ipynb_file__ = '/home/me/a.ipynb'", "%pipedb panel databases"]
-    notebook = new_notebook(cells=list(map(new_code_cell, cells)))
-    own = {"PIPEMAGIC_DATA": str(tmp_path / "data"), "IPYTHONDIR": str(tmp_path / "ipython")}
-    NotebookClient(notebook, timeout=100, kernel_name="python3").execute(env={**os.environ, **own})
-    (shown,) = (output.data for output in notebook.cells[1].outputs)
-    assert set(shown) == {"application/vnd.jupyter.widget-view+json", "text/html", "text/plain"}
+def test_another_run_saves_the_same(runs):
+    one, other = runs
+    for ours, theirs in zip(one.cells, other.cells, strict=True):
+        assert saved_by(ours) == saved_by(theirs)
+    assert [bool(cell.outputs) for cell in one.cells[: len(CELLS)]] == [True] * len(CELLS)
+
+
+def test_in_vs_code_both_faces_are_one_output(runs):
+    (shown,) = (output.data for output in runs[0].cells[-1].outputs)
+    assert set(shown) == {WIDGET, "text/html", "text/plain"}
     assert "<h2>Databases</h2>" in shown["text/html"]
     assert shown["text/plain"].splitlines()[0] == "Databases"

@@ -10,9 +10,15 @@ from seed_server import SeedServer
 from waiting import Stopwatch, until
 
 from pipemagic import local
-from pipemagic.errors import StatementError, TransactionLost
+from pipemagic.errors import StatementError
 
 SLOW = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) SELECT count(*) FROM n"
+
+
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch):
+    """Let panels look at their session more often than every 0.3 s: most tests wait for the next look."""
+    monkeypatch.setattr("pipemagic.notebook.panels.session.opened.EVERY", 0.05)
 
 
 @pytest.fixture
@@ -113,43 +119,6 @@ def test_commit_while_a_cell_runs_waits_for_it_and_blocks_nobody(panel, session)
     with pytest.raises(StatementError, match="no transaction is active"):
         session.run("COMMIT")
     assert session.run("SELECT a FROM t")["a"].tolist() == [1]
-
-
-def test_a_transaction_whose_time_is_over(panel, session):
-    session.run("CREATE TABLE t (a)")
-    session.run("BEGIN; INSERT INTO t VALUES (1)")
-    panel.wait("Its 5 s are over: the server has rolled it back.")
-    assert not panel.can("Commit main")
-    assert clocks(panel)["Time left of the transaction of main"]["until"] == 0.0
-    panel.click("Roll back main")
-    panel.wait("The server had rolled it back already; cells run again on main.")
-    panel.wait(
-        "The server rolled the transaction back: it must be committed within 5 s and was open for longer. "
-        "What it held can be run again until the next cell."
-    )
-    panel.click("Run again on main")
-    panel.wait("Ran 1 statement again and committed; 1 row affected.")
-    assert "%pipedb retry --on main" in panel.words
-    assert session.run("SELECT a FROM t")["a"].tolist() == [1]
-    assert "can be run again" not in panel.words
-
-
-def test_a_lost_transaction(panel, session):
-    session.run("CREATE TABLE t (a)")
-    session.run("BEGIN; INSERT INTO t VALUES (1)")
-    until(lambda: session.connection().clocks.transaction == 0.0)
-    until(lambda: session.connection().stream.transaction_age() > 5.3)
-    with pytest.raises(TransactionLost):
-        session.run("INSERT INTO t VALUES (2)")
-    panel.wait("must be committed within 5 s and was open for longer. Nothing more runs here until it is run again,")
-    assert {"Undone", "INSERT INTO t VALUES (1)"} <= set(panel.words.split("\n"))
-    assert {"Not run, and not run again", "INSERT INTO t VALUES (2)"} <= set(panel.words.split("\n"))
-    assert not panel.can("Commit main")
-    assert panel.can("Run again on main")
-    assert panel.text.endswith("transaction lost  current")
-    panel.click("Roll back main")
-    panel.wait("The lost transaction is given up; cells run again on main.")
-    assert session.run("SELECT a FROM t")["a"].tolist() == []
 
 
 def test_use_and_close(panel, session):

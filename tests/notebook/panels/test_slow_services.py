@@ -15,10 +15,10 @@ WAITING = "import pipemagic.notebook.panels.ground.widget as widget\nwidget.PATI
 NOTHING_YET = "No answer had come when this was saved: run the cell again."
 
 
-@pytest.fixture
-def slow(hosted):
+@pytest.fixture(scope="module")
+def service(hosted_for_long):
     """A hosted service with the database flights, which answers no question about groups before `go_on` is set."""
-    api, session = hosted()
+    api, session = hosted_for_long()
     session.platform.create_group("edge", "nrt")
     session.platform.create_database("flights", "edge")
     api.go_on, answer = threading.Event(), api.answer
@@ -32,14 +32,31 @@ def slow(hosted):
     api.go_on.set()
 
 
-@pytest.fixture
-def kernel(slow, tmp_path):
-    """A kernel with the extension, of a session that uses the service."""
-    own = {"IPYTHONDIR": str(tmp_path / "ipython"), "PIPEMAGIC_DATA": str(tmp_path / "data"), **slow.environment}
+@pytest.fixture(scope="module")
+def process(service, tmp_path_factory):
+    """A kernel whose sessions use the service."""
+    folder = tmp_path_factory.mktemp("kernel")
+    own = {"IPYTHONDIR": str(folder / "ipython"), "PIPEMAGIC_DATA": str(folder / "data"), **service.environment}
     kernel = Kernel({**os.environ, **own})
-    kernel.run("%load_ext pipemagic")
     yield kernel
     kernel.close()
+
+
+@pytest.fixture
+def slow(service):
+    """The service, which does not answer yet."""
+    service.go_on.clear()
+    yield service
+    service.go_on.set()
+
+
+@pytest.fixture
+def kernel(slow, process):
+    """The kernel with the extension, and a session that has asked nothing."""
+    process.run("%load_ext pipemagic")
+    yield process
+    slow.go_on.set()
+    process.run("%unload_ext pipemagic")
 
 
 class Kernel:
@@ -94,14 +111,26 @@ def test_a_service_that_does_not_answer_is_not_waited_for(slow, kernel):
     until(lambda: kernel.gives("'flights' in str(panel.tree)") == "True")  # the live one goes on
 
 
+BEGINS = "application/x-begins-to-wait"
+TELLING = f"""
+from IPython.display import publish_display_data
+settle = widget.Panel.settle
+def tell_and_settle(panel):
+    publish_display_data({{"{BEGINS}": ""}})
+    settle(panel)
+widget.Panel.settle = tell_and_settle
+"""
+
+
 def test_an_interrupt_while_it_waits_leaves_the_panel(slow, kernel):
-    kernel.run(WAITING.format(1e6))
+    kernel.run(WAITING.format(1e6) + TELLING)
 
     def interrupt(data):
-        if LIVE in data:
+        if BEGINS in data:
             kernel.manager.interrupt_kernel()
 
-    live, saved, *_ = kernel.run("%pipedb panel databases", interrupt, status="error")  # that stops Run All
+    live, _, saved, *_ = kernel.run("%pipedb panel databases", interrupt, status="error")  # that stops Run All
+    kernel.run("widget.Panel.settle = settle")
     assert not slow.go_on.is_set()
     assert LIVE in live
     assert saved["text/plain"] == f"Databases\n{NOTHING_YET}"

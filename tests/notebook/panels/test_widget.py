@@ -348,8 +348,29 @@ def test_in_a_terminal_nothing_is_followed_once_the_text_is_there(counter, capsy
     assert counter.followed == ["opened", "closed", "opened", "closed"]
 
 
+@pytest.fixture
+def one_interrupt():
+    """Give what interrupts the main thread once: a signal that comes just before a wait begins does not end it."""
+    arrived = threading.Event()
+
+    def interrupted(_signal, _frame):
+        if not arrived.is_set():
+            arrived.set()
+            raise KeyboardInterrupt
+
+    def interrupt():
+        while not arrived.wait(0.02):
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    yield interrupt
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("variables", [{}, {widget.IN_VSCODE: "a.ipynb"}], ids=["around", "apart"])
-def test_an_interrupt_ends_the_waiting_and_the_cells_to_come_and_the_panel_stays(counter, monkeypatch, variables):
+def test_an_interrupt_ends_the_waiting_and_the_cells_to_come_and_the_panel_stays(
+    counter, monkeypatch, variables, one_interrupt
+):
     shown, waiting, go_on = [], threading.Event(), threading.Event()
     monkeypatch.setattr(widget, "get_ipython", lambda: SimpleNamespace(kernel=True, user_ns=variables))
     monkeypatch.setattr(widget, "_publish", shown.append)
@@ -358,7 +379,7 @@ def test_an_interrupt_ends_the_waiting_and_the_cells_to_come_and_the_panel_stays
 
     def work():
         waiting.wait(PATIENCE)
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        one_interrupt()
         go_on.wait(PATIENCE)
         return "well done"
 

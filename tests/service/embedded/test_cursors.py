@@ -14,6 +14,8 @@ from pipemagic.service.embedded import cursors
 from pipemagic.service.http import Cancel, Request
 from pipemagic.service.limits import Limits
 
+pytestmark = pytest.mark.usefixtures("waits")
+
 MANY = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {}) SELECT n, 'row ' || n FROM c"
 LONG = MANY.format(20_000)  # more than the pieces that are made before the first one is sent
 

@@ -16,6 +16,8 @@ from pipemagic.service.haste import BRIEF, ELSEWHERE, LONGEST, Haste, Known, Pac
 from pipemagic.service.http import Cancel, Request
 from pipemagic.service.turns import Turn
 
+pytestmark = pytest.mark.usefixtures("waits")
+
 LONG = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 3000000) SELECT count(*) FROM c"
 MANY = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 30000) SELECT x FROM c"
 FILL = "INSERT INTO t WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < {}) SELECT 0 FROM c"
