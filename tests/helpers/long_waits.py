@@ -1,4 +1,4 @@
-"""Long waits of a module, each in a thread of its own beside the other tests of the module."""
+"""Scenarios that mostly wait, each in a thread of its own beside the other scenarios and tests of a module."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ LONGEST = 120.0  # seconds
 
 
 class LongWaits:
-    """Scenarios under way, known by their function and its arguments."""
+    """The running scenarios, by their function and its arguments."""
 
     def __init__(self) -> None:
-        self._under_way: dict[tuple[Any, ...], Future[Any]] = {}
+        self._running: dict[tuple[Any, ...], Future[Any]] = {}
 
     def begin(self, scenario: Callable[..., Any], *arguments: Any) -> None:
         """Start a scenario in a thread, which ends with it."""
         pool = ThreadPoolExecutor(1, scenario.__name__)
-        self._under_way[scenario, *arguments] = pool.submit(scenario, *arguments)
+        self._running[scenario, *arguments] = pool.submit(scenario, *arguments)
         pool.shutdown(wait=False)
 
     def outcome(self, scenario: Callable[..., Any], *arguments: Any) -> Any:
         """Wait for the end of a scenario, or run it here if it was not started; raise what it raised."""
-        future = self._under_way.pop((scenario, *arguments), None)
+        future = self._running.pop((scenario, *arguments), None)
         return scenario(*arguments) if future is None else future.result(LONGEST)
 
     def close(self) -> None:
         """Wait for the scenarios that no test has asked for."""
-        wait(self._under_way.values(), LONGEST)
+        wait(self._running.values(), LONGEST)
 
 
 @contextmanager
 def long_waits() -> Iterator[LongWaits]:
-    """Make room for scenarios, and wait for all of them at the end."""
+    """Run scenarios, and wait for all of them at the end."""
     made = LongWaits()
     try:
         yield made
@@ -45,5 +45,5 @@ def long_waits() -> Iterator[LongWaits]:
 
 
 def selected(request: pytest.FixtureRequest, test: Callable[..., Any]) -> list[pytest.Function]:
-    """Return the items of a test function that this run has selected."""
+    """Return the items of a test function that are to be run."""
     return [item for item in request.session.items if isinstance(item, pytest.Function) and item.function is test]

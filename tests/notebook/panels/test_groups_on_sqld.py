@@ -9,15 +9,13 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import psutil
 import pytest
+from long_waits import long_waits, selected
 from panel_page import PanelPage
-from side_by_side import Scenes
 from sqld_engine import SqldEngineProcess, nodes_of
 from waiting import until
 
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.session import Session
-
-scenes = Scenes()
 
 
 class Groups:
@@ -84,7 +82,6 @@ def add(panel, group, code):
     panel.submit("Add location")
 
 
-@scenes.add
 def a_location_is_added_and_its_lag_is_not_made_up(groups):
     groups.create("added")
     panel, _ = groups.panel()
@@ -94,7 +91,6 @@ def a_location_is_added_and_its_lag_is_not_made_up(groups):
     assert "lag" not in replicas(panel, "added")
 
 
-@scenes.add
 def a_node_that_stops_is_told_and_a_new_location_on_it_is_followed_until_it_goes_on(groups):
     groups.create("stops")
     groups.create("followed")
@@ -126,7 +122,6 @@ def a_node_that_stops_is_told_and_a_new_location_on_it_is_followed_until_it_goes
     until(lambda: all("caught up" in replicas(panel, one) for one in ("stops", "followed", "goes-on")))
 
 
-@scenes.add
 def a_location_that_is_paused_by_others_is_told(groups):
     groups.create("held")
     panel, _ = groups.panel()
@@ -139,17 +134,26 @@ def a_location_that_is_paused_by_others_is_told(groups):
 
 
 @pytest.fixture(scope="module")
-def begun(request, sqld_binary, tmp_path_factory, closing):
+def outcome(request, sqld_binary, tmp_path_factory, closing):
     engine = SqldEngineProcess(sqld_binary, tmp_path_factory.mktemp("sqld-panels"), count=4)
     groups = Groups(engine)
-    with scenes.begun(request, groups) as begun:
-        yield begun
+    with long_waits() as running:
+        for item in selected(request, test_on_nodes_of_sqld):
+            running.begin(item.callspec.params["scenario"], groups)
+        yield lambda scenario: running.outcome(scenario, groups)
     closing()
     for session in groups.sessions:
         session.shut_down()
     engine.close()
 
 
-@pytest.mark.parametrize("scene", scenes)
-def test_on_nodes_of_sqld(begun, scene):
-    begun[scene].result()
+SCENARIOS = [
+    a_location_is_added_and_its_lag_is_not_made_up,
+    a_node_that_stops_is_told_and_a_new_location_on_it_is_followed_until_it_goes_on,
+    a_location_that_is_paused_by_others_is_told,
+]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_on_nodes_of_sqld(outcome, scenario):
+    outcome(scenario)

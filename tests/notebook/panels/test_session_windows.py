@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from functools import partial
 
 import pytest
+from long_waits import long_waits, selected
 from magic_shell import make_database
 from panel_page import PanelPage
-from side_by_side import Scenes
 from sqld_server import Sqld
 from waiting import until
 
@@ -23,8 +23,6 @@ from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.session import Session
 
 LATE = "This server may wait until somebody else wants to write before it rolls it back"
-
-scenes = Scenes()
 
 
 class Servers:
@@ -81,7 +79,6 @@ def until_of(panel, connection):
     return bar.attributes["until"]
 
 
-@scenes.add
 def a_late_transaction_that_nobody_minds_can_be_committed(servers):
     panel, session = servers.panel()
     late(panel, session)
@@ -92,7 +89,6 @@ def a_late_transaction_that_nobody_minds_can_be_committed(servers):
     assert session.run("SELECT a FROM t", on="theirs")["a"].tolist() == [1]
 
 
-@scenes.add
 def a_late_transaction_that_another_one_ended(servers):
     panel, session = servers.panel()
     late(panel, session)
@@ -108,7 +104,6 @@ def a_late_transaction_that_another_one_ended(servers):
     assert session.run("SELECT a FROM t")["a"].tolist() == [2, 1]
 
 
-@scenes.add
 def idle_time_that_is_over_ends_a_transaction_here_too(servers):
     panel, session = servers.panel()
     session.run("BEGIN; INSERT INTO t VALUES (1)")
@@ -120,7 +115,6 @@ def idle_time_that_is_over_ends_a_transaction_here_too(servers):
     assert session.run("SELECT a FROM t", on="theirs")["a"].tolist() == []
 
 
-@scenes.add
 def a_transaction_whose_time_is_over(servers):
     panel, session = servers.embedded_panel("over")
     session.run("BEGIN; INSERT INTO t VALUES (1)")
@@ -140,7 +134,6 @@ def a_transaction_whose_time_is_over(servers):
     assert "can be run again" not in panel.words
 
 
-@scenes.add
 def a_lost_transaction(servers):
     panel, session = servers.embedded_panel("lost")
     session.run("BEGIN; INSERT INTO t VALUES (1)")
@@ -159,7 +152,6 @@ def a_lost_transaction(servers):
     assert session.run("SELECT a FROM t")["a"].tolist() == []
 
 
-@scenes.add
 def a_server_that_is_paused_is_told_of_and_heard_again(servers):
     with servers.one_to_pause() as (panel, _, pause, go_on):
         pause()
@@ -171,7 +163,6 @@ def a_server_that_is_paused_is_told_of_and_heard_again(servers):
         panel.wait("healthy, round trip")
 
 
-@scenes.add
 def a_cell_that_waits_for_a_paused_server(servers):
     """Nobody asks for it: the panel sees that the cell takes long, and asks beside it."""
     with servers.one_to_pause() as (panel, session, pause, go_on):
@@ -188,7 +179,6 @@ def a_cell_that_waits_for_a_paused_server(servers):
         assert session.run("SELECT a FROM t")["a"].tolist() == [2]
 
 
-@scenes.add
 def asking_how_a_server_is_does_not_touch_the_transaction(servers):
     panel, session = servers.panel()
     session.run("BEGIN; INSERT INTO t VALUES (1)")
@@ -204,13 +194,15 @@ def asking_how_a_server_is_does_not_touch_the_transaction(servers):
 
 
 @pytest.fixture(scope="module")
-def begun(request, service, sqld, sqld_binary, tmp_path_factory, closing):
+def outcome(request, service, sqld, sqld_binary, tmp_path_factory, closing):
     servers = Servers(service, sqld, sqld_binary, lambda: tmp_path_factory.mktemp("sqld-to-pause"))
     with pytest.MonkeyPatch.context() as patch:
         # Seconds after which a server is asked again, else 5.
         patch.setattr("pipemagic.notebook.panels.session.opened.AGAIN", 0.5)
-        with scenes.begun(request, servers) as begun:
-            yield begun
+        with long_waits() as running:
+            for item in selected(request, test_side_by_side):
+                running.begin(item.callspec.params["scenario"], servers)
+            yield lambda scenario: running.outcome(scenario, servers)
         closing()
     for session in servers.sessions:
         session.shut_down()
@@ -218,6 +210,18 @@ def begun(request, service, sqld, sqld_binary, tmp_path_factory, closing):
         server.close()
 
 
-@pytest.mark.parametrize("scene", scenes)
-def test_side_by_side(begun, scene):
-    begun[scene].result()
+SCENARIOS = [
+    a_late_transaction_that_nobody_minds_can_be_committed,
+    a_late_transaction_that_another_one_ended,
+    idle_time_that_is_over_ends_a_transaction_here_too,
+    a_transaction_whose_time_is_over,
+    a_lost_transaction,
+    a_server_that_is_paused_is_told_of_and_heard_again,
+    a_cell_that_waits_for_a_paused_server,
+    asking_how_a_server_is_does_not_touch_the_transaction,
+]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_side_by_side(outcome, scenario):
+    outcome(scenario)
