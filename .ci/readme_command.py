@@ -1,4 +1,4 @@
-"""Print a command of README for the shell: the code block that contains a word. `.ci/run` runs it, so README stays true.
+"""Print the first shell command of README that contains a word. `.ci/run` runs it, so README stays true.
 
 Usage: python readme_command.py WORD
 """
