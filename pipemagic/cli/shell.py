@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pipemagic import sql as sqltext
@@ -235,11 +234,14 @@ def _placed(error: StatementError, statement: str) -> StatementError:
 @contextmanager
 def _history() -> Iterator[None]:
     """Have the arrow keys bring earlier lines back, also those of earlier shells, where the platform can."""
-    if sys.platform == "win32" or find_spec("readline") is None:  # the console of Windows keeps its own history
+    if sys.platform == "win32":  # the console keeps its own history
         yield
         return
-    import readline
-
+    try:
+        import readline
+    except ImportError:  # not every Python is built with it
+        yield
+        return
     from pipemagic.service.files import make_private_folder
 
     folder = config_folder()

@@ -78,13 +78,13 @@ class Lines:
     def _read(self, lines: bytes) -> Sequence[Entry]:
         """Read some lines at once, which is quicker than one by one; that is for lines that are not ours.
 
-        The decoder also takes an object that goes over several lines, which only a damaged answer has.
+        The decoder also takes an object over several lines and several objects on one; only a damaged answer has them.
         """
         text = lines.strip(b"\n")
         entries: list[cursors.Entry] = []
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             entries = _ENTRY.decode_lines(text)
-        if len(entries) != text.count(b"\n") + 1:
+        if not len(entries) - 1 == text.count(b"\n") == text.count(b"}\n{"):
             entries = list(cursors.decode_entries(lines.split(b"\n")))
         return [self._understood(entry) for entry in entries]
 

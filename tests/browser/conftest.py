@@ -48,7 +48,9 @@ class Host:
             self.close()
             raise AssertionError(f"{script} took too long, or its process ended:\n{self._log.read_text()}")
         printed, error = json.loads(answer)
-        assert error is None, printed + error
+        if error is not None:
+            self.close()  # chromium or JupyterLab may be gone; the next script gets new ones
+            raise AssertionError(printed + error)
         return str(printed).splitlines()
 
     def _start(self) -> subprocess.Popen[str]:

@@ -23,7 +23,7 @@ def run(script: str, arguments: list[str]) -> tuple[str, str | None]:
     try:
         with contextlib.redirect_stdout(printed):
             runpy.run_path(str(HERE / script), run_name="__main__")
-    except BaseException:  # noqa: BLE001 - it is told to the one who asked
+    except BaseException:  # noqa: BLE001 - the caller reports it
         return printed.getvalue(), traceback.format_exc()
     return printed.getvalue(), None
 

@@ -69,7 +69,7 @@ class Lab:
     themes: Path
 
     def url(self, path: Path, app: str) -> str:
-        """Give the address of a notebook in an application: ``lab/tree``, ``notebooks`` or ``voila/render``."""
+        """Return the address of a notebook in an application: ``lab/tree``, ``notebooks`` or ``voila/render``."""
         reset = "?reset" if app.startswith("lab") else ""
         return f"{self.address}/{app}/{self.notebooks.name}/{path.name}{reset}"
 
@@ -96,7 +96,7 @@ class Lab:
 
 @contextlib.contextmanager
 def jupyterlab(folder: Path, *, dark: bool = False) -> Iterator[Lab]:
-    """Give the JupyterLab, which serves Notebook 7 and Voila too. The home of its kernel is the folder."""
+    """Yield the JupyterLab, which serves Notebook 7 and Voila too. The home of its kernel is the folder."""
     address, home = _server()
     with tempfile.TemporaryDirectory(dir=home / "notebooks", prefix="test-") as notebooks:
         name = Path(notebooks).name
@@ -110,12 +110,11 @@ def jupyterlab(folder: Path, *, dark: bool = False) -> Iterator[Lab]:
             "PIPEMAGIC_DATA": str(folder / "data"),
         }
         (kernel / "kernel.json").write_text(json.dumps({**get_kernel_dict(), "env": own}), "utf-8")
-        try:
+        with contextlib.ExitStack() as ends:
+            ends.callback(local.stop, folder / "data")
+            ends.callback(shutil.rmtree, kernel)
+            ends.callback(lab.end_kernels)
             yield lab
-        finally:
-            lab.end_kernels()
-            shutil.rmtree(kernel)
-            local.stop(folder / "data")
 
 
 @functools.cache
@@ -183,7 +182,7 @@ def _chromium(path: str) -> Browser:
 
 @contextlib.contextmanager
 def browser(chromium: str, *, width: int = 1280, height: int = 1000) -> Iterator[Page]:
-    """Give a page of a profile of its own."""
+    """Yield a page of a profile of its own."""
     with _chromium(chromium).new_context(viewport={"width": width, "height": height}) as profile:
         yield profile.new_page()
 

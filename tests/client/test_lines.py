@@ -73,5 +73,6 @@ def test_the_garbage_collector_is_only_paused_while_lines_are_read() -> None:
 def test_an_entry_over_several_lines_is_damage() -> None:
     begin = encode(StepBegin(0, [Col("a")]))
     for damaged in (begin.replace(b'"name"', b'"\name"'), begin.replace(b":", b":\n", 1)):
-        with pytest.raises(ProtocolError):
-            list(Lines([damaged + b"\n", ROW]))
+        for end in (b"\n", b""):
+            with pytest.raises(ProtocolError):
+                list(Lines([damaged + end + ROW]))

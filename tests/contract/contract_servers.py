@@ -26,6 +26,7 @@ from waiting import PATIENCE, pause, until
 from pipemagic.service.core import Service
 from pipemagic.service.http import Cancel
 from pipemagic.service.http import Request as ServiceRequest
+from pipemagic.service.limits import Limits
 from pipemagic.service.sqld.keys import DatabaseKeys
 from pipemagic.service.turns import WriterQueue
 
@@ -197,10 +198,15 @@ class InProcess(Embedded):
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.clock = folder, FakeClock()
-        self.service = Service(folder, clock=self.clock)
+        self.service = Service(folder, clock=self.clock, limits=Limits(idle_connections_in_all=20))
         self._transport = ServiceTransport(self.service)
         self.http = httpx.Client(transport=self._transport, base_url="http://127.0.0.1:8080")
         self.make_group()
+
+    def database(self) -> Database:
+        """Create a database; close the files of those that are idle, as this server lives for many modules."""
+        self.service.sweep()
+        return super().database()
 
     def pass_time(self, seconds: float) -> None:
         """Move the clock in small steps, as a sweeper would see it."""

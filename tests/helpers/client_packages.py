@@ -38,8 +38,11 @@ def install_npm(cache: Path) -> Path:
         )
 
     folder = _installed(cache, "npm", [CLIENTS / "package-lock.json"], fill)
-    for script in DRIVERS.glob("*.mjs"):  # a script finds packages in the folders above its own only
-        shutil.copy(script, folder / script.name)
+    with FileLock(f"{folder}.lock"):
+        for script in DRIVERS.glob("*.mjs"):  # a script finds packages in the folders above its own only
+            draft = folder / f".{script.name}"
+            shutil.copy(script, draft)
+            draft.replace(folder / script.name)  # another worker may be reading it
     return folder
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,9 +21,16 @@ class LongWaits:
 
     def begin(self, scenario: Callable[..., Any], *arguments: Any) -> None:
         """Start a scenario in a thread, which ends with it."""
-        pool = ThreadPoolExecutor(1, scenario.__name__)
-        self._running[scenario, *arguments] = pool.submit(scenario, *arguments)
-        pool.shutdown(wait=False)
+        future: Future[Any] = Future()
+        self._running[scenario, *arguments] = future
+
+        def run() -> None:
+            try:
+                future.set_result(scenario(*arguments))
+            except BaseException as error:  # noqa: BLE001 - `outcome` raises it
+                future.set_exception(error)
+
+        threading.Thread(target=run, name=scenario.__name__, daemon=True).start()
 
     def outcome(self, scenario: Callable[..., Any], *arguments: Any) -> Any:
         """Wait for the end of a scenario, or run it here if it was not started; raise what it raised."""
@@ -30,8 +38,9 @@ class LongWaits:
         return scenario(*arguments) if future is None else future.result(LONGEST)
 
     def close(self) -> None:
-        """Wait for the scenarios that no test has asked for."""
-        wait(self._running.values(), LONGEST)
+        """Wait for the scenarios that no test has asked for; raise what one of them raised."""
+        for future in self._running.values():
+            future.result(LONGEST)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Collections of garbage that take no time: what other tests have left on the heap is not looked at."""
+"""Keep garbage collection fast by ignoring the objects of earlier tests."""
 
 from __future__ import annotations
 

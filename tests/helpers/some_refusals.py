@@ -1,4 +1,4 @@
-"""A few refusals for each of many things that are asked, so that all of them occur: tests/client has them all."""
+"""A few refusals for each action, so that all refusals occur; tests/client tries all of them everywhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COUNT = 3
 
 
 def _endless() -> Iterator[str]:
-    """Give the names of refusals without an end: two with an error in JSON, then one of another kind."""
+    """Yield names of refusals endlessly: two with an error in JSON, then one of another kind."""
     errors = [name for name, one in REFUSALS.items() if one.answer.status >= 400 and one.answer.body[:1] == b"{"]
     # In steps of 4: those that are alike, as the two of 402, are for different things.
     spread = cycle([errors[4 * number % len(errors)] for number in range(len(errors))])
@@ -24,7 +24,7 @@ def _endless() -> Iterator[str]:
 def some_refusals(
     names: Iterable[str], count: int = COUNT, more: Iterable[tuple[str, str]] = ()
 ) -> list[tuple[str, str]]:
-    """Give pairs of a name and a refusal: ``count`` for each name, and ``more``; each refusal occurs."""
+    """Return pairs of a name and a refusal: ``count`` for each name, and ``more``; each refusal occurs."""
     endless = _endless()
     pairs = [(name, next(endless)) for name in names for _ in range(count)]
     pairs += [pair for pair in more if pair not in pairs]

@@ -325,12 +325,12 @@ def sign_up(url):
 
 
 @hosted
-def test_that_nobody_makes_an_account_can_be_said(strict):
+def test_no_signup_refuses_accounts(strict):
     assert sign_up(strict[0]) == 403
 
 
 @hosted
-def test_that_anybody_makes_an_account_can_be_said(behind_a_proxy):
+def test_signup_allows_accounts(behind_a_proxy):
     assert sign_up(f"http://127.0.0.1:{behind_a_proxy[1]}") == 200
 
 

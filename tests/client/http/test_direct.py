@@ -28,8 +28,6 @@ from pipemagic.client.stream import ClientStream
 from pipemagic.client.transport import Transport
 from pipemagic.hrana.messages import Close
 
-pytestmark = pytest.mark.usefixtures("waits")
-
 OK = plain(b"hello")
 
 
@@ -537,6 +535,7 @@ def test_a_server_that_says_nothing():
         http.get("/")
 
 
+@pytest.mark.usefixtures("waits")
 def test_a_server_that_stops_in_the_middle():
     def serve(talk):
         talk.request()
@@ -554,6 +553,7 @@ def test_a_server_that_stops_in_the_middle():
         assert len(pool_of(http)) == 0
 
 
+@pytest.mark.usefixtures("waits")
 def test_the_time_out_is_for_the_next_part_not_for_the_whole():
     pause = threading.Event()  # which nobody sets: what passes here is the time that is tested
 
@@ -579,6 +579,7 @@ def endless(talk):
 
 
 @pytest.mark.parametrize("directly", [True, False])
+@pytest.mark.usefixtures("waits")
 def test_a_limit_is_for_the_whole_answer(directly):
     with (
         served(endless) as server,

@@ -73,7 +73,7 @@ def schemas_read(monkeypatch):
 
 
 def is_quiet(model):
-    """Tell whether nothing is asked or due to be asked, also by the model itself."""
+    """Return True if no request is running or due, also of the model itself."""
     with model._starting:
         return not (model.busy or model._due or model._looking)
 

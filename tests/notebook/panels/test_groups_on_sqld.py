@@ -19,7 +19,7 @@ from pipemagic.session import Session
 
 
 class Groups:
-    """Gives panels of groups; each scene has groups of its own, and stops or pauses a node of its own."""
+    """Panels of groups; each scene has groups of its own, and stops or pauses a node of its own."""
 
     def __init__(self, engine):
         self.engine = engine
@@ -31,7 +31,7 @@ class Groups:
         self.engine.manage("POST", "/databases", {"name": group, "group": group})
 
     def panel(self):
-        """Open the panel; gives also its session."""
+        """Open the panel; return it and its session."""
         session = Session(environ={"PIPEMAGIC_API_URL": self.engine.url, "PIPEMAGIC_API_TOKEN": self.engine.token})
         self.sessions.append(session)
         session.organization("local")
@@ -91,7 +91,7 @@ def a_location_is_added_and_its_lag_is_not_made_up(groups):
     assert "lag" not in replicas(panel, "added")
 
 
-def a_node_that_stops_is_told_and_a_new_location_on_it_is_followed_until_it_goes_on(groups):
+def a_node_that_stops_is_shown_and_a_new_location_on_it_is_followed_until_it_goes_on(groups):
     groups.create("stops")
     groups.create("followed")
     groups.create("goes-on")  # of its own: a service may wait 20 s for a node that has stopped, before it goes on
@@ -122,7 +122,7 @@ def a_node_that_stops_is_told_and_a_new_location_on_it_is_followed_until_it_goes
     until(lambda: all("caught up" in replicas(panel, one) for one in ("stops", "followed", "goes-on")))
 
 
-def a_location_that_is_paused_by_others_is_told(groups):
+def a_location_that_is_paused_by_others_is_shown(groups):
     groups.create("held")
     panel, _ = groups.panel()
     add(panel, "held", "syd")
@@ -149,8 +149,8 @@ def outcome(request, sqld_binary, tmp_path_factory, closing):
 
 SCENARIOS = [
     a_location_is_added_and_its_lag_is_not_made_up,
-    a_node_that_stops_is_told_and_a_new_location_on_it_is_followed_until_it_goes_on,
-    a_location_that_is_paused_by_others_is_told,
+    a_node_that_stops_is_shown_and_a_new_location_on_it_is_followed_until_it_goes_on,
+    a_location_that_is_paused_by_others_is_shown,
 ]
 
 

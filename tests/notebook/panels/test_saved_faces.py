@@ -109,7 +109,7 @@ def test_every_panel_is_saved_in_html_and_in_text_and_live(runs):
 
 
 def saved_by(cell):
-    """Give what a cell saved, but for the names of widgets, which are others in every run."""
+    """Return what a cell saved, except the names of widgets, which differ in every run."""
     shown = [{**output.get("data", {}), "": output.get("text")} for output in cell.outputs]
     return [{kind: value for kind, value in one.items() if kind != WIDGET} for one in shown]
 

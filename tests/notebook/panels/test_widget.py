@@ -350,7 +350,7 @@ def test_in_a_terminal_nothing_is_followed_once_the_text_is_there(counter, capsy
 
 @pytest.fixture
 def one_interrupt():
-    """Give what interrupts the main thread once: a signal that comes just before a wait begins does not end it."""
+    """Return a function that interrupts the main thread once. A signal just before a wait begins does not end it."""
     arrived = threading.Event()
 
     def interrupted(_signal, _frame):

@@ -14,8 +14,6 @@ from pipemagic.service.embedded import cursors
 from pipemagic.service.http import Cancel, Request
 from pipemagic.service.limits import Limits
 
-pytestmark = pytest.mark.usefixtures("waits")
-
 MANY = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {}) SELECT n, 'row ' || n FROM c"
 LONG = MANY.format(20_000)  # more than the pieces that are made before the first one is sent
 
@@ -63,6 +61,7 @@ def test_the_stream_goes_on_with_the_baton_of_the_first_line(db):
     assert db.post(execute("SELECT 1"), baton=first.baton).status == 400
 
 
+@pytest.mark.usefixtures("waits")
 def test_many_rows_take_no_memory(db):
     response = db.cursor(MANY.format(200_000))
     tracemalloc.start()
