@@ -82,15 +82,6 @@ def stream_to(clock: Clock, pauses: list[float]) -> Iterator[Callable[..., Clien
         transport.close()
 
 
-@pytest.fixture
-def service(tmp_path: Path, clock: Clock) -> Iterator[Service]:
-    """The embedded service in process, on the test's clock."""
-    service = Service(tmp_path / "data", clock=clock)
-    service.catalog.create_group("local", "default", "ams")
-    yield service
-    service.close()
-
-
 def connect_in_process(service: Service, clock: Clock, name: str = "flights") -> Database:
     record = service.catalog.create_database("local", name, "default")
     token = service.tokens.issue_database(record, read_only=False, expires_in=None, subject="ada")

@@ -170,6 +170,7 @@ def test_a_token_that_only_reads_is_enough(embedded, read_only):
 
 
 @pytest.mark.parametrize("server", ["embedded", "on_sqld"])
+@pytest.mark.usefixtures("waits")
 def test_a_thousand_tables_in_one_round_trip(server, request, count_requests):
     database = request.getfixturevalue(server)
     many = [
