@@ -87,6 +87,8 @@ class Part(NamedTuple):
         missing = None if self.missing is None else self.missing[start:stop]
         if missing is not None and missing.all():
             return Part(size, frozenset())
+        if missing is not None and not missing.any():
+            missing = None
         if isinstance(self.values, Texts):
             return Part(size, self.kinds, Texts(self.values.data, self.values.offsets[start : stop + 1]), missing)
         values = self.values[start:stop]
