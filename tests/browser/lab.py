@@ -28,10 +28,12 @@ import httpx
 import nbformat
 from ipykernel.kernelspec import get_kernel_dict
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import TimeoutError as TookTooLong
 
 from pipemagic import local
 
 PATIENCE = 60_000  # ms
+BEGIN = 10_000  # ms until a cell that was run shows it
 INTERVAL = 50  # ms between two looks at what a notebook does
 
 EXTENSION = Path(__file__).parents[2] / "labextension"
@@ -50,6 +52,8 @@ def free_port() -> int:
 IDLE = "document.querySelector('.jp-Notebook-ExecutionIndicator')?.dataset.status === 'idle'"
 OPENED = f"""() => document.querySelector(".jp-Notebook .jp-CodeCell") && {IDLE}
   && !["", "No Kernel"].includes((document.querySelector(".jp-Toolbar-kernelName")?.textContent ?? "").trim())"""
+BEGUN = """(number) => /\\[(\\*|\\d+)\\]/.test(document.querySelectorAll(".jp-Notebook .jp-CodeCell")[number]
+  .querySelector(".jp-InputArea-prompt").textContent)"""
 DONE = f"""(number) => {IDLE} && /\\[\\d+\\]/.test(document.querySelectorAll(".jp-Notebook .jp-CodeCell")[number]
   .querySelector(".jp-InputArea-prompt").textContent)"""
 
@@ -242,8 +246,12 @@ class Notebook:
 
     def run(self, number: int) -> None:
         """Run one cell and wait for its end."""
-        self.cells.nth(number).locator(".cm-content").click()
-        self.page.keyboard.press("Control+Enter")
+        for _ in range(3):  # JupyterLab may draw the cell anew just then, and lose the key
+            self.cells.nth(number).locator(".cm-content").click()
+            self.page.keyboard.press("Control+Enter")
+            with contextlib.suppress(TookTooLong):
+                self.page.wait_for_function(BEGUN, arg=number, polling=INTERVAL, timeout=BEGIN)
+                break
         self.done(number)
 
     def done(self, number: int) -> None:

@@ -12,6 +12,7 @@ from panel_page import PanelPage
 from waiting import PATIENCE, until
 
 from pipemagic import local
+from pipemagic.client.database import Database
 from pipemagic.errors import AnswerTimeout, ServerError
 from pipemagic.notebook.panels.explore import browsing, exporting
 from pipemagic.notebook.panels.opening import open_panel
@@ -440,6 +441,23 @@ def test_a_slow_query_is_given_up_and_the_connection_goes_on(session):
     panel.click("Explore quick")
     panel.wait("quick in main")
     assert session.run("SELECT 2 AS b")["b"].tolist() == [2]
+
+
+def test_a_question_that_is_stopped_before_it_is_sent_is_never_sent(session, monkeypatch):
+    session.run(f"CREATE VIEW slow AS {SLOW}")
+    panel = PanelPage(open_panel(session, "explore"))
+    go_on, sibling = threading.Event(), Database.sibling
+    monkeypatch.setattr(
+        Database, "sibling", lambda *given, **options: go_on.wait(PATIENCE) and sibling(*given, **options)
+    )
+    panel.click("Explore slow")
+    panel.wait("Reading slow ...")
+    threads = [one for one in threading.enumerate() if "Reading slow" in one.name]
+    panel.click("Stop")
+    go_on.set()
+    for one in threads:
+        one.join(PATIENCE)
+        assert not one.is_alive()
 
 
 def test_a_newer_wish_wins(session):

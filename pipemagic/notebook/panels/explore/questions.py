@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from pipemagic.errors import PipemagicError
+from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.notebook.panels.ground.work import WorkingModel
 
 if TYPE_CHECKING:
@@ -25,16 +25,22 @@ class Questions:
         self._session = session
         self._under_way: set[Database] = set()
 
-    def ask(self, connection: str, question: Callable[[Database], T], *, timeout: float | None = None) -> T:
+    def ask(
+        self, connection: str, question: Callable[[Database], T], *, timeout: float | None = None,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> T:  # fmt: skip
         """Ask the database of a connection; waits. SessionError if it is closed, and what the question raises.
 
-        ``timeout`` is how many seconds to wait for an answer, by default as many as the connection waits.
+        ``timeout`` is how many seconds to wait for an answer, by default as many as the connection waits. ``is_wanted``
+        is called once `hang_up` can end the question: SessionError if it returns False, as `hang_up` came before.
         """
 
         def beside(database: Database) -> T:
             with database.sibling(timeout=timeout) as own:
                 self._under_way.add(own)
                 try:
+                    if not is_wanted():
+                        raise SessionError(GIVEN_UP)
                     return question(own)
                 finally:
                     self._under_way.discard(own)
@@ -89,7 +95,7 @@ class AskingModel(WorkingModel):
 
     def _asked(self, number: int, connection: str, question: Callable[[Database], T], take: Callable[[T], str]) -> None:
         try:
-            found = self._questions.ask(connection, question)
+            found = self._questions.ask(connection, question, is_wanted=lambda: number == self._newest)
             self._end(number, lambda: take(found))
         except PipemagicError as failure:
             self._end(number, str, failure.message, failure.code, failure.hint)
