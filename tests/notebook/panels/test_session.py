@@ -169,6 +169,24 @@ def test_of_choices_that_come_quickly_the_last_one_counts(panel, session):
     connection.keep_alive(None)
 
 
+def test_a_choice_is_carried_out_once_however_quickly_that_ends(panel, session, monkeypatch):
+    model, begun = panel.panel.view.model, []
+    start = model.start
+
+    def start_and_dawdle(what, *rest):
+        begun.append(what)
+        started = start(what, *rest)
+        until(lambda: not model.busy)
+        model.wait(0.2)  # for what its thread does after that, too
+        return started
+
+    monkeypatch.setattr(model, "start", start_and_dawdle)
+    panel.choose("Keep alive between cells", "10m")
+    panel.wait("main is kept alive for 10 min after each cell.")
+    assert begun == ["Keeping main ..."]
+    session.connection().keep_alive(None)
+
+
 def test_before_connect_it_says_what_to_do(page, session):
     session.close()
     panel = page("session")

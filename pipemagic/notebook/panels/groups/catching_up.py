@@ -80,10 +80,12 @@ class CatchingUp(WorkingModel):
         platform = self.holdings.platform if self.is_of_shown else self._platform
 
         def work() -> str:
+            self._wanted = False
             return f"Group {self.group} is in {self.place}. {self._watch(platform)}"
 
         self._stop.clear()
-        self._wanted = not self.start(f"Copying group {self.group} to {self.place} ...", work)
+        self._wanted = True  # what is under way may end meanwhile: ended() begins this then
+        self.start(f"Copying group {self.group} to {self.place} ...", work)
 
     def ended(self) -> None:
         """Go on, if that was wished while a stop was under way."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
@@ -46,6 +47,7 @@ class SessionModel(WorkingModel):
         super().__init__()
         self.opened = opened
         self._session = opened.session
+        self._choosing = threading.Lock()
         self._to_keep: tuple[str, str] | None = None
 
     def connect(self) -> None:
@@ -87,7 +89,8 @@ class SessionModel(WorkingModel):
 
         Each step of an arrow key chooses anew: the choice that came last is done when what is under way has ended.
         """
-        self._to_keep = (name, time)
+        with self._choosing:
+            self._to_keep = (name, time)
         self._keep()
 
     def ended(self) -> None:
@@ -95,9 +98,9 @@ class SessionModel(WorkingModel):
         self._keep()
 
     def _keep(self) -> None:
-        chosen = self._to_keep
-        if chosen is not None and self._begin_to_keep(*chosen) and self._to_keep is chosen:
-            self._to_keep = None
+        with self._choosing:  # work may end before it is known here that it began: ended() must not begin it again
+            if self._to_keep is not None and self._begin_to_keep(*self._to_keep):
+                self._to_keep = None
 
     def _begin_to_keep(self, name: str, time: str) -> bool:
         def work(connection: Connection) -> str:
