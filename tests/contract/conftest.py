@@ -72,9 +72,11 @@ def server(request: pytest.FixtureRequest) -> Server:
 
 
 @pytest.fixture
-def db(server: Server) -> Database:
+def db(server: Server) -> Iterator[Database]:
     """A fresh database."""
-    return server.database()
+    yield server.database()
+    if isinstance(server, InProcess):
+        server.expire()
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from sqld_engine import SqldEngineProcess
 from sqld_server import Sqld, stop
 from waiting import PATIENCE, pause, until
 
+from pipemagic.hrana.stream import IDLE_LIMIT
 from pipemagic.service.core import Service
 from pipemagic.service.http import Cancel
 from pipemagic.service.http import Request as ServiceRequest
@@ -203,10 +204,10 @@ class InProcess(Embedded):
         self.http = httpx.Client(transport=self._transport, base_url="http://127.0.0.1:8080")
         self.make_group()
 
-    def database(self) -> Database:
-        """Create a database; close the files of those that are idle, as this server lives for many modules."""
+    def expire(self) -> None:
+        """Let all streams expire, and close the files of their databases, as this server lives for many modules."""
+        self.clock.time += IDLE_LIMIT + 1
         self.service.sweep()
-        return super().database()
 
     def pass_time(self, seconds: float) -> None:
         """Move the clock in small steps, as a sweeper would see it."""
