@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import re
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,19 +67,33 @@ class Shell:
         return self.ip.user_ns
 
 
-@pytest.fixture
-def plain_shell():
-    """A shell without the magics."""
+@pytest.fixture(scope="module")
+def ipython():
+    """One IPython shell for the tests of a module; `get_ipython` knows it in those that use ``plain_shell``."""
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "nocolor"
     ip = InteractiveShell.instance(config=config)
-    yield Shell(ip)
-    if "pipemagic" in ip.extension_manager.loaded:
-        ip.run_line_magic("unload_ext", "pipemagic")
+    InteractiveShell.clear_instance()
+    yield ip
     atexit.unregister(ip.atexit_operations)
-    gc.freeze()  # its last act is a full collection, which takes longer than a test
     ip.atexit_operations()
+
+
+@pytest.fixture
+def plain_shell(ipython):
+    """A shell without the magics, as it is when a kernel starts."""
+    InteractiveShell._instance = ipython
+    config = deepcopy(ipython.config)
+    yield Shell(ipython)
+    if "pipemagic" in ipython.extension_manager.loaded:
+        ipython.run_line_magic("unload_ext", "pipemagic")
+    for found in ipython.magics_manager.magics.values():
+        for name in [name for name, magic in found.items() if magic.__module__ == "__main__"]:
+            del found[name]  # a cell defined it
+    ipython.config = config
+    gc.freeze()  # its last act is a full collection, which takes longer than a test
+    ipython.reset()
     gc.unfreeze()
     InteractiveShell.clear_instance()
 

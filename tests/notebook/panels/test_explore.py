@@ -7,7 +7,6 @@ import threading
 import ipywidgets
 import pandas as pd
 import pytest
-from magic_shell import plain_shell, shell
 from panel_page import PanelPage
 from waiting import PATIENCE, until
 
@@ -16,8 +15,6 @@ from pipemagic.client.database import Database
 from pipemagic.errors import AnswerTimeout, ServerError
 from pipemagic.notebook.panels.explore import browsing, exporting
 from pipemagic.notebook.panels.opening import open_panel
-
-__all__ = ["plain_shell", "shell"]
 
 SLOW = (
     "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000000000) SELECT count(*) AS c FROM n"

@@ -6,7 +6,6 @@ import random
 from functools import cmp_to_key
 
 import pytest
-from magic_shell import db, plain_shell, service, shell
 
 from pipemagic.errors import ParameterError
 from pipemagic.explore.glance import first_rows
@@ -23,8 +22,6 @@ from pipemagic.notebook.panels.explore.paging import (
     read_value,
     rows_sql,
 )
-
-__all__ = ["db", "plain_shell", "service", "shell"]
 
 WORDS = ("JFK", "jfk", "", "a'b", "50%", "x_y", "\\", "NULL", "7", " ", "ä")
 
