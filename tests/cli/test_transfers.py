@@ -243,8 +243,11 @@ def test_a_server_without_files_gives_its_text(run, edge, original, tmp_path, sq
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the figures of other systems differ")
-def test_neither_side_needs_memory(run, edge, folder, tmp_path, soak):
-    """A database of 100 MB goes in and out; service and command stay far below what they would take with it."""
+def test_neither_side_needs_memory(run, own_folder, edge, folder, tmp_path, soak):
+    """A database of 100 MB goes in and out; service and command stay far below what they would take with it.
+
+    The service is its own: one that many tests have used keeps more of the memory that it has freed.
+    """
     size = 250 if soak else 100
     path = tmp_path / "large.sqlite"
     with closing(sqlite3.connect(path)) as db:
