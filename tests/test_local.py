@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -98,14 +98,17 @@ def pid_of(folder):
 
 
 def gone(pid, within):
-    """Wait for the end of a process that may be a child of ours; tells whether it came."""
-    try:
-        psutil.Process(pid).wait(within)
-    except psutil.NoSuchProcess:
-        return True
-    except psutil.TimeoutExpired:
-        return False
-    return True
+    """Wait for the end of a process; tells whether it came, also if its parent has not asked for its status yet."""
+
+    def ended():
+        try:
+            return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+
+    with suppress(AssertionError):
+        return until(ended, seconds=within)
+    return False
 
 
 def test_nothing_is_there_and_nothing_is_made_by_looking(folder):
