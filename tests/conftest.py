@@ -33,7 +33,7 @@ settings.load_profile("suite")
 REQUIRED = "PIPEMAGIC_REQUIRE_REAL"
 
 MEMORY, ENOUGH_MEMORY = Path("/dev/shm"), 4 * 10**9
-"""Where files may lie in memory, and the free bytes from which they do; the fast tests need some 300 MB."""
+"""Where files may lie in memory, and the free bytes from which they do; the tests need some 600 MB."""
 
 TESTS = Path(__file__).parent
 SLOW_FOLDERS = [
@@ -61,11 +61,11 @@ def waits() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """For fast tests alone, try fewer examples and keep files in memory; most time goes into syncing."""
+    """Keep files in memory, as syncing to a disk takes long; try fewer examples in the fast tests."""
     if config.option.markexpr == "fast":
         settings.load_profile("fast")
-        if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH_MEMORY:
-            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH_MEMORY:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     if (
         signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     ):  # inherited from a shell that started pytest in the background

@@ -166,7 +166,8 @@ def test_a_comment_that_never_ends(tmp_path):
 
 
 def test_an_empty_database(tmp_path):
-    closing(sqlite3.connect(tmp_path / "a")).__enter__().execute("VACUUM").close()
+    with closing(sqlite3.connect(tmp_path / "a")) as db:
+        db.execute("VACUUM")
     text = b"".join(dumps.dump(tmp_path / "a"))
     dumps.restore([text.decode()], tmp_path / "b")
     assert (tmp_path / "b").read_bytes().startswith(b"SQLite format 3")
