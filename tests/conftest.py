@@ -66,9 +66,8 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("fast")
     if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ENOUGH_MEMORY:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
-    if (
-        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    ):  # inherited from a shell that started pytest in the background
+    # A shell that starts pytest in the background lets it ignore interrupts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

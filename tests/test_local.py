@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -106,9 +106,10 @@ def gone(pid, within):
         except psutil.NoSuchProcess:
             return True
 
-    with suppress(AssertionError):
+    try:
         return until(ended, seconds=within)
-    return False
+    except AssertionError:
+        return False
 
 
 def test_nothing_is_there_and_nothing_is_made_by_looking(folder):

@@ -78,7 +78,8 @@ class Lines:
     def _read(self, lines: bytes) -> Sequence[Entry]:
         """Read some lines at once, which is quicker than one by one; that is for lines that are not ours.
 
-        The decoder also takes an object over several lines and several objects on one; only a damaged answer has them.
+        The decoder also accepts one object on several lines and several objects on one line, which only a damaged
+        response contains.
         """
         text = lines.strip(b"\n")
         entries: list[cursors.Entry] = []

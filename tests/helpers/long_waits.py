@@ -56,3 +56,14 @@ def long_waits() -> Iterator[LongWaits]:
 def selected(request: pytest.FixtureRequest, test: Callable[..., Any]) -> list[pytest.Function]:
     """Return the items of a test function that are to be run."""
     return [item for item in request.session.items if isinstance(item, pytest.Function) and item.function is test]
+
+
+@contextmanager
+def side_by_side(
+    request: pytest.FixtureRequest, test: Callable[..., Any], servers: Any
+) -> Iterator[Callable[..., Any]]:
+    """Run the scenarios of a test that are to be run, on some servers; yield what returns the outcome of one."""
+    with long_waits() as running:
+        for item in selected(request, test):
+            running.begin(item.callspec.params["scenario"], servers)
+        yield lambda scenario: running.outcome(scenario, servers)

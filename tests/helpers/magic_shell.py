@@ -69,7 +69,7 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def ipython():
-    """One IPython shell for the tests of a module; `get_ipython` knows it in those that use ``plain_shell``."""
+    """One IPython shell for the tests of a module; `get_ipython` returns it in tests that use `plain_shell` only."""
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "nocolor"

@@ -40,6 +40,7 @@ class SharedService:
             for path in made:
                 http.delete(path).raise_for_status()
             http.patch("/v1/quotas", json=UNLIMITED).raise_for_status()
+            http.delete("/v1/quotas/local").raise_for_status()  # its own
             http.patch(HOME, json={"overages": False}).raise_for_status()
         return service
 

@@ -10,10 +10,9 @@ import pytest
 from hosted_api import HostedApi
 from panel_page import PanelPage
 from served import serve
+from started_services import SharedService
 from waiting import PATIENCE
 
-from pipemagic import local
-from pipemagic.client.management import Management
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.session import Session
 from pipemagic.session.keeping import KEEPING
@@ -37,68 +36,34 @@ def closing():
     return close_panels
 
 
-class Shared:
-    """The folder of one embedded service for many tests, which goes on between them."""
-
-    def __init__(self, folder):
-        self.folder = folder
-        self._lease = None
-
-    @contextmanager
-    def management(self):
-        """Manage the organization local; a service that a test has ended starts again."""
-        before, self._lease = self._lease, local.ensure(self.folder)
-        if before is not None:
-            before.close()
-        service = self._lease.service
-        with Management(service.url, service.platform_token(), organization="local") as management:
-            yield management
-
-    def close(self):
-        if self._lease is not None:
-            self._lease.close()
-        local.stop(self.folder)
-
-
-def delete_all(management):
-    """Delete all groups, with their databases."""
-    for group in management.groups():
-        management.delete_group(group.name)
-
-
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory):
     """An embedded service for many tests, of groups and databases."""
-    shared = Shared(tmp_path_factory.mktemp("shared"))
+    shared = SharedService(tmp_path_factory.mktemp("shared") / "data")
     yield shared
-    shared.close()
+    shared.end()
 
 
 @pytest.fixture
 def service_folder(shared):
     """The folder of an embedded service with nothing in it. Tests of more than groups and databases have their own."""
-    yield shared.folder
-    with shared.management() as management:
-        delete_all(management)
-        assert [(one.slug, one.overages) for one in management.organizations()] == [("local", False)]
+    shared.ready()
+    return shared.folder
 
 
 @pytest.fixture(scope="module")
-def shared_in_module(tmp_path_factory):
+def own_service(tmp_path_factory):
     """An embedded service for the tests of a module, also of what belongs to whole organizations."""
-    shared = Shared(tmp_path_factory.mktemp("shared-in-module"))
-    yield shared
-    shared.close()
+    own = SharedService(tmp_path_factory.mktemp("own") / "data")
+    yield own
+    own.end()
 
 
 @pytest.fixture
-def own_service_folder(shared_in_module):
+def own_service_folder(own_service):
     """The folder of that one, with nothing in the organization local; other tests have made other organizations."""
-    yield shared_in_module.folder
-    with shared_in_module.management() as management:
-        delete_all(management)
-        management.update_organization(overages=False)
-        management._call("PATCH", "/v1/quotas/local", {"rows_read": 0, "rows_written": 0})
+    own_service.ready()
+    return own_service.folder
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import psutil
 import pytest
-from long_waits import long_waits, selected
+from long_waits import side_by_side
 from panel_page import PanelPage
 from sqld_engine import SqldEngineProcess, nodes_of
 from waiting import until
@@ -137,10 +137,8 @@ def a_location_that_is_paused_by_others_is_shown(groups):
 def outcome(request, sqld_binary, tmp_path_factory, closing):
     engine = SqldEngineProcess(sqld_binary, tmp_path_factory.mktemp("sqld-panels"), count=4)
     groups = Groups(engine)
-    with long_waits() as running:
-        for item in selected(request, test_on_nodes_of_sqld):
-            running.begin(item.callspec.params["scenario"], groups)
-        yield lambda scenario: running.outcome(scenario, groups)
+    with side_by_side(request, test_on_nodes_of_sqld, groups) as outcome:
+        yield outcome
     closing()
     for session in groups.sessions:
         session.shut_down()

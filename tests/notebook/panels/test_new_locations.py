@@ -12,6 +12,7 @@ from waiting import PATIENCE, until
 
 from pipemagic.notebook.panels.groups import catching_up
 from pipemagic.notebook.panels.groups.asking import AT_ONCE, asking_of
+from pipemagic.notebook.panels.groups.catching_up import CatchingUp
 from pipemagic.notebook.panels.groups.new_locations import new_locations_of
 from pipemagic.notebook.panels.holdings import holdings_of
 from pipemagic.notebook.panels.opening import open_panel
@@ -146,6 +147,36 @@ def test_what_was_stopped_is_watched_again(page, platform, copying):
     copying.states.clear()
     panel.wait("Group edge is in nrt. Its 2 databases are there.")
     assert not panel.can("Watch again edge at nrt")
+
+
+def test_watching_again_is_not_forgotten_if_the_last_watch_ends_just_then(page, platform, copying, monkeypatch):
+    copying.states = {"nrt": "copying"}
+    followed, go_on = threading.Event(), threading.Event()
+    follow, start = CatchingUp._follow, CatchingUp.start
+
+    def follow_and_wait(self, platform):
+        said = follow(self, platform)
+        followed.set()
+        go_on.wait(PATIENCE)
+        return said
+
+    def start_or_wait_for_the_end(self, *given):
+        started = start(self, *given)
+        if not started:
+            last = self._worker
+            go_on.set()
+            last.join(PATIENCE)
+        return started
+
+    monkeypatch.setattr(CatchingUp, "_follow", follow_and_wait)
+    monkeypatch.setattr(CatchingUp, "start", start_or_wait_for_the_end)
+    panel = page("groups")
+    add(panel, "nrt")
+    panel.click("Stop watching edge at nrt")
+    assert followed.wait(PATIENCE)
+    panel.panel.view.view.new_locations.again("edge", "nrt")
+    copying.states.clear()
+    panel.wait("Group edge is in nrt. Its 2 databases are there.")
 
 
 def test_what_has_not_caught_up_stays_until_it_is_dismissed(page, platform, copying):

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 
 import pytest
-from long_waits import long_waits, selected
+from long_waits import side_by_side
 from magic_shell import make_database
 from panel_page import PanelPage
 from sqld_server import Sqld
@@ -207,10 +207,8 @@ def outcome(request, service, tmp_path_factory, closing):
     with pytest.MonkeyPatch.context() as patch:
         # Seconds after which a server is asked again, else 5.
         patch.setattr("pipemagic.notebook.panels.session.opened.AGAIN", 0.5)
-        with long_waits() as running:
-            for item in selected(request, test_side_by_side):
-                running.begin(item.callspec.params["scenario"], servers)
-            yield lambda scenario: running.outcome(scenario, servers)
+        with side_by_side(request, test_side_by_side, servers) as outcome:
+            yield outcome
         closing()
     for session in servers.sessions:
         session.shut_down()

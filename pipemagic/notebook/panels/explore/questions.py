@@ -32,7 +32,7 @@ class Questions:
         """Ask the database of a connection; waits. SessionError if it is closed, and what the question raises.
 
         ``timeout`` is how many seconds to wait for an answer, by default as many as the connection waits. ``is_wanted``
-        is called once `hang_up` can end the question: SessionError if it returns False, as `hang_up` came before.
+        is called when `hang_up` can end the question: SessionError if it returns False, as `hang_up` was called before.
         """
 
         def beside(database: Database) -> T:

@@ -84,7 +84,7 @@ class CatchingUp(WorkingModel):
             return f"Group {self.group} is in {self.place}. {self._watch(platform)}"
 
         self._stop.clear()
-        self._wanted = True  # what is under way may end meanwhile: ended() begins this then
+        self._wanted = True  # before start(): if other work is running, ended() starts this one after it
         self.start(f"Copying group {self.group} to {self.place} ...", work)
 
     def ended(self) -> None:

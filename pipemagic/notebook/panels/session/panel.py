@@ -98,7 +98,7 @@ class SessionModel(WorkingModel):
         self._keep()
 
     def _keep(self) -> None:
-        with self._choosing:  # work may end before it is known here that it began: ended() must not begin it again
+        with self._choosing:  # the work may end before start() returns; ended() must not start it again
             if self._to_keep is not None and self._begin_to_keep(*self._to_keep):
                 self._to_keep = None
 
