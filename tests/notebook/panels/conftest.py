@@ -10,12 +10,14 @@ import pytest
 from hosted_api import HostedApi
 from panel_page import PanelPage
 from served import serve
-from started_services import SharedService
+from started_services import shared_service
 from waiting import PATIENCE
 
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.session import Session
 from pipemagic.session.keeping import KEEPING
+
+__all__ = ["shared_service"]
 
 
 def close_panels():
@@ -36,34 +38,14 @@ def closing():
     return close_panels
 
 
-@pytest.fixture(scope="session")
-def shared(tmp_path_factory):
-    """An embedded service for many tests, of groups and databases."""
-    shared = SharedService(tmp_path_factory.mktemp("shared") / "data")
-    yield shared
-    shared.end()
-
-
 @pytest.fixture
-def service_folder(shared):
-    """The folder of an embedded service with nothing in it. Tests of more than groups and databases have their own."""
-    shared.ready()
-    return shared.folder
+def service_folder(shared_service):
+    """The folder of an embedded service with nothing in it.
 
-
-@pytest.fixture(scope="module")
-def own_service(tmp_path_factory):
-    """An embedded service for the tests of a module, also of what belongs to whole organizations."""
-    own = SharedService(tmp_path_factory.mktemp("own") / "data")
-    yield own
-    own.end()
-
-
-@pytest.fixture
-def own_service_folder(own_service):
-    """The folder of that one, with nothing in the organization local; other tests have made other organizations."""
-    own_service.ready()
-    return own_service.folder
+    A module whose tests make organizations, or change one, imports `shared_service`, and so has its own.
+    """
+    shared_service.ready()
+    return shared_service.folder
 
 
 @pytest.fixture

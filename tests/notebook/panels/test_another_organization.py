@@ -9,7 +9,7 @@ import pytest
 from hosted_api import Shapes
 from panel_page import PanelPage
 from scripted_server import as_json
-from started_services import crash
+from started_services import crash, shared_service
 from waiting import until
 
 from pipemagic.errors import AuthError, ConnectError, UnsupportedError
@@ -22,11 +22,7 @@ from pipemagic.session.latency import Latency
 from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import Profile, Profiles
 
-
-@pytest.fixture
-def service_folder(own_service_folder):
-    """The folder of a service of this module: the tests make other organizations in it."""
-    return own_service_folder
+__all__ = ["shared_service"]
 
 
 @pytest.fixture

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from started_services import shared_service
 from waiting import until
 
 from pipemagic import local
 from pipemagic.errors import StatementError
 from pipemagic.notebook.panels.organization.quotas import bars, words
 
-
-@pytest.fixture
-def service_folder(own_service_folder):
-    """The folder of a service of this module: the tests change what belongs to the whole organization."""
-    return own_service_folder
+__all__ = ["shared_service"]
 
 
 @pytest.fixture
