@@ -115,6 +115,8 @@ SELDOM = """(root) => root.insertAdjacentHTML("beforeend", `<div id="seldom">
   ${["", "pm-nearly", "pm-over"].map((one) =>
     `<div class="pm-bar ${one}"><div style="width: 50%">&nbsp;</div></div>`).join("")}
   </div>`)"""
+CANCELED = "Canceled future for "
+"""How the error begins with which JupyterLab rejects its own requests when a kernel ends before it answers them."""
 
 
 def check_contrast(page: Page, panel: Locator, theme: str, album: Album) -> None:
@@ -220,7 +222,8 @@ def main(chromium: str, folder: Path) -> None:
         lab.end_kernels()
         check_exported(notebook.path)
         check_saved(page, lab, notebook.path, album)
-        assert not errors, errors
+        ours = [error for error in errors if CANCELED not in error]
+        assert not ours, ours
 
 
 if __name__ == "__main__":
