@@ -43,19 +43,25 @@ def test_calls_run_side_by_side_up_to_the_number_of_threads(workers):
     asyncio.run(go())
 
 
-def test_further_threads_step_in_only_while_all_others_are_held_up():
+def test_further_threads_step_in_only_while_all_others_are_held_up(monkeypatch):
+    """How long a call may take before it counts as held up is set, so that a slow machine changes nothing."""
     workers, gate = Workers(3, "test", usual=1), threading.Event()
 
-    async def go():
+    async def nobody_is_held_up():
         names = await asyncio.gather(*[workers.run(threading.current_thread) for _ in range(200)])
         assert {one.name for one in names} == {"test-0"}
+
+    async def two_are_held_up():
         held = [workers.run(gate.wait, WAIT) for _ in range(2)]
         names = await asyncio.wait_for(asyncio.gather(*[workers.run(threading.current_thread) for _ in range(9)]), WAIT)
         assert len({one.name for one in names}) == 1
         gate.set()
         await asyncio.gather(*held)
 
-    asyncio.run(go())
+    with monkeypatch.context() as patch:
+        patch.setattr("pipemagic.service.web.workers.HELD_UP", 2 * WAIT)
+        asyncio.run(nobody_is_held_up())
+    asyncio.run(two_are_held_up())
     workers.close()
 
 
