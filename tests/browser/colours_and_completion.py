@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from lab import PATIENCE, Notebook, browser, jupyterlab
+from lab import Notebook, browser, jupyterlab
 from playwright.sync_api import Page, expect
 
 CELLS = [
@@ -40,7 +40,7 @@ def main(chromium: str, folder: Path) -> None:
 def look_at_colours(notebook: Notebook, page: Page) -> None:
     text = [notebook.cells.nth(number).locator(".cm-content") for number in range(len(CELLS))]
     for number, language in enumerate(["python", "sql", "python", "python"]):
-        expect(text[number]).to_have_attribute("data-language", language, timeout=PATIENCE)
+        expect(text[number]).to_have_attribute("data-language", language)
     magic = notebook.cells.nth(1).locator(".pipemagic-sql-magic")
     expect(magic).to_have_count(1)
     expect(magic).to_have_text("%%sql --quiet -o flights")
@@ -60,14 +60,14 @@ def turn_into_sql_and_back(notebook: Notebook, page: Page) -> None:
     cell.click()
     page.keyboard.press("Control+a")
     page.keyboard.type("%%sql\nSELECT id")
-    expect(cell).to_have_attribute("data-language", "sql", timeout=PATIENCE)
+    expect(cell).to_have_attribute("data-language", "sql")
     page.keyboard.press("Control+/")
     expect(cell.locator(".cm-line").last).to_have_text("-- SELECT id")
     page.keyboard.press("Control+/")
     expect(cell.locator(".cm-line").last).to_have_text("SELECT id")
     page.keyboard.press("Control+Home")
     page.keyboard.press("Delete")
-    expect(cell).to_have_attribute("data-language", "python", timeout=PATIENCE)
+    expect(cell).to_have_attribute("data-language", "python")
     page.keyboard.press("Control+/")
     expect(cell.locator(".cm-line").first).to_have_text("# %sql")
 
@@ -84,7 +84,7 @@ def complete(notebook: Notebook, page: Page, picture: Path) -> None:
         page.keyboard.press("ArrowLeft")
     page.keyboard.press("Tab")
     offered = page.locator(".jp-Completer .jp-Completer-item")
-    expect(offered).to_have_count(2, timeout=PATIENCE)
+    expect(offered).to_have_count(2)
     expect(offered.first).to_contain_text("origin")
     expect(offered.last).to_contain_text('"to"')
     page.screenshot(path=picture)

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from lab import PATIENCE, Notebook, Watch, browser, jupyterlab
+from lab import Notebook, Watch, browser, jupyterlab
 from playwright.sync_api import Locator, expect
 
 from pipemagic.notebook.panels.opening import NAMES
@@ -124,9 +124,9 @@ def main(chromium: str, folder: Path, states: list[str]) -> None:
                 for place, name in enumerate(NAMES, 1):
                     notebook.run(place)
                     panel = notebook.cells.nth(place).locator(".pipemagic-panel:not(.pipemagic-saved)")
-                    expect(panel).to_be_visible(timeout=PATIENCE)
+                    expect(panel).to_be_visible()
                     if state != "busy":
-                        expect(panel.locator(".pm-busy")).to_have_count(0, timeout=PATIENCE)
+                        expect(panel.locator(".pm-busy")).to_have_count(0)
                     for width in (WIDE, NARROW):
                         draw(panel, width)
                         panel.screenshot(path=folder / f"{name}-{state}-{theme}-{width}.png")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from lab import PATIENCE, Notebook
+from lab import Notebook
 from playwright.sync_api import Locator, expect
 
 FAR = 120
@@ -60,7 +60,7 @@ class Mouse:
         self._notebook.done(number)
 
     def press(self, button: Locator, *, key: str = "", at_once: bool = False) -> None:
-        button.click(timeout=PATIENCE, force=at_once)
+        button.click(force=at_once)
 
     def point_at(self, panel: Locator, code: str) -> None:
         """Click its mark on the map: the one of the two that is as large as the page lets it be."""
@@ -107,13 +107,13 @@ class Keyboard:
         ahead = number - self._notebook.cells.evaluate_all(PLACE)
         for _ in range(abs(ahead)):
             self._keys.press("ArrowDown" if ahead > 0 else "ArrowUp")
-        expect(self._notebook.cells.nth(number)).to_be_focused(timeout=PATIENCE)
+        expect(self._notebook.cells.nth(number)).to_be_focused()
 
     def press(self, button: Locator, *, key: str = "", at_once: bool = False) -> None:
         """Enter and Space in turn: both press buttons."""
         self.reach(button)
         if not at_once:
-            expect(button).to_be_enabled(timeout=PATIENCE)
+            expect(button).to_be_enabled()
         self._last = "Enter" if self._last == "Space" else "Space"
         self._keys.press(key or self._last)
 
@@ -141,7 +141,7 @@ class Keyboard:
                 return
             selected = panel.locator("[role=tab][aria-selected=true]").inner_text()
             self._keys.press("ArrowRight")
-            expect(panel.locator("[role=tab][aria-selected=true]")).not_to_have_text(selected, timeout=PATIENCE)
+            expect(panel.locator("[role=tab][aria-selected=true]")).not_to_have_text(selected)
         raise AssertionError(f"there is no tab {title}")
 
     def choose(self, choice: Locator, value: str) -> None:
@@ -155,7 +155,7 @@ class Keyboard:
 
     def reach(self, wanted: Locator) -> None:
         """Go to what is further on with Tab, to what was passed with Shift+Tab."""
-        expect(wanted).to_be_visible(timeout=PATIENCE)
+        expect(wanted).to_be_visible()
         self._go("Shift+Tab" if wanted.evaluate(PASSED) else "Tab", wanted)
 
     def _go(self, key: str, wanted: Locator) -> None:
@@ -164,7 +164,7 @@ class Keyboard:
         for _ in range(FAR):
             active, there = element.evaluate(ACTIVE) if element else (False, False)
             if not there:  # not yet, or another one was drawn for it
-                element = wanted.element_handle(timeout=PATIENCE)
+                element = wanted.element_handle()
                 active, _ = element.evaluate(ACTIVE)
             if active:
                 return

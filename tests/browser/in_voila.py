@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from lab import PATIENCE, Album, Watch, browser, jupyterlab
+from lab import Album, Watch, browser, jupyterlab
 from playwright.sync_api import expect
 
 CELLS = ["%load_ext pipemagic", "%pipedb connect --temporary", "%pipedb panel databases"]
@@ -16,15 +16,15 @@ VOILAS = ("/npm/@fortawesome/", "/libs/mathjax/")
 def main(chromium: str, folder: Path) -> None:
     with jupyterlab(folder) as lab, browser(chromium) as page:
         watch = Watch(page)
-        page.goto(lab.url(lab.write("app", CELLS), "voila/render"), timeout=PATIENCE)  # Voila runs the cells first
+        page.goto(lab.url(lab.write("app", CELLS), "voila/render"))  # Voila runs the cells first
         panel = page.locator(".pipemagic-panel:not(.pipemagic-saved)")
-        expect(panel).to_be_visible(timeout=PATIENCE)
+        expect(panel).to_be_visible()
         expect(page.locator(".pipemagic-saved")).to_have_count(1)
         expect(page.locator(".pipemagic-saved")).to_be_hidden()
         panel.get_by_label("Database name").fill("flights")
         panel.get_by_role("button", name="Create database").click()
-        panel.get_by_role("button", name="Connect to the new database flights").click(timeout=PATIENCE)
-        expect(panel.get_by_text("flights is the current connection")).to_be_visible(timeout=PATIENCE)
+        panel.get_by_role("button", name="Connect to the new database flights").click()
+        expect(panel.get_by_text("flights is the current connection")).to_be_visible()
         Album(page, "voila", folder).take("databases")
         strangers = [url for url in watch.strangers if not any(one in url for one in VOILAS)]
         assert not strangers, strangers

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from hands import Hands, Keyboard, Mouse
-from lab import PATIENCE, Album, Notebook, Watch, browser, jupyterlab
+from lab import Album, Notebook, Watch, browser, jupyterlab
 from playwright.sync_api import Locator, expect
 
 CELLS = [
@@ -69,11 +69,11 @@ class Visitor:
         self.hands.enter(PANEL)
         self.album.take("before-connect")
         self.hands.press(self.button("Connect"))
-        expect(self.panel.get_by_role("table", name="Locations")).to_be_visible(timeout=PATIENCE)
+        expect(self.panel.get_by_role("table", name="Locations")).to_be_visible()
 
     def see_locations(self) -> None:
         expect(self.panel.get_by_role("row", name="nrt").first).to_contain_text("Tokyo")
-        expect(self.map()).to_be_visible(timeout=PATIENCE)
+        expect(self.map()).to_be_visible()
         self.album.take("locations")
 
     def create_group(self) -> None:
@@ -89,7 +89,7 @@ class Visitor:
         self.hands.choose(self.field("New location of edge"), "fra")
         self.hands.press(self.button("Add location"))
         row = self.panel.get_by_role("table", name="Groups").get_by_role("row", name="edge")
-        expect(row).to_contain_text("Frankfurt, Germany (fra)", timeout=PATIENCE)
+        expect(row).to_contain_text("Frankfurt, Germany (fra)")
         self.album.take("second-location")
 
     def look_at_map(self) -> None:
@@ -97,34 +97,34 @@ class Visitor:
         self.hands.turn_to(self.panel, "Locations")
         expect(self.map()).to_have_accessible_name(re.compile("primary at .*nrt.*; replicas at fra"))
         self.hands.write(self.field("Filter"), "sydney")
-        expect(self.panel.get_by_role("table", name="Locations").get_by_role("row")).to_have_count(2, timeout=PATIENCE)
+        expect(self.panel.get_by_role("table", name="Locations").get_by_role("row")).to_have_count(2)
         self.hands.point_at(self.panel, "syd")
         group = self.field("Add to group")
-        expect(group).to_be_focused(timeout=PATIENCE)
+        expect(group).to_be_focused()
         self.album.take("mark", self.panel)
         self.notebook.page.keyboard.press("Escape")
-        expect(group).to_have_count(0, timeout=PATIENCE)
+        expect(group).to_have_count(0)
 
     def create_database(self) -> None:
         self.hands.turn_to(self.panel, "Databases")
         self.hands.write(self.field("Database name"), "main")
-        expect(self.panel.get_by_text("main exists already")).to_be_visible(timeout=PATIENCE)
+        expect(self.panel.get_by_text("main exists already")).to_be_visible()
         self.album.take("taken-name")
         self.hands.rewrite(self.field("Database name"), "flights")
         self.hands.choose(self.field("Group"), "edge")
         self.hands.press(self.button("Create database"))
         connect = self.button("Connect to the new database flights")
-        expect(connect).to_be_visible(timeout=PATIENCE)
+        expect(connect).to_be_visible()
         self.album.take("database")
         self.hands.press(connect)
-        expect(self.panel.get_by_text("flights is the current connection")).to_be_visible(timeout=PATIENCE)
+        expect(self.panel.get_by_text("flights is the current connection")).to_be_visible()
         self.album.take("connected")
         self.hands.press(self.button("Done"))
-        expect(self.button("Done")).to_have_count(0, timeout=PATIENCE)
+        expect(self.button("Done")).to_have_count(0)
 
     def run_sql(self) -> None:
         self.hands.run(QUERY)
-        expect(self.notebook.output(QUERY).last).to_contain_text("JFK", timeout=PATIENCE)
+        expect(self.notebook.output(QUERY).last).to_contain_text("JFK")
         self.album.take("sql")
         self.hands.enter(PANEL)
 
@@ -139,12 +139,12 @@ class Visitor:
         self.told("The token is made. It is shown only now.")
         self.album.take("token")
         self.hands.press(self.button("Copy token"))
-        expect(self.notebook.page.get_by_text("Copied", exact=True)).to_have_count(1, timeout=PATIENCE)
+        expect(self.notebook.page.get_by_text("Copied", exact=True)).to_have_count(1)
         copied = self.notebook.page.evaluate("navigator.clipboard.readText()")
         assert copied.startswith("eyJ"), "what was copied is no token"
         assert copied not in self.notebook.page.content()
         self.hands.press(self.button("Done"))
-        expect(self.button("Copy token")).to_have_count(0, timeout=PATIENCE)
+        expect(self.button("Copy token")).to_have_count(0)
 
     def explore(self) -> None:
         """From the first rows of a table to all of them: turned, sorted, filtered."""
@@ -157,7 +157,7 @@ class Visitor:
         self.shows("Rows 26 to 41 of 41")
         self.hands.press(self.button("Sort by code"))
         self.hands.press(self.button("Sort by code"))
-        expect(rows.get_by_role("row").nth(1)).to_contain_text("JFK", timeout=PATIENCE)
+        expect(rows.get_by_role("row").nth(1)).to_contain_text("JFK")
         self.hands.choose(self.field("Comparison"), ">=")
         self.hands.write(self.field("Value"), "A40", then="Enter")
         self.shows("Rows 1 to 11 of 11")
@@ -165,9 +165,7 @@ class Visitor:
 
     def look_at_organization(self) -> None:
         self.hands.turn_to(self.panel, "Organization")
-        expect(self.panel.get_by_role("heading", name="Used in this calendar month (UTC)")).to_be_visible(
-            timeout=PATIENCE
-        )
+        expect(self.panel.get_by_role("heading", name="Used in this calendar month (UTC)")).to_be_visible()
         self.album.take("organization")
 
     def change_connections(self) -> None:
@@ -184,7 +182,7 @@ class Visitor:
         self.hands.choose(keeping, "10m")
         self.told("flights is kept alive for 10 min after each cell.")
         self.hands.run(LOOK)
-        expect(self.card()).to_contain_text(re.compile("until .* without a cell"), timeout=PATIENCE)
+        expect(self.card()).to_contain_text(re.compile("until .* without a cell"))
         self.album.take("kept", self.panel)
         self.hands.enter(PANEL)
         self.hands.choose(keeping, "off")
@@ -198,7 +196,7 @@ class Visitor:
             self.hands.enter(PANEL)
             self.hands.press(self.button("Commit flights"), at_once=True)
             committed, lost = self.status("Committed"), self.card().get_by_text("rolled it back").first
-            expect(committed.or_(lost).first).to_be_visible(timeout=PATIENCE)
+            expect(committed.or_(lost).first).to_be_visible()
             if committed.is_visible():
                 break
             self.hands.press(self.button("Roll back flights"))  # it took too long
@@ -206,11 +204,11 @@ class Visitor:
         self.told("Committed")
         self.album.take("committed")
         self.hands.run(LOOK)
-        expect(self.notebook.output(LOOK).last).to_contain_text("LGA", timeout=PATIENCE)
+        expect(self.notebook.output(LOOK).last).to_contain_text("LGA")
 
     def see_bar(self) -> None:
         bar = self.card().get_by_role("timer", name="Time left of the transaction of flights")
-        expect(bar).to_be_visible(timeout=PATIENCE)
+        expect(bar).to_be_visible()
         before = left_of(bar)
         self.album.take("transaction", self.panel)
         self.notebook.page.wait_for_function("([bar, before]) => bar.style.getPropertyValue('--left') < before",
@@ -225,7 +223,7 @@ class Visitor:
         self.told(re.compile("Rolled back 1 statement on flights|The server had rolled it back already"))
         self.album.take("rolled-back")
         self.hands.run(LOOK)
-        expect(self.notebook.output(LOOK).last).to_contain_text("42", timeout=PATIENCE)
+        expect(self.notebook.output(LOOK).last).to_contain_text("42")
         self.hands.enter(PANEL)
 
     def delete_database(self) -> None:
@@ -233,7 +231,7 @@ class Visitor:
         self.album.take("details")
         self.hands.press(self.button("Delete flights ..."))
         self.hands.write(self.field("Type flights to delete"), "flights", then="Enter")
-        expect(self.panel.get_by_role("table", name="Databases")).not_to_contain_text("flights", timeout=PATIENCE)
+        expect(self.panel.get_by_role("table", name="Databases")).not_to_contain_text("flights")
         self.album.take("deleted")
 
     # -- what there is on the page
@@ -253,13 +251,13 @@ class Visitor:
         return self.panel.get_by_role("group", name="Connection flights")
 
     def shows(self, words: str) -> None:
-        expect(self.panel.get_by_text(words).first).to_be_visible(timeout=PATIENCE)
+        expect(self.panel.get_by_text(words).first).to_be_visible()
 
     def status(self, words: str | re.Pattern[str]) -> Locator:
         return self.panel.get_by_role("status").filter(has_text=words).first
 
     def told(self, words: str | re.Pattern[str]) -> None:
-        expect(self.status(words)).to_be_visible(timeout=PATIENCE)
+        expect(self.status(words)).to_be_visible()
 
 
 def left_of(bar: Locator) -> str:

@@ -32,7 +32,7 @@ from playwright.sync_api import TimeoutError as TookTooLong
 
 from pipemagic import local
 
-PATIENCE = 60_000  # ms
+PATIENCE = 60_000  # ms for whatever has to happen, where nothing else is said
 BEGIN = 10_000  # ms until a cell that was run shows it
 INTERVAL = 50  # ms between two looks at what a notebook does
 
@@ -56,6 +56,8 @@ BEGUN = """(number) => /\\[(\\*|\\d+)\\]/.test(document.querySelectorAll(".jp-No
   .querySelector(".jp-InputArea-prompt").textContent)"""
 DONE = f"""(number) => {IDLE} && /\\[\\d+\\]/.test(document.querySelectorAll(".jp-Notebook .jp-CodeCell")[number]
   .querySelector(".jp-InputArea-prompt").textContent)"""
+
+expect.set_options(timeout=PATIENCE)  # by default 5 s, in which a busy machine may do nothing
 
 _shared = contextlib.ExitStack()
 """What the scripts of one process share, until its end: one chromium, one JupyterLab."""
@@ -188,6 +190,7 @@ def _chromium(path: str) -> Browser:
 def browser(chromium: str, *, width: int = 1280, height: int = 1000) -> Iterator[Page]:
     """Yield a page of a profile of its own."""
     with _chromium(chromium).new_context(viewport={"width": width, "height": height}) as profile:
+        profile.set_default_timeout(PATIENCE)
         yield profile.new_page()
 
 
@@ -265,11 +268,11 @@ class Notebook:
 
     def _wait_for(self, condition: str, number: int = 0) -> None:
         """Wait for a condition, which `expect` would look at only once in a second."""
-        self.page.wait_for_function(condition, arg=number, polling=INTERVAL, timeout=PATIENCE)
+        self.page.wait_for_function(condition, arg=number, polling=INTERVAL)
 
     def save(self) -> str:
         """Save the notebook; gives its text."""
         self.page.keyboard.press("Escape")
         self.page.keyboard.press("Control+s")
-        expect(self.page.locator(".jp-mod-dirty")).to_have_count(0, timeout=PATIENCE)
+        expect(self.page.locator(".jp-mod-dirty")).to_have_count(0)
         return self.path.read_text("utf-8")

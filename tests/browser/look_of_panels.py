@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from lab import PATIENCE, Album, Lab, Notebook, browser, jupyterlab
+from lab import Album, Lab, Notebook, browser, jupyterlab
 from nbconvert import HTMLExporter
 from playwright.sync_api import Locator, Page, expect
 
@@ -124,8 +124,8 @@ def check_contrast(page: Page, panel: Locator, theme: str, album: Album) -> None
     weak = []
     for tab in panel.get_by_role("tab").all():
         tab.click()
-        expect(tab).to_have_attribute("aria-selected", "true", timeout=PATIENCE)
-        expect(panel.locator(".pm-busy")).to_have_count(0, timeout=PATIENCE)
+        expect(tab).to_have_attribute("aria-selected", "true")
+        expect(panel.locator(".pm-busy")).to_have_count(0)
         title = tab.inner_text()
         album.take(f"{theme.lower()}-{title.lower()}", panel)
         if title == "Databases":
@@ -150,7 +150,7 @@ def run_panel(page: Page, notebook: Notebook, *numbers: int) -> Locator:
     for number in numbers:
         notebook.run(number)
     panel = page.locator(LIVE)
-    expect(panel).to_have_count(1, timeout=PATIENCE)
+    expect(panel).to_have_count(1)
     expect(page.locator(SAVED)).not_to_be_visible()  # it gives way to the live one
     return panel
 
@@ -160,16 +160,16 @@ def turn_dark(page: Page) -> None:
     page.locator(".lm-MenuBar-itemLabel").get_by_text("Settings", exact=True).click()
     for item in ("Theme", "JupyterLab Dark"):
         page.locator(".lm-Menu-itemLabel").get_by_text(item, exact=True).click()
-    expect(page.locator("body[data-jp-theme-light=false]")).to_have_count(1, timeout=PATIENCE)
+    expect(page.locator("body[data-jp-theme-light=false]")).to_have_count(1)
 
 
 def check_restart(page: Page, panel: Locator, album: Album) -> None:
     """The kernel is started again: the panel knows."""
     page.locator("[data-jp-item-name=restart] jp-button, [data-jp-item-name=restart] button").first.click()
     gone = page.get_by_text("The kernel of this panel is gone: run the cell again.")
-    with page.expect_response(re.compile("/restart"), timeout=PATIENCE):
+    with page.expect_response(re.compile("/restart")):
         page.locator(".jp-Dialog .jp-mod-accept").click()
-        expect(gone).to_be_visible(timeout=PATIENCE)
+        expect(gone).to_be_visible()
     album.take("gone")
     print("a kernel that was started again", flush=True)
 
@@ -186,14 +186,14 @@ def check_saved(page: Page, lab: Lab, path: Path, album: Album) -> None:
     cell = shown.locator(".jp-OutputArea-output table td").first
 
     page.goto(lab.url(strange, "lab/tree"))
-    expect(face).to_be_visible(timeout=PATIENCE)
+    expect(face).to_be_visible()
     album.take("saved-untrusted")
     expect(page.get_by_text("model not found")).not_to_be_visible()
     expect(cell).not_to_have_css("text-align", "left")  # the notebook takes our style away
 
-    page.locator(".jp-DirListing-item").get_by_text(path.name, exact=True).dblclick(timeout=PATIENCE)
-    expect(page.locator(".lm-TabBar-tab.jp-mod-current")).to_have_text(path.name, timeout=PATIENCE)
-    expect(face).to_be_visible(timeout=PATIENCE)
+    page.locator(".jp-DirListing-item").get_by_text(path.name, exact=True).dblclick()
+    expect(page.locator(".lm-TabBar-tab.jp-mod-current")).to_have_text(path.name)
+    expect(face).to_be_visible()
     album.take("saved-trusted")
     expect(page.get_by_text("model not found")).not_to_be_visible()
     expect(cell).to_have_css("text-align", "left")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from lab import PATIENCE, Album, Notebook, Watch, browser, jupyterlab
+from lab import Album, Notebook, Watch, browser, jupyterlab
 from nbconvert import HTMLExporter
 from playwright.sync_api import Locator, Page, expect
 
@@ -20,13 +20,13 @@ def make(panel: Locator) -> None:
     panel.get_by_role("button", name="Details of main").click()
     panel.get_by_role("button", name="New token ...").click()
     panel.get_by_role("button", name="Make token").click()
-    expect(panel.get_by_text("The token is made. It is shown only now.")).to_be_visible(timeout=PATIENCE)
+    expect(panel.get_by_text("The token is made. It is shown only now.")).to_be_visible()
 
 
 def show(panel: Locator) -> str:
     panel.get_by_role("button", name="Show the token").press("Enter")
     value = panel.locator(".pm-secret")
-    expect(value).to_contain_text(".", timeout=PATIENCE)
+    expect(value).to_contain_text(".")
     assert value.inner_text().count(".") == 2, "no token is shown"
     return value.inner_text()
 
@@ -58,7 +58,7 @@ def check_hidden(page: Page, panel: Locator, value: str) -> None:
     assert value not in page.content()
     show(panel)
     page.reload()
-    expect(panel.get_by_text("not on this page: it is shown once")).to_be_visible(timeout=PATIENCE)
+    expect(panel.get_by_text("not on this page: it is shown once")).to_be_visible()
     assert value not in page.content()
 
 

@@ -96,7 +96,7 @@ def test_figures_of_another_organization_are_not_shown_as_those_of_this_one(host
     assert [one.words for one in panel.find("strong")] == ["other"]
     assert "Plan:" not in panel.words
     assert not panel.find("button", "Overages")
-    assert panel.can("Switch")  # to leave it again
+    panel.wait_for("Switch")  # to leave it again
 
 
 @pytest.mark.parametrize("question", ["subscription", "plans", "usage"])

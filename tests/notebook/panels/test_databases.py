@@ -194,7 +194,7 @@ def test_of_too_many_databases_the_connected_ones_are_shown(session):
     with holdings.hold_trait_notifications():
         holdings.databases = [*holdings.databases, DatabaseInfo("zoo", "default", "h", "http://h.example", created=1.0)]
     panel = PanelPage(Panel(view))
-    assert panel.can("Close the connection zoo")
+    panel.wait_for("Close the connection zoo")
     assert "1 more is not shown: the filter finds it." in panel.words
     ipywidgets.Widget.close_all()
 

@@ -220,7 +220,7 @@ def test_a_cell_that_deletes_it_and_makes_it_anew(opened, session):
     session.platform.create_database("flights", "default")
     panel.wait("No tables yet")
     assert "flights is gone" not in panel.words
-    assert panel.can("Delete flights ...")
+    panel.wait_for("Delete flights ...")
 
 
 def test_what_was_created_here_and_is_gone_cannot_be_connected_to(opened, session, somebody_else, monkeypatch):

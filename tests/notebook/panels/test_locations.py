@@ -216,7 +216,7 @@ def test_on_a_hosted_service(hosted, locations):
     panel.click(f"Add {second} to a group")
     panel.submit(f"Add {second}")
     panel.wait("this feature is not available for starter plans")
-    assert panel.can("Measure latency")
+    panel.wait_for("Measure latency")
     panel.click("Measure latency")
     panel.wait("Measured 1 location:")
     assert kinds(panel) == {first: "primary"}

@@ -149,7 +149,7 @@ def a_lost_transaction(servers):
     assert {"Undone", "INSERT INTO t VALUES (1)"} <= set(panel.words.split("\n"))
     assert {"Not run, and not run again", "INSERT INTO t VALUES (2)"} <= set(panel.words.split("\n"))
     assert not panel.can("Commit main")
-    assert panel.can("Run again on main")
+    panel.wait_for("Run again on main")
     assert panel.text.endswith("transaction lost  current")
     panel.click("Roll back main")
     panel.wait("The lost transaction is given up; cells run again on main.")
@@ -161,7 +161,7 @@ def a_server_that_is_paused_is_told_of_and_heard_again(servers):
         pause()
         panel.click("Look again")
         until(lambda: "Its server: no answer within 3 s." in panel.alerts)
-        assert panel.can("Use theirs")
+        panel.wait_for("Use theirs")
         go_on()
         until(lambda: not panel.alerts)  # asked again by itself
         panel.wait("healthy, round trip")
