@@ -154,8 +154,8 @@ def test_an_interrupt_ends_a_statement_and_the_next_cell_works(kernel, local_ser
 
 
 def test_an_interrupt_in_a_transaction_says_what_is_undone(kernel, local_service):
-    kernel.run("%pipedb connect\n%sql CREATE TABLE t (a)\n%sql BEGIN IMMEDIATE")
-    kernel.run("%sql INSERT INTO t VALUES (1)")
+    kernel.run("%pipedb connect\n%sql CREATE TABLE t (a)")
+    kernel.run("%sql BEGIN IMMEDIATE; INSERT INTO t VALUES (1)")  # 5 s from here on
     message = send_endless(kernel, local_service.folder)
     kernel.manager.interrupt_kernel()
     assert "INSERT INTO t VALUES (1)" in kernel.reply(message).text
