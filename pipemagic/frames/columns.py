@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from pipemagic.errors import ProtocolError
-from pipemagic.frames.parts import Part, Texts, is_utf8, part_of
+from pipemagic.frames.parts import Part, Texts, has_nan, is_utf8, part_of
 from pipemagic.hrana import columns as wire
 from pipemagic.hrana.values import Blob, Float, Integer, Text
 
@@ -62,14 +62,10 @@ def _integers(numbers: Any, missing: Any) -> Any:
 
 
 def _floats(numbers: Any, missing: Any) -> Part:
-    """Make infinities NaN here, too: what a column becomes does not depend on the way that it came."""
     import numpy as np
 
-    finite = np.isfinite(numbers)
-    infinite = bool((~finite if missing is None else ~finite & ~missing).any())
-    if infinite or missing is not None:
-        numbers = np.where(finite if missing is None else finite & ~missing, numbers, np.nan)
-    return Part(len(numbers), frozenset({Float}), numbers, missing, infinite)
+    values = numbers if missing is None else np.where(missing, np.nan, numbers)
+    return Part(len(numbers), frozenset({Float}), values, missing, has_nan(values, missing))
 
 
 def _texts(values: bytes, ends: bytes, size: int) -> Texts:

@@ -45,7 +45,7 @@ def write_csv(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None 
     """Write rows, as they come, under a line with the columns' names; gives how many.
 
     Of rows that come one by one only some are in memory at a time.
-    ``note`` is called with a line for each column that holds infinities, whose sign the server does not tell: they are
+    ``note`` is called with a line for each column that holds infinities, whose sign the server does not send: they are
     NaN in the file. UnsupportedError for bytes, SessionError for a file that cannot be written; nothing is left of it
     then.
     """

@@ -48,8 +48,8 @@ class Part(NamedTuple):
 
     ``kinds`` are those of the values, NULL aside. ``values`` is, if that is one kind, a numpy array of numbers, `Texts`
     or a list of bytes; else a list of values; None where all is NULL. ``missing`` is an array that tells which are
-    NULL, None if none is or ``values`` is a list, which says it. ``infinite``: whether there are infinities, whose sign
-    the wire loses: they are NaN.
+    NULL, None if none is or ``values`` is a list, which says it. ``infinite``: whether there are infinities without a
+    sign, which are NaN.
     """
 
     size: int
@@ -72,7 +72,7 @@ class Part(NamedTuple):
 
     def wire(self) -> list[Value]:
         """Give the values as they came."""
-        # SQLite has no NaN: one is an infinity.
+        # SQLite has no NaN: one is an infinity without a sign.
         return (
             [encode(item) if item == item else _INFINITE for item in self.items()] if self.kinds else [NULL] * self.size
         )
@@ -92,7 +92,7 @@ class Part(NamedTuple):
         if isinstance(self.values, Texts):
             return Part(size, self.kinds, Texts(self.values.data, self.values.offsets[start : stop + 1]), missing)
         values = self.values[start:stop]
-        return Part(size, self.kinds, values, missing, self.infinite and _has_infinities(values, missing))
+        return Part(size, self.kinds, values, missing, self.infinite and has_nan(values, missing))
 
 
 def _part_of_items(items: list[SqlValue], kinds: frozenset[type]) -> Part:
@@ -102,7 +102,8 @@ def _part_of_items(items: list[SqlValue], kinds: frozenset[type]) -> Part:
     return part_of(Part(len(items), kinds, items).wire())
 
 
-def _has_infinities(numbers: Any, missing: Any) -> bool:
+def has_nan(numbers: Any, missing: Any) -> bool:
+    """Return True if a value that is not missing is NaN: an infinity without a sign."""
     gone = numbers != numbers
     return bool(gone.any() if missing is None else (gone & ~missing).any())
 

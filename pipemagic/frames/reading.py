@@ -8,7 +8,7 @@
 | BLOB                                         | object       | object    |
 | declared BOOLEAN, only 0 and 1               | boolean      | boolean   |
 | declared DATE, DATETIME, TIMESTAMP, only ISO | datetime64[us], with offsets [us, UTC] | the same |
-| declared NUMERIC or DECIMAL, INTEGER and REAL| float64, if every integer is exact in it | the same |
+| INTEGER and REAL, each integer exact as float | float64     | float64   |
 | anything else mixed                          | object, and a note | the same |
 | none at all (empty or all NULL)              | by the declared type | the same |
 
@@ -29,7 +29,7 @@ from pipemagic.errors import ProtocolError
 from pipemagic.frames.collector import collector_paused
 from pipemagic.frames.dates import parse_dates
 from pipemagic.hrana.messages import Col, StmtResult
-from pipemagic.hrana.values import Blob, Float, Integer, Null, SqlValue, Text, Value, decode, decode_blob
+from pipemagic.hrana.values import Blob, Float, Integer, Null, SqlValue, Text, Value, decode, decode_blob, decode_float
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 Note = Callable[[str], None]
 
 _value: Callable[[Any], Any] = attrgetter("value")
-_EXACT_FLOAT = 2**53
 _NAMES: dict[Any, str] = {Integer: "INTEGER", Float: "REAL", Text: "TEXT", Blob: "BLOB"}
 
 
@@ -122,7 +121,7 @@ def _column(values: Sequence[Value], name: str, decltype: str, note: Note) -> An
     if not kinds:
         return empty_array(len(values), decltype)
     if len(kinds) > 1:
-        return _mixed(values, kinds, name, decltype, note)
+        return _mixed(values, kinds, name, note)
     (kind,) = kinds
     if kind is Integer:
         return _integers(values, decltype, nulls=nulls)
@@ -170,20 +169,21 @@ def _floats(values: Sequence[Value], name: str, note: Note, *, nulls: bool) -> A
 
 
 def read_floats(values: Sequence[Value], *, nulls: bool) -> tuple[Any, bool]:
-    """Give the numbers, NaN for NULL, and whether there are infinities among them, whose sign is not known."""
+    """Give the numbers, NaN for NULL, and whether there are infinities without a sign among them, which are NaN, too."""
     import numpy as np
 
     # A NULL has no value.
     numbers = [getattr(value, "value", math.nan) for value in values] if nulls else list(map(_value, values))
-    infinite = None in numbers
-    if infinite:
-        numbers = [math.nan if number is None else number for number in numbers]
+    if None not in numbers:
+        return np.array(numbers, dtype=np.float64), False
+    infinite = any(isinstance(value, Float) and value.value is None and not value.sign for value in values)
+    numbers = [decode_float(value) if isinstance(value, Float) else math.nan for value in values]
     return np.array(numbers, dtype=np.float64), infinite
 
 
-def note_infinities(name: str, note: Note, become: str = "shown as NaN") -> None:
-    """Say that a column holds infinities, and what becomes of them."""
-    note(f"column {name} holds infinities; the server does not tell their sign, they are {become}")
+def note_infinities(name: str, note: Note, become: str = "NaN here") -> None:
+    """Call ``note`` with the line about infinities whose sign the server does not send."""
+    note(f"column {name} holds infinities; the server does not send their sign, so they are {become}: sign({name}) has it")
 
 
 def _texts(values: Sequence[Value], decltype: str, *, nulls: bool) -> Any:
@@ -227,28 +227,26 @@ def objects(items: Sequence[Any]) -> Any:
     return array
 
 
-def _mixed(values: Sequence[Value], kinds: set[type], name: str, decltype: str, note: Note) -> Any:
-    return mixed_array([decode(value) for value in values], kinds, name, decltype, note)
+def _mixed(values: Sequence[Value], kinds: set[type], name: str, note: Note) -> Any:
+    return mixed_array([decode(value) for value in values], kinds, name, note)
 
 
-def mixed_array(items: list[SqlValue], kinds: set[type], name: str, decltype: str, note: Note) -> Any:
+def mixed_array(items: list[SqlValue], kinds: set[type], name: str, note: Note) -> Any:
     """Give the array of a column that holds several kinds of values."""
     import numpy as np
 
-    if kinds == {Integer, Float} and _is_decimal(decltype) and _all_exact(items):
+    if kinds == {Integer, Float} and all_exact(items):
+        if any(item != item for item in items):
+            note_infinities(name, note)
         return np.array([math.nan if item is None else item for item in items], dtype=np.float64)
     names = " and ".join(_NAMES[kind] for kind in _NAMES if kind in kinds)
     note(f"column {name} mixes {names} values and stays object; CAST({name} AS ...) gives it one type")
     return objects(items)
 
 
-def _is_decimal(decltype: str) -> bool:
-    """Tell whether the column is declared to hold numbers, whole ones being stored as INTEGER."""
-    return affinity(decltype) == "NUMERIC" and not is_boolean(decltype) and not is_date(decltype)
-
-
-def _all_exact(items: Sequence[Any]) -> bool:
-    return all(abs(item) <= _EXACT_FLOAT for item in items if isinstance(item, int))
+def all_exact(items: Sequence[Any]) -> bool:
+    """Return True if every integer among the values is the same number as a float."""
+    return all(int(float(item)) == item for item in items if isinstance(item, int))
 
 
 def empty_array(count: int, decltype: str) -> Any:

@@ -175,7 +175,7 @@ def _array(parts: Sequence[Part], name: str, decltype: str, count: int, note: re
     if not kinds:
         return reading.empty_array(count, decltype)
     if len(kinds) > 1:
-        return reading.mixed_array(items_of(parts), set(kinds), name, decltype, note)
+        return reading.mixed_array(items_of(parts), set(kinds), name, note)
     part = whole(parts)
     if kinds == {Integer} and part.missing is not None:  # an array with a mask may be written to behind pandas' back
         return reading.integer_array(part.values.copy(), part.missing.copy(), decltype)

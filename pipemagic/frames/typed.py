@@ -8,7 +8,7 @@
 | BLOB                                         | binary |
 | declared BOOLEAN, only 0 and 1               | boolean |
 | declared DATE, DATETIME, TIMESTAMP, only ISO | moment (microseconds), with offsets instant (in UTC) |
-| INTEGER and REAL, every integer exact in it  | float; a note unless declared NUMERIC |
+| INTEGER and REAL, each integer exact as float | float |
 | anything else mixed                          | text, or binary where there is a BLOB; a note |
 | none at all (empty or all NULL)              | by the declared type; nothing, if none was declared |
 
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from pipemagic.frames.parts import Part
-from pipemagic.frames.reading import Note, affinity, is_boolean, is_date
+from pipemagic.frames.reading import Note, affinity, all_exact, is_boolean, is_date, note_infinities
 from pipemagic.frames.stored import StoredRows, items_of, stored, whole
 from pipemagic.frames.texts import stored_dates
 from pipemagic.hrana.messages import Col, StmtResult
@@ -31,7 +31,6 @@ from pipemagic.hrana.values import Blob, Float, Integer, Text
 
 Kind: TypeAlias = Literal["integer", "float", "text", "binary", "boolean", "moment", "instant", "nothing"]
 
-_EXACT_FLOAT = 2**53
 _NAMES: dict[Any, str] = {Integer: "INTEGER", Float: "REAL", Text: "TEXT", Blob: "BLOB"}
 _KINDS: dict[Any, Kind] = {Integer: "integer", Float: "float", Text: "text", Blob: "binary"}
 
@@ -68,7 +67,7 @@ def _column(parts: Sequence[Part], col: Col, at: int, note: Note) -> Typed:
     if not kinds:
         return Typed(name, _declared_kind(declared), [None] * sum(part.size for part in parts))
     if len(kinds) > 1:
-        return _mixed(name, items_of(parts), kinds, declared, name or f"number {at + 1}", note)
+        return _mixed(name, items_of(parts), kinds, name or f"number {at + 1}", note)
     (kind,), part = kinds, whole(parts)
     if kind is Integer and is_boolean(declared) and ((part.values == 0) | (part.values == 1)).all():
         return Typed(name, "boolean", part.values == 1, part.missing)
@@ -77,7 +76,7 @@ def _column(parts: Sequence[Part], col: Col, at: int, note: Note) -> Typed:
         if dates is not None:
             return _dates(name, dates)
     if part.infinite:
-        note(f"column {name} holds infinities; the server does not tell their sign, they are shown as NaN")
+        note_infinities(name, note)
     return Typed(name, _KINDS[kind], part.values, part.missing)
 
 
@@ -98,22 +97,18 @@ def _declared_kind(declared: str) -> Kind:
     return kinds.get(affinity(declared), "nothing")
 
 
-def _mixed(name: str, values: list[Any], kinds: set[type], declared: str, shown: str, note: Note) -> Typed:
+def _mixed(name: str, values: list[Any], kinds: set[type], shown: str, note: Note) -> Typed:
     names = " and ".join(_NAMES[kind] for kind in _NAMES if kind in kinds)
     cast = f"CAST({shown} AS ...) gives it a type of your choice"
-    if kinds == {Integer, Float} and _all_exact(values):
-        if affinity(declared) != "NUMERIC" or is_boolean(declared) or is_date(declared):
-            note(f"column {shown} mixes {names} values and becomes float; {cast}")
+    if kinds == {Integer, Float} and all_exact(values):
+        if any(value != value for value in values):
+            note_infinities(shown, note)
         return Typed(name, "float", [None if value is None else float(value) for value in values])
     if Blob in kinds:
         note(f"column {shown} mixes {names} values and becomes binary; {cast}")
         return Typed(name, "binary", [None if value is None else _bytes(value) for value in values])
     note(f"column {shown} mixes {names} values and becomes text; {cast}")
     return Typed(name, "text", [None if value is None else as_text(value) for value in values])
-
-
-def _all_exact(values: Sequence[Any]) -> bool:
-    return all(abs(value) <= _EXACT_FLOAT for value in values if isinstance(value, int))
 
 
 def _bytes(value: Any) -> bytes:

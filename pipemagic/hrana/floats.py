@@ -12,7 +12,7 @@ import math
 
 import msgspec
 
-from pipemagic.hrana.values import Float, Value
+from pipemagic.hrana.values import Float, Value, encode_float
 
 _POWERS = [10.0**number for number in range(23)]
 _EXACT = 2**53
@@ -28,10 +28,10 @@ class _ExactFloat(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="
 def exact(number: float) -> Value:
     """Give the wire value of a double (not NaN), written so that it survives a careless JSON reader.
 
-    An infinity becomes ``Float(inf)``, which JSON writes as null: no server can be sent one.
+    An infinity becomes null and a sign, which only our own service reads.
     """
     if not math.isfinite(number):
-        return Float(number)
+        return encode_float(number)
     text = literal(number)
     return Float(number) if text is None else _ExactFloat(msgspec.Raw(text.encode()))  # type: ignore[return-value]
 

@@ -33,10 +33,11 @@ class Integer(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="inte
     value: str
 
 
-class Float(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="float"):
-    """A double; None stands for an infinity, whose sign the wire loses (JSON has none)."""
+class Float(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="float"):
+    """A double. JSON has no infinities: their value is None, and ``sign`` is 1 or -1, or 0 if the server sent none."""
 
     value: float | None
+    sign: int = 0
 
 
 class Text(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="text"):
@@ -59,7 +60,8 @@ NULL = Null()
 def encode(value: SqlValue) -> Value:
     """Give the wire value of one SQL value.
 
-    Blobs are written without padding, like the servers in use do. A NaN becomes NULL, as in SQLite.
+    Blobs are written without padding, like the servers in use do. A NaN becomes NULL, as in SQLite; an infinity has
+    no value but a sign.
     Raises ProtocolError for an integer beyond 64 bits and for any other type.
     """
     match value:
@@ -70,7 +72,7 @@ def encode(value: SqlValue) -> Value:
                 raise ProtocolError(f"the integer {value} does not fit 64 bits", hint="send it as text, or as a float")
             return Integer(str(int(value)))
         case float():
-            return NULL if value != value else Float(value)
+            return NULL if value != value else encode_float(value)
         case str():
             return Text(value)
         case bytes() | bytearray() | memoryview():
@@ -78,18 +80,27 @@ def encode(value: SqlValue) -> Value:
     raise ProtocolError(f"a value of type {type(value).__name__} has no SQL form")
 
 
-def decode(value: Value) -> SqlValue:
-    """Give the Python value that one wire value stands for.
+def encode_float(number: float) -> Float:
+    """Return the wire value of a double that is not NaN."""
+    return Float(number) if math.isfinite(number) else Float(None, 1 if number > 0 else -1)
 
-    A null float (an infinity of unknown sign) reads as NaN: SQLite itself never returns a NaN, so nothing else does.
-    """
+
+def decode_float(value: Float) -> float:
+    """Return the double; NaN for an infinity without a sign: SQLite never returns a NaN, so nothing else reads as one."""
+    if value.value is not None:
+        return value.value
+    return math.copysign(math.inf, value.sign) if value.sign else math.nan
+
+
+def decode(value: Value) -> SqlValue:
+    """Give the Python value that one wire value stands for; see `decode_float` for infinities."""
     match value:
         case Null():
             return None
         case Integer(digits):
             return decode_integer(digits)
-        case Float(number):
-            return math.nan if number is None else number
+        case Float():
+            return decode_float(value)
         case Text(text):
             return text
         case Blob(data):

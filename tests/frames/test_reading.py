@@ -57,8 +57,11 @@ def result(values, decltype=None, name="x") -> StmtResult:
         ([1706659200], "DATETIME", "int64"),
         ([1, 2.5], "DECIMAL(10,2)", "float64"),
         ([1, 2.5, None], "NUMERIC", "float64"),
+        ([0, 2.5], None, "float64"),
+        ([0, 2.5, None], "INTEGER", "float64"),
+        ([1, 0.5], "BOOLEAN", "float64"),
+        ([2**60, 2.5], None, "float64"),
         ([2**53 + 1, 2.5], "NUMERIC", "object"),
-        ([1, 2.5], None, "object"),
         ([1, "a"], None, "object"),
         ([], "INTEGER", "int64"),
         ([], "BIGINT", "int64"),
@@ -112,7 +115,24 @@ def test_an_infinity_of_unknown_sign_is_nan_and_said() -> None:
     notes: list[str] = []
     frame = to_frame(StmtResult(cols=[Col("x")], rows=[[Float(None)], [Float(1.5)]]), note=notes.append)
     assert math.isnan(frame["x"][0])
-    assert notes == ["column x holds infinities; the server does not tell their sign, they are shown as NaN"]
+    assert notes == ["column x holds infinities; the server does not send their sign, so they are NaN here: sign(x) has it"]
+
+
+def test_infinities_with_a_sign_are_infinite() -> None:
+    notes: list[str] = []
+    values = [math.inf, None, -math.inf, 1.5]
+    frame = to_frame(result(values), note=notes.append)
+    assert frame["x"].dtype == "float64"
+    assert frame["x"].tolist()[::2] == [math.inf, -math.inf]
+    assert to_frame(result([1, *values]), note=notes.append)["x"].tolist()[1::2] == [math.inf, -math.inf]
+    assert notes == []
+
+
+def test_an_infinity_of_unknown_sign_beside_integers_is_said_too() -> None:
+    notes: list[str] = []
+    frame = to_frame(StmtResult(cols=[Col("x")], rows=[[Float(None)], [Integer("1")]]), note=notes.append)
+    assert frame["x"].dtype == "float64"
+    assert notes == ["column x holds infinities; the server does not send their sign, so they are NaN here: sign(x) has it"]
 
 
 def test_names_are_kept_as_they_are() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from base64 import b64decode, b64encode
 from typing import Any
 
@@ -15,6 +16,9 @@ def python(value: dict[str, Any]) -> Any:
             return int(value["value"])
         case "blob":
             return b64decode(value["base64"] + "=" * (-len(value["base64"]) % 4))
+        case "float" if "sign" in value:
+            assert value["value"] is None
+            return math.copysign(math.inf, value["sign"])
     return value["value"]
 
 

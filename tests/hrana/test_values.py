@@ -73,10 +73,13 @@ def test_every_double_comes_back_bit_by_bit(bits):
         assert same(number, over_the_wire(number))
 
 
-@pytest.mark.parametrize("infinity", [math.inf, -math.inf])
-def test_an_infinity_loses_its_sign_on_the_wire_and_reads_as_nan(infinity):
-    assert messages.encode(encode(infinity)) == b'{"type":"float","value":null}'
-    assert math.isnan(over_the_wire(infinity))
+def test_an_infinity_is_null_with_a_sign():
+    assert messages.encode(encode(math.inf)) == b'{"type":"float","value":null,"sign":1}'
+    assert [over_the_wire(infinity) for infinity in (math.inf, -math.inf)] == [math.inf, -math.inf]
+
+
+def test_an_infinity_without_a_sign_reads_as_nan():
+    assert math.isnan(decode(Float(None)))
 
 
 def test_a_nan_is_null_as_in_sqlite():

@@ -43,7 +43,7 @@ def _column(values: tuple[Any, ...]) -> Column:
             return Nulls()
         missing = bytes(map(is_, values, repeat(None)))
     if len(kinds) > 1:
-        return Mixed(to_wire(values))
+        return Mixed(to_wire(values, signs=True))
     (kind,) = kinds
     present = values if missing is None else _filled(values, _EMPTY[kind])
     if kind is int:

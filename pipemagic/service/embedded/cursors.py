@@ -113,7 +113,7 @@ class StepRows:
 
     def _entries(self, rows: Sequence[SqlRow]) -> bytes:
         by_columns = self._by_columns and len(rows) >= columns.FEWEST
-        return columns.entry_of(rows) if by_columns else entries_of(rows)
+        return columns.entry_of(rows) if by_columns else entries_of(rows, signs=self._by_columns)
 
     def drop(self) -> None:
         """Forget what is aside: its statement failed."""

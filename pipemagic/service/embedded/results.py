@@ -13,7 +13,7 @@ import msgspec
 from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Col, Error
 from pipemagic.service.embedded.columns import BY_COLUMNS, FEWEST
-from pipemagic.service.embedded.rows import LISTED, SqlRow, encode
+from pipemagic.service.embedded.rows import LISTED, LISTED_WITH_SIGNS, SqlRow, encode
 
 FIRST_ROWS, MOST_ROWS = 16, 4000
 """How many rows are taken at a time between looks at the response limit."""
@@ -100,7 +100,9 @@ class Kept:
         rows = list(islice(source, FIRST_ROWS))
         if self._by_columns and len(rows) == FIRST_ROWS and len(encode(rows)) * FEWEST < PIECE * FIRST_ROWS:
             rows += islice(source, FEWEST - FIRST_ROWS)
-        form = BY_COLUMNS if len(rows) >= FEWEST else LISTED
+        form = LISTED_WITH_SIGNS if self._by_columns else LISTED
+        if len(rows) >= FEWEST:
+            form = BY_COLUMNS
         chunks = []
         while rows:
             self.count += len(rows)

@@ -20,11 +20,12 @@ _encode_lines = msgspec.json.Encoder().encode_lines
 
 _WIRE: dict[type, Callable[[Any], Value]] = {
     int: lambda number: Integer(str(number)),
-    float: Float,
+    float: Float,  # JSON writes an infinity as null
     str: Text,
     type(None): lambda _: NULL,
     bytes: values.encode,
 }
+_WITH_SIGNS: dict[type, Callable[[Any], Value]] = {**_WIRE, float: values.encode_float}
 
 
 class Form(NamedTuple):
@@ -39,37 +40,42 @@ class Form(NamedTuple):
         return msgspec.Raw(b"%b%b%b" % (self.begin, b",".join(pieces), self.end))
 
 
-def to_wire(cells: Sequence[SqlValue]) -> list[Value]:
-    """Give values as they stand on the wire."""
-    wire = _WIRE
+def to_wire(cells: Sequence[SqlValue], *, signs: bool) -> list[Value]:
+    """Give values as they stand on the wire; with ``signs`` infinities have one."""
+    wire = _WITH_SIGNS if signs else _WIRE
     return [wire[type(cell)](cell) for cell in cells]
 
 
-def entries_of(rows: Sequence[SqlRow]) -> bytes:
-    """Give the entries of a cursor for rows, each in its line."""
-    return b"\n".join([*_written(rows, b'{"type":"row","row":[%b]}'), b""])
+def entries_of(rows: Sequence[SqlRow], *, signs: bool) -> bytes:
+    """Give the entries of a cursor for rows, each in its line; with ``signs`` infinities have one."""
+    return b"\n".join([*_written(rows, b'{"type":"row","row":[%b]}', signs=signs), b""])
 
 
-LISTED = Form(b"[", lambda rows: b",".join(_written(rows, b"[%b]")), b"]")
+LISTED = Form(b"[", lambda rows: b",".join(_written(rows, b"[%b]", signs=False)), b"]")
 """The rows of a result as a list."""
 
+LISTED_WITH_SIGNS = Form(b"[", lambda rows: b",".join(_written(rows, b"[%b]", signs=True)), b"]")
+"""The same for a client that reads the signs of infinities (see `hrana.columns`)."""
 
-def _written(rows: Sequence[SqlRow], form: bytes) -> Iterable[bytes]:
+
+def _written(rows: Sequence[SqlRow], form: bytes, *, signs: bool) -> Iterable[bytes]:
     """Give the JSON of each row, its cells by commas within the form."""
     if len(rows) < MANY:
-        return [form % encode(to_wire(row))[1:-1] for row in rows]
-    cell_forms, columns = zip(*map(_column, zip(*rows, strict=True)), strict=True)
+        return [form % encode(to_wire(row, signs=signs))[1:-1] for row in rows]
+    cell_forms, columns = zip(*(_column(cells, signs=signs) for cells in zip(*rows, strict=True)), strict=True)
     row_form = form % b",".join(cell_forms)
     return map(row_form.__mod__, zip(*columns, strict=True))
 
 
-def _column(cells: tuple[Any, ...]) -> tuple[bytes, Sequence[bytes]]:
+def _column(cells: tuple[Any, ...], *, signs: bool) -> tuple[bytes, Sequence[bytes]]:
     """Give the form of a column's cells, and what stands in it for each; one type for all spares an object for each."""
     kinds = set(map(type, cells))
     if kinds == {int}:
         return b'{"type":"integer","value":"%b"}', encode(cells)[1:-1].split(b",")
     if kinds == {float}:
-        return b'{"type":"float","value":%b}', encode(cells)[1:-1].split(b",")
+        numbers = encode(cells)
+        if not signs or b"null" not in numbers:  # which stands for an infinity
+            return b'{"type":"float","value":%b}', numbers[1:-1].split(b",")
     if kinds == {str}:
         return b'{"type":"text","value":%b}', _encode_lines(cells).splitlines()
-    return b"%b", _encode_lines(to_wire(cells)).splitlines()
+    return b"%b", _encode_lines(to_wire(cells, signs=signs)).splitlines()

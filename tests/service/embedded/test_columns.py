@@ -99,12 +99,18 @@ def test_a_random_table_is_the_same_in_every_form(db, reader, size):
     assert exact(rows_of_cursor(reader.read("SELECT * FROM t"))) == exact(wanted)
 
 
-def test_infinities_keep_their_sign_among_floats_only(reader):
+@pytest.mark.parametrize("size", [2, MANY_ROWS, FEWEST])
+def test_infinities_have_a_sign(db, reader, size):
     sql = (
-        f"SELECT CASE n % 2 WHEN 0 THEN 9e999 ELSE -9e999 END, CASE n % 2 WHEN 0 THEN 9e999 ELSE 'a' END FROM ({MANY})"
+        f"SELECT CASE n % 2 WHEN 0 THEN 9e999 ELSE -9e999 END, CASE n % 2 WHEN 0 THEN 9e999 ELSE 'a' END "
+        f"FROM ({MANY.format(size)})"
     )
-    rows = rows_of(result_of(reader.run(sql.format(FEWEST))), python)
-    assert rows[:2] == [[-math.inf, "a"], [math.inf, None]]
+    signed, plain = [[-math.inf, "a"], [math.inf, math.inf]], [[None, "a"], [None, None]]
+    assert rows_of(result_of(reader.run(sql)), python)[:2] == signed
+    assert rows_of_cursor(reader.read(sql))[:2] == signed
+    listed = result_of(db.run(sql))
+    assert rows_of(listed, python)[:2] == rows_of_cursor(db.read(sql))[:2] == plain
+    assert listed["rows"][0][0] == {"type": "float", "value": None}
 
 
 @pytest.mark.parametrize("columns", [1, 2000])
