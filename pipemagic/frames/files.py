@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 
 from pipemagic.errors import SessionError, UnsupportedError
 from pipemagic.frames.reading import Note, note_infinities
-from pipemagic.frames.stored import StoredRows, items_of, stored
+from pipemagic.frames.parts import Part
+from pipemagic.frames.stored import StoredRows, stored
 from pipemagic.frames.typed import as_text
 from pipemagic.hrana.messages import Col, StmtResult
-from pipemagic.hrana.values import SqlValue, Value
+from pipemagic.hrana.values import Float, Integer, SqlValue, Text, Value
 
 if TYPE_CHECKING:
     import pyarrow
@@ -31,6 +32,9 @@ Rows = Iterable[Sequence[Value]]
 _ROWS_AT_ONCE = 10_000
 
 _SPECIAL = re.compile('[",\r\n]')
+
+EMPTY = '""'
+"""The field of an empty text, and of NULL where it would be an empty line."""
 
 
 def check_path(path: Path) -> None:
@@ -52,13 +56,15 @@ def write_csv(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None 
     infinite: set[int] = set()
     count = 0
     with _replaced(path) as draft, draft.open("x", encoding="utf-8", newline="") as file:
-        file.write(_line([_quoted(col.name or "") for col in cols]))
+        file.writelines(_lines([[_quoted(col.name or "")] for col in cols], 1))
         for some in _some(cols, rows):
             count += len(some)
-            columns = [items_of(parts) for parts in some.columns]
-            infinite |= {at for at, items in enumerate(columns) if any(item != item for item in items)}
-            fields = [[_field(item, col) for item in items] for col, items in zip(cols, columns, strict=True)]
-            file.writelines(map(_line, zip(*fields, strict=True) if fields else [()] * len(some)))
+            infinite |= {at for at, parts in enumerate(some.columns) if any(part.infinite for part in parts)}
+            fields = [
+                [field for part in parts for field in _fields(part, col)]
+                for col, parts in zip(cols, some.columns, strict=True)
+            ]
+            file.writelines(_lines(fields, len(some)))
     if note is not None:
         for at in sorted(infinite):
             note_infinities(cols[at].name or f"number {at + 1}", note, "NaN in the file")
@@ -99,21 +105,40 @@ def _some(cols: Sequence[Col], rows: Rows) -> Iterator[StoredRows]:
         yield stored(cols, [some])
 
 
-def _line(fields: Sequence[str]) -> str:
-    if len(fields) == 1 and not fields[0]:
-        return '""\n'  # readers pass over an empty line
-    return ",".join(fields) + "\n"
+def _lines(columns: Sequence[Sequence[str]], count: int) -> Iterable[str]:
+    if len(columns) == 1:  # readers pass over an empty line
+        return [f"{field or EMPTY}\n" for field in columns[0]]
+    return map("{}\n".format, map(",".join, zip(*columns, strict=True))) if columns else ["\n"] * count
 
 
-def _field(plain: SqlValue, col: Col) -> str:
-    if plain is None:
+def _fields(part: Part, col: Col) -> list[str]:
+    """Return the fields of some values of a column, '' for NULL."""
+    if part.kinds == {Integer} or part.kinds == {Float}:
+        fields = list(map(repr, part.values.tolist()))
+        if part.infinite:
+            fields = ["NaN" if field == "nan" else field for field in fields]
+    elif part.kinds == {Text}:
+        texts = part.values.strings()
+        quoted = {text: _quoted(text) for text in set(texts)}
+        fields = [quoted[text] for text in texts]
+    else:
+        return [_field(item, col) for item in part.items()]
+    if part.missing is not None:
+        for row in part.missing.nonzero()[0].tolist():
+            fields[row] = ""
+    return fields
+
+
+def _field(item: SqlValue, col: Col) -> str:
+    """Return the field of a value of a column that holds several kinds of them."""
+    if item is None:
         return ""
-    if isinstance(plain, bytes):
+    if isinstance(item, bytes):
         raise UnsupportedError(
             f"column {col.name} holds bytes, which CSV has no form for; no file was written",
             hint="write hex(column) in the query, or use --to-parquet",
         )
-    return _quoted(plain) if isinstance(plain, str) else as_text(plain)
+    return _quoted(item) if isinstance(item, str) else as_text(item)
 
 
 def _quoted(text: str) -> str:
