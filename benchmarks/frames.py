@@ -18,6 +18,8 @@ from benchmarks.cells import connected
 from benchmarks.lines import Line, at_most, faster
 from benchmarks.measure import Plan, interleave, seconds
 from benchmarks.servers import SQLD_UNLIMITED, UNLIMITED, Target
+from pipemagic.frames import to_frame
+from pipemagic.frames.files import write_csv
 from pipemagic.hrana import messages
 
 READERS = ("libsql", "turso-serverless", "libsql-client")
@@ -33,6 +35,7 @@ def measure(plan: Plan) -> list[Line]:
                 data.fill(database, rows, flight_rows)
         lines += _wide(plan, service, sqld, rows)
         lines += _flights(service, sqld, flight_rows)
+        lines.append(_csv(service, flight_rows))
     with servers.sqld() as limited:
         if limited is not None:
             # A result that one answer can hold would not come over the cursor.
@@ -57,6 +60,24 @@ def _wide(plan: Plan, service: Target, sqld: Target | None, rows: int) -> list[L
 def _flights(service: Target, sqld: Target | None, rows: int) -> list[Line]:
     values = interleave(5, _ours(service, sqld, data.FLIGHTS))
     return _beside(f"{rows:,} flights", values)
+
+
+def _csv(service: Target, rows: int) -> Line:
+    """Compare writing a result to a CSV file with pandas writing the same frame."""
+    with tempfile.TemporaryDirectory() as folder, service.connect() as database:
+        result = database.execute(data.FLIGHTS).wire
+        frame = to_frame(result)
+        path = Path(folder) / "flights.csv"
+        values = interleave(
+            3,
+            {
+                "ours": lambda: seconds(lambda: write_csv(path, result.cols, result.rows)),
+                "pandas": lambda: seconds(lambda: frame.to_csv(path, index=False)),
+            },
+        )
+    return Line(
+        f"{rows:,} flights to a CSV file", "s", values["ours"], "DataFrame.to_csv", values["pandas"], at_most(1.0)
+    )
 
 
 def _beside(what: str, values: dict[str, list[float]]) -> list[Line]:

@@ -14,7 +14,7 @@ ROOT = Path(pipemagic.__file__).parent
 # Each layer may import what stands above it, never what stands below or beside it in its line.
 LAYERS = [
     ["errors"],
-    ["hrana", "sql", "svg", "geography", "leaks", "configuration", "terminals"],
+    ["hrana", "sql", "svg", "geography", "leaks", "configuration", "terminals", "counts"],
     ["frames"],
     ["client", "service"],
     ["local", "explore"],

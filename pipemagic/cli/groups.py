@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipemagic.cli.base import Commands, confirm, say, say_fields, say_json, say_table
 from pipemagic.cli.platform import management
+from pipemagic.counts import plural
 from pipemagic.errors import ServerError, SessionError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _destroy(options: argparse.Namespace) -> None:
         api.group(options.name)  # a wrong name is said before the question
         try:
             count = len(api.databases(options.name))
-            what = f"{count} database{'' if count == 1 else 's'} in it"
+            what = f"{plural(count, 'database')} in it"
         except UnsupportedError:
             what = "all databases in it"
         confirm(options, f"Delete the group {options.name} with {what}, for good?")

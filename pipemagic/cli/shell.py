@@ -14,6 +14,7 @@ from pipemagic.cli.base import Commands, note, say
 from pipemagic.cli.platform import management
 from pipemagic.cli.rows import MODES
 from pipemagic.configuration import config_folder
+from pipemagic.counts import plural
 from pipemagic.errors import PipemagicError, SessionError, StatementError, TransactionLost
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class Shell:
             self._show(result)
         elif self._talks and result.affected_row_count:
             count = result.affected_row_count
-            note(f"{count:,} row{'' if count == 1 else 's'} changed")
+            note(f"{plural(count, 'row')} changed")
 
     def _ask(self, statement: str) -> Result:
         from pipemagic.client.database import Result
@@ -171,7 +172,7 @@ class Shell:
         for line in MODES[self._mode](result.columns, result.rows):
             say(line)
         if self._talks and self._mode == "table":
-            note(f"({len(result.rows):,} row{'' if len(result.rows) == 1 else 's'})")
+            note(f"({plural(len(result.rows), 'row')})")
 
     # -- dot commands
 

@@ -56,7 +56,19 @@ class Load:
     def __init__(self, database: Database, columns: Sequence[Column], total: int, plan: Plan) -> None:
         self.plan = plan
         self.total = total
-        self._database, self._cells = database, [column.cells for column in columns]
+        self._database, self._columns = database, columns
+
+    @property
+    def unexpected_types(self) -> list[tuple[str, str]]:
+        """The columns of a new table whose declared types follow from their values, not from their dtypes."""
+        if self.plan.into or self.plan.keeps:
+            return []
+        planned = zip(self._columns, self.plan.types, strict=True)
+        return [
+            (name, declared)
+            for column, (name, declared) in planned
+            if declared == column.declared and declared != column.suggested
+        ]
 
     def run(self, progress: Progress | None = None) -> int:
         """Write all rows or none; gives their number. Raises as `load` does."""
@@ -64,7 +76,8 @@ class Load:
             stagings.remove_leftovers(self._database)
         with staged(self._database, self.plan) as staging:
             with nothing_changed("while the rows were sent"):
-                chunks = Chunks(self._database, staging, self.plan.names).of(self._cells, self.total)
+                cells = [column.cells for column in self._columns]
+                chunks = Chunks(self._database, staging, self.plan.names).of(cells, self.total)
                 _fill(self._database, chunks, self.total, self.plan, staging, progress)
             switch(self._database, self.plan, staging, self.total)
         return self.total

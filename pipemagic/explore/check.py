@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pipemagic.counts import plural
 from pipemagic.errors import CheckError, ParameterError, PipemagicError, StatementError, UnknownName
 from pipemagic.explore import rules
 from pipemagic.explore.asking import ask
 from pipemagic.explore.names import quoted
 from pipemagic.explore.rules import Bound, Rule
 from pipemagic.explore.schema import ForeignKey, read_relation
-from pipemagic.explore.values import count, one_line
+from pipemagic.explore.values import one_line
 from pipemagic.frames import to_frame
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Failure:
     frame: DataFrame
 
     def __str__(self) -> str:
-        return f"{one_line(self.rule)}: not so for {count(self.count, self.thing)}"
+        return f"{one_line(self.rule)}: not so for {plural(self.count, self.thing)}"
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Checked:
     rules: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{one_line(self.table)}: {count(len(self.rules), 'check')} passed, {count(self.rows, 'row')}."
+        return f"{one_line(self.table)}: {plural(len(self.rules), 'check')} passed, {plural(self.rows, 'row')}."
 
 
 def check(
@@ -96,7 +97,7 @@ def check_rules(database: Database, table: str, wanted: Sequence[Rule], *, limit
         return Checked(table, total, tuple(rule.told for rule in wanted))
     failures = _look(database, _each(database, table, broken), limit)
     told = "\n".join(f"  {failure}" for failure in failures)
-    head = f"{one_line(table)}: {len(broken)} of {count(len(wanted), 'check')} failed, {count(total, 'row')}"
+    head = f"{one_line(table)}: {len(broken)} of {plural(len(wanted), 'check')} failed, {plural(total, 'row')}"
     raise CheckError(f"{head}\n{told}", failures)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from pipemagic import svg
+from pipemagic.counts import plural
 from pipemagic.explore.layouts import Layout, arrange
 from pipemagic.explore.schema import Column, ForeignKey, Relation, Schema, folded
 from pipemagic.sql import display_width
@@ -135,7 +136,7 @@ class Diagram:
 
     def _title(self) -> str:
         tables, keys = len(self.boxes), len(self.arrows)
-        return f"{tables} table{'' if tables == 1 else 's'}, {keys} foreign key{'' if keys == 1 else 's'}"
+        return f"{plural(tables, 'table')}, {plural(keys, 'foreign key')}"
 
     def __str__(self) -> str:
         if not self.boxes:

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pipemagic.errors import ParameterError, UnsupportedError
-from pipemagic.explore.infinities import decoded, is_infinite
-from pipemagic.explore.infinities import signs as signs_of
+from pipemagic.explore.infinities import decoded, lacks_sign, sent
 from pipemagic.explore.sources import Column, Source
 from pipemagic.hrana.values import SqlValue, Value, decode
 from pipemagic.sql import quote
@@ -45,7 +44,7 @@ class Found:
 
 
 class _Infinite(Exception):
-    """An infinity came, whose sign the wire loses."""
+    """The server sent an infinity without its sign."""
 
 
 def compare(
@@ -86,8 +85,8 @@ class _Comparison:
         one = self._sources[side]
         names = ["t." + quote(column.b if side else column.a) for column in self._columns]
         order = ", ".join(f"{name} COLLATE BINARY" for name in names[: self._key or None])
-        shown = [*names, signs_of(names)] if signs else names
-        return self._databases[side].cursor(f"SELECT {', '.join(shown)} FROM {one.rows} AS t ORDER BY {order}")
+        shown = sent(names) if signs else ", ".join(names)
+        return self._databases[side].cursor(f"SELECT {shown} FROM {one.rows} AS t ORDER BY {order}")
 
     def _merge(self, a: _Side, b: _Side) -> None:
         found = self._found
@@ -215,7 +214,7 @@ class _Side:
         """Give the values of a row; _Infinite if the sign of an infinity is needed for it."""
         if self._signs:
             return decoded(row)
-        if any(map(is_infinite, row)):
+        if any(map(lacks_sign, row)):
             raise _Infinite
         return tuple(map(decode, row))
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from pipemagic.counts import plural
 from pipemagic.explore.asking import MOVED
-from pipemagic.explore.values import count, one_line, padded, value
+from pipemagic.explore.values import one_line, padded, value
 from pipemagic.sql import display_width
 
 if TYPE_CHECKING:
@@ -51,14 +52,14 @@ def _lines(found: Diff) -> list[str]:
     a, b = one_line(found.a), one_line(found.b)
     by = f"by {one_line(', '.join(found.key))}" if found.key else "whole rows"
     if found.same:
-        return [f"{a} and {b} hold the same: {count(found.same_rows, 'row')}, compared {by}.", *_moved(found)]
+        return [f"{a} and {b} hold the same: {plural(found.same_rows, 'row')}, compared {by}.", *_moved(found)]
     lines = [f"{a} and {b}, compared {by}"]
     for side, names in ((a, found.columns_a), (b, found.columns_b)):
         lines += [f"  only {side} has the column {one_line(name)}" for name in names]
     for name, one, other in found.retyped:
         lines.append(f"  {one_line(name)} is declared {one_line(one) or 'without a type'} in {a}, "
                      f"{one_line(other) or 'without a type'} in {b}")  # fmt: skip
-    counts = [f"{count(found.same_rows, 'row')} the same"]
+    counts = [f"{plural(found.same_rows, 'row')} the same"]
     counts += [f"{found.only_a_count} only in {a}"] if found.only_a_count else []
     counts += [f"{found.only_b_count} only in {b}"] if found.only_b_count else []
     changed = ", ".join(f"{one_line(name)} {number}" for name, number in found.changed_columns.items())

@@ -29,9 +29,9 @@ def sent(cells: Sequence[str]) -> str:
     return ", ".join([*finite, signs(cells)])
 
 
-def is_infinite(value: Value) -> bool:
-    """Whether this is what comes for an infinity."""
-    return isinstance(value, Float) and value.value is None
+def lacks_sign(value: Value) -> bool:
+    """Return True for an infinity whose sign the server did not send."""
+    return isinstance(value, Float) and value.value is None and not value.sign
 
 
 def decoded(row: Sequence[Value]) -> tuple[SqlValue, ...]:

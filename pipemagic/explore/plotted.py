@@ -8,6 +8,7 @@ from functools import cached_property
 from math import inf, nextafter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from pipemagic.counts import plural
 from pipemagic.errors import PlotError, UnknownName
 from pipemagic.explore.names import near
 from pipemagic.explore.schema import folded, read_relation
@@ -92,11 +93,11 @@ class Values:
         """Say what was left out."""
         said = []
         if self.nulls:
-            said.append(f"{self.nulls:,} NULL{'' if self.nulls == 1 else 's'} in {self.name} left out.")
+            said.append(f"{plural(self.nulls, 'NULL')} in {self.name} left out.")
         other = self.rows - self.nulls - self.taken
         if other and not text_too:
             what = "dates" if self.kind == "date" else "finite numbers"
-            said.append(f"{other:,} value{'' if other == 1 else 's'} of {self.name} that are no {what} left out.")
+            said.append(f"{plural(other, 'value')} of {self.name} that are no {what} left out.")
         return said
 
 

@@ -7,8 +7,9 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from pipemagic import svg
+from pipemagic.counts import plural
 from pipemagic.explore.asking import MOVED
-from pipemagic.explore.values import count, one_line, padded, value
+from pipemagic.explore.values import one_line, padded, value
 from pipemagic.sql import display_width
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _table(profile: Profile) -> str:
 
 
 def _counts(profile: Profile) -> str:
-    return f"{count(profile.rows, 'row')}, {count(len(profile.columns), 'column')}"
+    return f"{plural(profile.rows, 'row')}, {plural(len(profile.columns), 'column')}"
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:

@@ -34,8 +34,3 @@ def padded(words: str, width: int, *, right: bool = False) -> str:
     """Fill with blanks up to a width in columns of a terminal."""
     blanks = " " * max(0, width - display_width(words))
     return blanks + words if right else words + blanks
-
-
-def count(number: int, thing: str) -> str:
-    """Give '1 row', '2 rows'."""
-    return f"{number} {thing}{'' if number == 1 else 's'}"

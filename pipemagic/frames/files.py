@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipemagic.errors import SessionError, UnsupportedError
-from pipemagic.frames.reading import Note, note_infinities
 from pipemagic.frames.parts import Part
+from pipemagic.frames.reading import Note, note_infinities
 from pipemagic.frames.stored import StoredRows, stored
 from pipemagic.frames.typed import as_text
 from pipemagic.hrana.messages import Col, StmtResult

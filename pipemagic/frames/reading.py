@@ -169,7 +169,7 @@ def _floats(values: Sequence[Value], name: str, note: Note, *, nulls: bool) -> A
 
 
 def read_floats(values: Sequence[Value], *, nulls: bool) -> tuple[Any, bool]:
-    """Give the numbers, NaN for NULL, and whether there are infinities without a sign among them, which are NaN, too."""
+    """Return the numbers, NaN for NULL, and whether there are infinities without a sign, which are NaN, too."""
     import numpy as np
 
     # A NULL has no value.
@@ -183,7 +183,7 @@ def read_floats(values: Sequence[Value], *, nulls: bool) -> tuple[Any, bool]:
 
 def note_infinities(name: str, note: Note, become: str = "NaN here") -> None:
     """Call ``note`` with the line about infinities whose sign the server does not send."""
-    note(f"column {name} holds infinities; the server does not send their sign, so they are {become}: sign({name}) has it")
+    note(f"column {name} holds infinities; the server sends no sign, so they are {become}: sign({name}) returns it")
 
 
 def _texts(values: Sequence[Value], decltype: str, *, nulls: bool) -> Any:

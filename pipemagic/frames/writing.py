@@ -38,11 +38,12 @@ _AT_ONCE = 50_000
 
 @dataclass(frozen=True)
 class Column:
-    """A column to be written: its declared type ('' for none), and its cells."""
+    """A column to be written: its declared type ('' for none), its cells, and the type that its dtype suggests."""
 
     name: str
     declared: str
     cells: Cells
+    suggested: str = ""
 
 
 def values_of(column: Column) -> Iterator[SqlValue]:
@@ -111,9 +112,19 @@ def _is_broken(text: str) -> bool:
 
 def _column(name: str, series: pd.Series) -> Column:
     try:
-        return _plan(name, series)
+        return replace(_plan(name, series), suggested=_suggested(series.dtype))
     except ProtocolError as error:
         raise LoadError(f"column {name}: {error.message}", hint=error.hint) from None
+
+
+def _suggested(dtype: Any) -> str:
+    """Return the declared type that one expects of a dtype."""
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _suggested(dtype.categories.dtype)
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return "TIMESTAMP"
+    kind = getattr(getattr(dtype, "subtype", dtype), "kind", "O")
+    return {"b": "BOOLEAN", "i": "INTEGER", "u": "INTEGER", "f": "REAL", "M": "DATETIME"}.get(kind, "TEXT")
 
 
 def _plan(name: str, series: pd.Series) -> Column:

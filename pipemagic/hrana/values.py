@@ -86,7 +86,7 @@ def encode_float(number: float) -> Float:
 
 
 def decode_float(value: Float) -> float:
-    """Return the double; NaN for an infinity without a sign: SQLite never returns a NaN, so nothing else reads as one."""
+    """Return the double; NaN for an infinity without a sign: nothing else is NaN, as SQLite has none."""
     if value.value is not None:
         return value.value
     return math.copysign(math.inf, value.sign) if value.sign else math.nan

@@ -8,13 +8,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from pipemagic.counts import plural
 from pipemagic.errors import SessionError, StatementError
 from pipemagic.notebook import asking
 from pipemagic.notebook.arguments import Arguments
 from pipemagic.notebook.display import say, show, show_end, show_lines
 from pipemagic.notebook.limits import limit_display
 from pipemagic.notebook.preferences import PipeMagic
-from pipemagic.notebook.strip import counted, milliseconds
+from pipemagic.notebook.strip import milliseconds
 from pipemagic.svg import printable
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Delivery:
                 raise SessionError(f"no statement returned columns; {file} was not written")
             count = returned.write(file, form, self._note)
             if not self.quiet:
-                say(f"Wrote {counted(count)} to {printable(file)}.")
+                say(f"Wrote {plural(count, 'row')} to {printable(file)}.")
 
     def _show(self, result: CellResult, kept: Collection[Outcome]) -> None:
         if self.quiet:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from IPython.core.error import UsageError
 
+from pipemagic.counts import plural
 from pipemagic.errors import PipemagicError
-from pipemagic.notebook.strip import counted, strip
+from pipemagic.notebook.strip import strip
 from pipemagic.terminals import visible
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def show_lines(result: CellResult, *, timed: bool = False) -> None:
     if result.total > 1:
         show(strip(result, timed=timed))
     elif result.returned is not None and result.returned.more:
-        say(f"First {len(result.returned.result.rows)} of more.")
+        say(f"First {plural(len(result.returned.result.rows), 'row')}; there are more.")
 
 
 def show_end(result: CellResult) -> None:
@@ -76,4 +77,4 @@ def _writes(result: CellResult) -> bool:
 
 def _done(result: CellResult) -> str:
     """Say what the only statement of a cell did."""
-    return f"{counted(result.outcomes[0].affected_row_count)} affected." if _writes(result) else "Done."
+    return f"{plural(result.outcomes[0].affected_row_count, 'row')} affected." if _writes(result) else "Done."

@@ -8,9 +8,11 @@ of stderr. Anywhere else nothing is shown.
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
@@ -27,7 +29,7 @@ PACE = 0.2
 class View(Protocol):
     """Where progress is shown."""
 
-    def show(self, label: str, done: int, total: int | None) -> None:
+    def show(self, line: str, done: int | None, total: int | None) -> None:
         """Show how far it is, in the place of what was shown before."""
 
     def close(self) -> None:
@@ -35,25 +37,30 @@ class View(Protocol):
 
 
 class Progress:
-    """Counts, and shows that where it can be seen. Call it with what is done so far and, if known, what is to do."""
+    """How far some work is: call it with what is done so far and, if known, what is to do."""
 
     def __init__(self, label: str, view: View | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._label, self._view, self._clock = label, view, clock
-        self._next = clock() + PATIENCE
-        self._shown = False
+        self._started = clock()
+        self._state: tuple[int | None, int | None] = (None, None)
+        self._line = ""
 
     def __call__(self, done: int, total: int | None = None) -> None:
-        """Say how far it is."""
-        if self._view is not None and self._clock() >= self._next:
-            self._next = self._clock() + PACE
-            self._shown = True
-            self._view.show(self._label, done, total)
+        """Set how far it is."""
+        self._state = done, total
+
+    def show(self) -> None:
+        """Show how far it is and for how long it has been running, if that has changed."""
+        line = text(self._label, *self._state, self._clock() - self._started)
+        if self._view is not None and line != self._line:
+            self._line = line
+            self._view.show(line, *self._state)
 
     def close(self) -> None:
         """Take away what is shown."""
-        if self._shown and self._view is not None:
+        if self._line and self._view is not None:
             self._view.close()
-            self._shown = False
+            self._line = ""
 
 
 class InNotebook:
@@ -62,14 +69,13 @@ class InNotebook:
     def __init__(self) -> None:
         self._handle: Any = None
 
-    def show(self, label: str, done: int, total: int | None) -> None:
+    def show(self, line: str, done: int | None, total: int | None) -> None:
         """Show a bar; where the end is not known it only moves."""
         from IPython.display import display
 
         if self._handle is None:
             self._handle = display({}, raw=True, display_id=True)  # type: ignore[no-untyped-call]
         bar = "<progress></progress>" if not total else f'<progress max="{total}" value="{done}"></progress>'
-        line = text(label, done, total)
         self._handle.update({"text/html": f"{bar} {escape(line)}", "text/plain": line}, raw=True)
 
     def close(self) -> None:
@@ -85,9 +91,8 @@ class InTerminal:
         self._stream = stream
         self._width = 0
 
-    def show(self, label: str, done: int, total: int | None) -> None:
+    def show(self, line: str, done: int | None, total: int | None) -> None:  # noqa: ARG002
         """Write the line."""
-        line = text(label, done, total)
         self._stream.write(f"\r{line.ljust(self._width)}")
         self._stream.flush()
         self._width = len(line)
@@ -98,19 +103,41 @@ class InTerminal:
         self._stream.flush()
 
 
-def text(label: str, done: int, total: int | None) -> str:
-    """Give the line: ``rows sent: 1,000 of 20,000``."""
-    return f"{label}: {done:,}" + ("" if not total else f" of {total:,}")
+def text(label: str, done: int | None, total: int | None, seconds: float) -> str:
+    """Return the line: ``rows sent: 1,000 of 20,000 (3 s)``; ``Running (3 s)`` while nothing is counted."""
+    from pipemagic.session.durations import words
+
+    count = "Running" if done is None else f"{label}: {done:,}" + (f" of {total:,}" if total else "")
+    return f"{count} ({words(seconds)})"
 
 
 @contextmanager
 def shown(label: str, preferences: PipeMagic) -> Iterator[Progress]:
-    """Show progress during a block, unless ``%config PipeMagic.progress = False``."""
-    progress = Progress(label, _view() if preferences.progress else None)
+    """Show progress during a block, unless ``%config PipeMagic.progress = False``.
+
+    Another thread shows it: the block itself may wait for one answer all the time.
+    """
+    view = _view() if preferences.progress else None
+    progress, ended = Progress(label, view), threading.Event()
+    if view is None:
+        yield progress
+        return
+    # In a copy of the context: it says which cell an output belongs to.
+    showing = threading.Thread(target=copy_context().run, args=(_show_until, ended, progress), daemon=True)
+    showing.start()
     try:
         yield progress
     finally:
+        ended.set()
+        showing.join()
         progress.close()
+
+
+def _show_until(ended: threading.Event, progress: Progress) -> None:
+    pause = PATIENCE
+    while not ended.wait(pause):
+        progress.show()
+        pause = PACE
 
 
 def _view() -> View | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
+from pipemagic.counts import plural
 from pipemagic.sql import display_width
 from pipemagic.svg import FAINT, INK, LINE, WARNING, printable, shortened
 
@@ -79,19 +80,14 @@ def came_of(outcome: Outcome) -> str:
     """Say in a few words what a statement did."""
     count, parts = outcome.affected_row_count, []
     if outcome.more:
-        parts.append(f"first {len(outcome.result.rows)} of more")
+        parts.append(f"first {plural(len(outcome.result.rows), 'row')}; there are more")
     elif outcome.has_columns:
-        parts.append(counted(len(outcome.result.rows)))
-        parts += [f"{count} affected"] if count else []
+        parts.append(plural(len(outcome.result.rows), "row"))
+        parts += [f"{count:,} affected"] if count else []
     elif outcome.writes_rows:
-        parts.append(f"{counted(count)} affected")
+        parts.append(f"{plural(count, 'row')} affected")
     parts += ["undone"] if outcome.undone else []
     return ", ".join(parts) or "done"
-
-
-def counted(count: int) -> str:
-    """Give ``1 row`` or ``5 rows``."""
-    return f"{count} row{'' if count == 1 else 's'}"
 
 
 def milliseconds(time: float | None) -> str:

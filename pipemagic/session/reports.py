@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipemagic import sql
+from pipemagic.counts import plural
 from pipemagic.errors import StatementError, TransactionLost
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.session import places
@@ -59,11 +60,6 @@ def open_line(count: int, clock: str = "") -> str:
 def so_far(count: int) -> str:
     """Say how many statements a transaction holds."""
     return "no statement so far" if not count else f"{plural(count, 'statement')} so far"
-
-
-def plural(count: int, what: str) -> str:
-    """Give a number with its noun."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def statement_error(failure: Failure, notes: Sequence[str] = ()) -> StatementError:

@@ -13,6 +13,7 @@ import msgspec
 from pipemagic.client.exchanges import Exchange
 from pipemagic.client.outlines import Json, outline, redact
 from pipemagic.client.secrets import Token
+from pipemagic.counts import plural
 from pipemagic.session import lives, wirepages
 
 WIDTH = 100
@@ -127,7 +128,7 @@ class Transcript:
         count = len(self.exchanges)
         if not count:
             return "No cell has sent anything yet."
-        line = f"{count} request{'' if count == 1 else 's'}"
+        line = plural(count, "request")
         if self.stable:
             return f"{line}."
         sent = sum(passage.exchange.sent_size for passage in self.exchanges)

@@ -115,7 +115,7 @@ def test_an_infinity_of_unknown_sign_is_nan_and_said() -> None:
     notes: list[str] = []
     frame = to_frame(StmtResult(cols=[Col("x")], rows=[[Float(None)], [Float(1.5)]]), note=notes.append)
     assert math.isnan(frame["x"][0])
-    assert notes == ["column x holds infinities; the server does not send their sign, so they are NaN here: sign(x) has it"]
+    assert notes == ["column x holds infinities; the server sends no sign, so they are NaN here: sign(x) returns it"]
 
 
 def test_infinities_with_a_sign_are_infinite() -> None:
@@ -132,7 +132,7 @@ def test_an_infinity_of_unknown_sign_beside_integers_is_said_too() -> None:
     notes: list[str] = []
     frame = to_frame(StmtResult(cols=[Col("x")], rows=[[Float(None)], [Integer("1")]]), note=notes.append)
     assert frame["x"].dtype == "float64"
-    assert notes == ["column x holds infinities; the server does not send their sign, so they are NaN here: sign(x) has it"]
+    assert notes == ["column x holds infinities; the server sends no sign, so they are NaN here: sign(x) returns it"]
 
 
 def test_names_are_kept_as_they_are() -> None:

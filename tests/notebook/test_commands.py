@@ -146,14 +146,14 @@ def test_tables_and_schema_do_not_touch_the_stream(db):
 
 def test_load(db):
     db("import pandas\nflights = pandas.DataFrame({'n': [2**53 + 1, -2**63], 'from': ['a', None]})")
-    assert db("%pipedb load flights --table flights").lines[1:] == ["Loaded 2 rows into flights."]
-    assert db("%pipedb load flights --table flights --append").lines[1:] == ["Loaded 2 rows into flights."]
+    assert db("%pipedb load flights --table flights").lines == ["Loaded 2 rows and 2 columns into flights."]
+    assert db("%pipedb load flights --table flights --append").lines == ["Loaded 2 rows and 2 columns into flights."]
     assert db("%sql SELECT n FROM flights").value["n"].tolist() == [2**53 + 1, -(2**63)] * 2
-    assert db("%pipedb load flights --table flights --replace").lines[1:] == ["Loaded 2 rows into flights."]
+    assert db("%pipedb load flights --table flights --replace").lines == ["Loaded 2 rows and 2 columns into flights."]
     assert db("%sql SELECT count(*) AS c FROM flights").value["c"].tolist() == [2]
     assert db.fails("%pipedb load flights --table flights").error is not None
     db("one = flights.head(1)")
-    assert db("%pipedb load one --table 'we\"ird'").lines[1:] == ['Loaded 1 row into we"ird.']
+    assert db("%pipedb load one --table 'we\"ird'").lines == ['Loaded 1 row and 2 columns into we"ird.']
 
 
 def test_load_refuses_what_it_cannot_do(db):

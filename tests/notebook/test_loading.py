@@ -6,29 +6,30 @@ from typing import ClassVar
 
 import pytest
 
+LOADED = "Loaded 2 rows and 2 columns into t."
 FRAME = "import pandas\nflights = pandas.DataFrame({'n': [1, 2], 'from': ['a', None]})"
 
 
 def test_the_four_ways_to_load(db):
     db(FRAME)
     line = "%pipedb load flights --table t"
-    assert db(f"{line} --create").lines == ["Types: n INTEGER, from TEXT", "Loaded 2 rows into t."]
+    assert db(f"{line} --create").lines == [LOADED]
     assert "there is a table t already" in db.fails(line).out
-    assert db(f"{line} --append").lines[-1] == "Loaded 2 rows into t."
-    assert db(f"{line} --replace").lines == [
-        "Types: n INTEGER, from TEXT (the table keeps its definition)", "Loaded 2 rows into t."]  # fmt: skip
+    assert db(f"{line} --append").lines == [LOADED]
+    assert db(f"{line} --replace --verbose").lines == [
+        "Types: n INTEGER, from TEXT (the table keeps its definition)", LOADED]  # fmt: skip
     assert "t has no unique index on n" in db.fails(f"{line} --upsert n").out
     db('%sql CREATE UNIQUE INDEX u ON t(n, "from")')
     assert "the key of row 1 is NULL" in db.fails(f"{line} --upsert n,from").out
     db("flights['from'] = ['a', 'b']")
-    assert db(f"{line} --upsert 'n, \"from\"'").lines[-1] == "Loaded 2 rows into t."
+    assert db(f"{line} --upsert 'n, \"from\"'").lines == [LOADED]
     assert db('%sql SELECT n, "from" FROM t ORDER BY 1, 2').value.values.tolist()[0] == [1, "a"]
 
 
 def test_types(db):
     db(FRAME)
     made = db('%pipedb load flights --table "t t" --types \'n=DECIMAL(10, 2),"from"=VARCHAR(9)\'')
-    assert made.lines == ["Types: n DECIMAL(10, 2), from VARCHAR(9)", "Loaded 2 rows into t t."]
+    assert made.lines == ["Loaded 2 rows and 2 columns into t t."]
     assert db("%pipedb schema 't t'").out.count("DECIMAL(10, 2)") == 1
     assert "is not a type" in db.fails("%pipedb load flights --table u --types 'n=INTEGER PRIMARY KEY'").out
     assert "'1' would become another value" in db.fails("%pipedb load flights --table u --types n=TEXT").out
@@ -50,9 +51,27 @@ def test_wrong_lines(shell, options, message):
 
 def test_many_columns_are_not_all_named_and_quiet_says_only_what_was_done(db):
     db("import pandas\nwide = pandas.DataFrame({f'c{n}': [n] for n in range(20)})")
-    assert db("%pipedb load wide --table w").lines[0].endswith("c11 INTEGER, and 8 more")
+    assert db("%pipedb load wide --table w --verbose").lines[0].endswith("c11 INTEGER, and 8 more")
     db("%config PipeMagic.quiet = True")
-    assert db("%pipedb load wide --table w --append").lines == ["Loaded 1 row into w."]
+    assert db("%pipedb load wide --table w --append").lines == ["Loaded 1 row and 20 columns into w."]
+
+
+def test_types_are_listed_where_the_values_decided_them(db):
+    db("""import pandas, datetime, decimal
+odd = pandas.DataFrame({
+    "whole": [1, 2], "real": [0.5, 1.5], "text": ["a", "b"], "kind": pandas.Categorical(["x", "y"]),
+    "day": [datetime.date(2026, 7, 1)] * 2, "price": [decimal.Decimal("1.10")] * 2, "zero": [0.0, -0.0],
+    "data": [b"a", b"b"], "mixed": pandas.Series([1, "a"], dtype=object),
+    "at": pandas.to_datetime(["2026-07-01", "2026-07-02"]), "zoned": pandas.to_datetime(["2026-07-01"] * 2, utc=True),
+})""")
+    assert db("%pipedb load odd --table odd").lines == [
+        "Types: day DATE, zero (no type), data BLOB, mixed (no type)", "Loaded 2 rows and 11 columns into odd."]  # fmt: skip
+
+
+def test_large_numbers_have_separators(db):
+    db("import pandas\nmany = pandas.DataFrame({'n': range(1234)})")
+    assert db("%pipedb load many --table many").lines == ["Loaded 1,234 rows and 1 column into many."]
+    assert db("%sql DELETE FROM many WHERE n >= 0").lines == ["1,234 rows affected."]
 
 
 def test_a_read_only_connection_loads_nothing(db):

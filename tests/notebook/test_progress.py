@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import sys
+import threading
 from copy import deepcopy
 
 import nbformat
@@ -30,36 +31,49 @@ class Seen:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def show(self, label, done, total) -> None:
-        self.lines.append(progress.text(label, done, total))
+    def show(self, line, done, total) -> None:
+        self.lines.append(line)
 
     def close(self) -> None:
         self.lines.append("gone")
 
 
-def test_nothing_in_the_first_second_then_at_a_steady_pace() -> None:
+def test_what_is_counted_and_for_how_long() -> None:
     seconds, seen = Seconds(), Seen()
     bar = Progress("rows sent", seen, seconds)
-    for tenth in range(17):
-        seconds.now = tenth / 10
-        bar(tenth * 1000, 20_000)
+    for seconds.now, state in [(1.0, None), (1.2, None), (2.5, (12_000, None)), (70.0, (13_000, 20_000))]:
+        if state:
+            bar(*state)
+        bar.show()
     bar.close()
-    assert seen.lines == [f"rows sent: {n},000 of 20,000" for n in (10, 12, 14, 16)] + ["gone"]
+    assert seen.lines == [
+        "Running (1 s)", "rows sent: 12,000 (2 s)", "rows sent: 13,000 of 20,000 (1 min 10 s)", "gone"]  # fmt: skip
 
 
-def test_short_work_shows_nothing_at_all() -> None:
+def test_short_work_shows_nothing_at_all(monkeypatch) -> None:
     seen = Seen()
-    bar = Progress("rows sent", seen, Seconds())
-    bar(10, 20)
-    bar.close()
+    monkeypatch.setattr(progress, "_view", lambda: seen)
+    with shown("rows sent", PipeMagic()) as bar:
+        bar(10, 20)
     assert seen.lines == []
+
+
+def test_work_that_waits_for_one_answer_shows_its_time(monkeypatch) -> None:
+    seen, showed = Seen(), threading.Event()
+    monkeypatch.setattr(progress, "_view", lambda: seen)
+    monkeypatch.setattr(progress, "PATIENCE", 0.01)
+    monkeypatch.setattr(seen, "show", lambda line, done, total: (seen.lines.append(line), showed.set()))
+    with shown("rows received", PipeMagic()):
+        assert showed.wait(10)
+    assert seen.lines[0] == "Running (0 s)"
+    assert seen.lines[-1] == "gone"
 
 
 def test_a_terminal_has_one_line_that_ends_empty() -> None:
     stream = io.StringIO()
     view = InTerminal(stream)
-    view.show("rows received", 12_345, None)
-    view.show("rows received", 7, None)
+    view.show("rows received: 12,345", 12_345, None)
+    view.show("rows received: 7", 7, None)
     view.close()
     written = stream.getvalue()
     assert written.startswith("\rrows received: 12,345\rrows received: 7     \r")
@@ -76,10 +90,10 @@ class Terminal(io.StringIO):
     ("stream", "on", "expected"), [(Terminal, True, True), (Terminal, False, False), (io.StringIO, True, False)]
 )
 def test_where_there_is_no_terminal_or_it_is_switched_off_nothing_is_written(monkeypatch, stream, on, expected) -> None:
-    monkeypatch.setattr(progress, "PATIENCE", 0.0)
     monkeypatch.setattr(sys, "stderr", stream())
     with shown("rows sent", PipeMagic(progress=on)) as bar:
         bar(1, 2)
+        bar.show()
     assert bool(sys.stderr.getvalue()) is expected
 
 
@@ -121,10 +135,11 @@ def test_a_kernel_shows_a_bar_and_its_saved_notebook_holds_none_of_it(ran) -> No
     notebook, messages = ran
     updates = [one["content"]["data"] for one in messages if one["msg_type"] == "update_display_data"]
     updates = updates[: updates.index({}) + 1]  # of the first cell
-    if updates[0]["text/plain"] == "rows <b>sent: 0 of 4":  # the machine stood still before the first of them
-        del updates[0]
-    assert [data.get("text/plain") for data in updates[:-1]] == [f"rows <b>sent: {n} of 4" for n in (1, 2, 3)]
-    assert updates[0]["text/html"] == '<progress max="4" value="1"></progress> rows &lt;b&gt;sent: 1 of 4'
+    lines = [data.get("text/plain", "").partition(" (")[0] for data in updates[:-1]]
+    assert set(lines) <= {f"rows <b>sent: {n} of 4" for n in range(4)}
+    assert lines == sorted(lines)
+    assert lines[-1] == "rows <b>sent: 3 of 4"
+    assert updates[-2]["text/html"].startswith('<progress max="4" value="3"></progress> rows &lt;b&gt;sent: 3 of 4 (')
     assert updates[-1] == {}
     saved = nbformat.writes(notebook)
     assert "of 4" not in saved

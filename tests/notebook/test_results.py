@@ -120,7 +120,7 @@ def test_names_in_a_file_and_beside_saved_selects(db, tmp_path):
     three = "-- name: three\nSELECT x FROM base ORDER BY x"
     cell = db(f"%%sql --with base --limit 1\n{three};\nSELECT count(*) AS n FROM base")
     assert db.names["three"]["x"].tolist() == [7]
-    assert strip(cell)[0].endswith("first 1 of more")
+    assert strip(cell)[0].endswith("first 1 row; there are more")
     assert cell.value["n"].tolist() == [2]
 
 
@@ -265,13 +265,13 @@ def numbers(db, count=20):
 def test_a_limit_gives_the_first_rows_and_says_whether_there_are_more(db):
     numbers(db)
     cell = db("%sql --limit 3 SELECT a, flag, a FROM n ORDER BY a DESC -- all of them")
-    assert cell.lines == ["First 3 of more."]
+    assert cell.lines == ["First 3 rows; there are more."]
     assert cell.value.values.tolist() == [[19, True, 19], [18, False, 18], [17, True, 17]]
     assert [str(dtype) for dtype in cell.value.dtypes] == ["int64", "boolean", "int64"]
     assert db("%sql --limit 20 SELECT a FROM n").lines == []
-    assert db("%sql --limit 19 SELECT a FROM n").lines == ["First 19 of more."]
+    assert db("%sql --limit 19 SELECT a FROM n").lines == ["First 19 rows; there are more."]
     assert db("%sql --limit 3 SELECT a FROM n LIMIT 3").lines == []
-    assert db("%sql --limit 3 SELECT a FROM n LIMIT 4").lines == ["First 3 of more."]
+    assert db("%sql --limit 3 SELECT a FROM n LIMIT 4").lines == ["First 3 rows; there are more."]
     assert db("%sql --limit 0 SELECT a FROM n").value.shape == (0, 1)
 
 
@@ -284,9 +284,9 @@ def test_a_limit_is_for_each_query_and_for_nothing_else(db):
         "\nVALUES (1), (2), (3)"
     )
     assert [line.split("  ")[-1].strip() for line in strip(cell)] == [
-        "first 2 of more",
+        "first 2 rows; there are more",
         "3 rows, 3 affected",
-        "first 2 of more",
+        "first 2 rows; there are more",
     ]
     assert [len(db.names[name]) for name in "xyz"] == [2, 3, 2]
     db("%sql BEGIN")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 
 from pipemagic import sql
+from pipemagic.counts import plural
 from pipemagic.errors import SessionError
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.arguments import Arguments, Option, Positional
@@ -34,26 +35,29 @@ UPSERT = Option("--upsert", "change the rows with the same KEY, add the others",
 def load(context: Context, args: Arguments) -> None:
     """Write a DataFrame of the notebook into a table."""
     if_exists = wish(args, CREATE, APPEND, REPLACE, UPSERT)
-    keys, types = names(args.get("--upsert") or ""), _types(args.get("--types") or "")
+    keys, declared = names(args.get("--upsert") or ""), _types(args.get("--types") or "")
     frame = _frame(context, args["FRAME"])
     connection = context.session.connection(args.get("--on"))
     check_no_transaction(connection, "load")
 
-    def run(database: Database) -> int:
+    def run(database: Database) -> Load:
         from pipemagic.client.load import prepare
 
         database.check_writable("load")
-        ready = prepare(database, frame, args["--table"], if_exists=if_exists, keys=keys, types=types)
-        if not context.preferences.quiet:
-            say(_types_line(ready))
+        ready = prepare(database, frame, args["--table"], if_exists=if_exists, keys=keys, types=declared)
+        types = ready.plan.types if args.on("--verbose") else ready.unexpected_types
+        if types and not context.preferences.quiet:
+            say(_types_line(types, ready))
         with shown("rows sent", context.preferences) as progress:
-            return ready.run(progress)
+            ready.run(progress)
+        return ready
 
     try:
-        count = connection.once(run)
+        loaded = connection.once(run)
     finally:
         connection.written.tell(connection)
-    say(f"Loaded {counted(count)} into {args['--table']}.")
+    columns = plural(len(loaded.plan.names), "column")
+    say(f"Loaded {plural(loaded.total, 'row')} and {columns} into {args['--table']}.")
 
 
 def copy(context: Context, args: Arguments) -> None:
@@ -69,7 +73,7 @@ def copy(context: Context, args: Arguments) -> None:
             )
     finally:
         target.written.tell(target)
-    say(f"Copied {counted(count)} into {new} on {target.name}.")
+    say(f"Copied {plural(count, 'row')} into {new} on {target.name}.")
 
 
 def wish(args: Arguments, *options: Option) -> IfExists:
@@ -88,11 +92,6 @@ def check_no_transaction(connection: Connection, what: str) -> None:
             f"a transaction is open on {connection.name}, and {what} would have to wait for its end",
             hint="COMMIT or ROLLBACK first",
         )
-
-
-def counted(rows: int) -> str:
-    """Give a number of rows in words."""
-    return f"{rows} row{'' if rows == 1 else 's'}"
 
 
 def names(text: str) -> list[str]:
@@ -130,8 +129,7 @@ def _parts(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _types_line(ready: Load) -> str:
-    types: Sequence[tuple[str, str]] = ready.plan.types
+def _types_line(types: Sequence[tuple[str, str]], ready: Load) -> str:
     listed = [f"{name} {declared or '(no type)'}" for name, declared in types[:SHOWN_TYPES]]
     more = f", and {len(types) - SHOWN_TYPES} more" if len(types) > SHOWN_TYPES else ""
     kept = " (the table keeps its definition)" if ready.plan.keeps else ""
@@ -166,6 +164,7 @@ COMMANDS: tuple[Command, ...] = (
             APPEND,
             REPLACE,
             UPSERT,
+            Option("--verbose", "list the types of all columns"),
             Option("--types", "declare these columns of a new table so: n=BIGINT,price=DECIMAL(10,2)", "col=TYPE,..."),
             ON,
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from IPython.core.error import UsageError
 
+from pipemagic.counts import plural
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.commands.base import Command, Context
@@ -27,15 +28,11 @@ def begin(context: Context, args: Arguments) -> None:
 
 def commit(context: Context, args: Arguments) -> None:
     """Commit the open transaction."""
-    from pipemagic.session.reports import plural
-
     say(f"Committed {plural(context.session.connection(args.get('--on')).commit(), 'statement')}.")
 
 
 def rollback(context: Context, args: Arguments) -> None:
     """Roll the open transaction back, or go on without one that was lost."""
-    from pipemagic.session.reports import plural
-
     connection = context.session.connection(args.get("--on"))
     lost = connection.transaction is Tx.LOST
     count = connection.rollback()
@@ -45,7 +42,6 @@ def rollback(context: Context, args: Arguments) -> None:
 def retry(context: Context, args: Arguments) -> None:
     """Show the statements that were undone, and run them again as one atomic batch."""
     from pipemagic.session.ledger import listing
-    from pipemagic.session.reports import plural
 
     connection = context.session.connection(args.get("--on"))
     texts = [statement.text for statement in connection.to_retry().statements]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipemagic.client import arguments
+from pipemagic.counts import plural
 from pipemagic.errors import ParameterError, ProtocolError
 from pipemagic.hrana.messages import NamedArg, Stmt
 from pipemagic.hrana.scalars import to_sql
@@ -93,7 +94,7 @@ class _Bound:
             return
         alone = before == ["IN", "("] and [word.text for word in words[number + 1 : number + 2]] == [")"]
         if not bare and not alone:
-            many = f"{len(elements)} value{'' if len(elements) == 1 else 's'} ({type(value).__name__})"
+            many = f"{plural(len(elements), 'value')} ({type(value).__name__})"
             raise wish.refusal(f"holds {many}", _NOT_LISTED.format(token.text))
         form = self._form(token.text, elements, wish)
         self.edits.append(Edit(token.start, token.start + len(token.text), f"({form})" if bare else form))

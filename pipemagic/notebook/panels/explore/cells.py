@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pipemagic.counts import plural
 from pipemagic.explore.schema import Column
 from pipemagic.explore.sending import NotText, received
 from pipemagic.explore.values import one_line
@@ -80,7 +81,7 @@ def _cell(value: SqlValue, size: int, column: Column) -> Cell:
 
 def _bytes(value: bytes, size: int, about: str = "") -> str:
     dots = "…" if size > BYTES else ""
-    return f"x'{value[:BYTES].hex()}{dots}' ({size:,} byte{'' if size == 1 else 's'}{about})"
+    return f"x'{value[:BYTES].hex()}{dots}' ({plural(size, 'byte')}{about})"
 
 
 def _text(value: str, column: Column, *, cut: bool) -> Cell:
@@ -102,5 +103,5 @@ def whole_of(given: SqlValue, size: int | None = None) -> Whole:
 
 
 def _size(size: int, shown: int, thing: str) -> str:
-    words = f"{size:,} {thing}{'' if size == 1 else 's'}"
+    words = plural(size, thing)
     return f"{words}; the first {shown:,}" if shown < size else words

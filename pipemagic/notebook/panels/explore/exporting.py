@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from traitlets import Bool, Int
 
 from pipemagic.client.cursors import Cursor
+from pipemagic.counts import plural
 from pipemagic.errors import SessionError
 from pipemagic.frames import files, tables
 from pipemagic.frames.stored import GrowingRows, StoredRows
@@ -104,16 +105,16 @@ class ExportingModel(AskingModel):
         if form == "csv":
             path = Path(target).expanduser()
             count = files.write_csv(path, cursor.cols, chain.from_iterable(self._told(cursor)), note=notes.append)
-            return None, _said(f"Wrote {_rows(count)} to {target}.", notes)
+            return None, _said(f"Wrote {plural(count, 'row')} to {target}.", notes)
         rows = GrowingRows(cursor.cols)
         for batch in self._told(cursor):
             rows.add(batch)
         held: StoredRows = rows.taken()
         if form == "parquet":
             count = files.write_parquet(Path(target).expanduser(), cursor.cols, held, note=notes.append)
-            return None, _said(f"Wrote {_rows(count)} to {target}.", notes)
+            return None, _said(f"Wrote {plural(count, 'row')} to {target}.", notes)
         frame = tables.to_table(StmtResult(list(cursor.cols), held), "pandas", note=notes.append)
-        return frame, _said(f"{target} is a DataFrame of {_rows(len(held))}.", notes)
+        return frame, _said(f"{target} is a DataFrame of {plural(len(held), 'row')}.", notes)
 
     def _told(self, cursor: Cursor) -> Iterator[Sequence[Any]]:
         """Give the rows as they come, and tell how many that were, now and then."""
@@ -121,7 +122,7 @@ class ExportingModel(AskingModel):
         for batch in cursor:
             count += len(batch)
             if monotonic() - told > _TELL_EVERY:
-                self.tell(f"Exporting: {_rows(count)} so far ...")
+                self.tell(f"Exporting: {plural(count, 'row')} so far ...")
                 told = monotonic()
             yield batch
 
@@ -152,10 +153,6 @@ def _form(model: ExportingModel, table: str) -> Node:
           button("Cancel", ("export_form",)), class_="pm-row"),
         key=f"form {model.opened}", on={"submit": ["export"], "escape": ["export_form"]},
     )  # fmt: skip
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} row{'' if count == 1 else 's'}"
 
 
 def _said(words: str, notes: Sequence[str]) -> str:

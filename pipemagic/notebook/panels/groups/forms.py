@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipemagic.client.resources import Group, Location
+from pipemagic.counts import plural
 from pipemagic.notebook.panels.ground.parts import button, choice, confirm, field, submit
 from pipemagic.notebook.panels.ground.tree import Node, h
 from pipemagic.notebook.panels.groups.table import databases_in, listed, place_of
 from pipemagic.notebook.panels.holdings import Holdings
-from pipemagic.session.reports import plural
 
 
 def create_form(has: Holdings, wrong: str, number: int, *, busy: bool) -> Node:

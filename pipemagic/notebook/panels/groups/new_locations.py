@@ -7,6 +7,7 @@ from typing import Any
 
 from traitlets import Int, List
 
+from pipemagic.counts import plural
 from pipemagic.notebook.panels.ground.parts import button, state
 from pipemagic.notebook.panels.ground.shared import OneForASession
 from pipemagic.notebook.panels.ground.tree import Node, h
@@ -14,7 +15,6 @@ from pipemagic.notebook.panels.ground.widget import Values, View
 from pipemagic.notebook.panels.ground.work import Model
 from pipemagic.notebook.panels.groups.catching_up import CatchingUp
 from pipemagic.notebook.panels.holdings import Holdings, holdings_of
-from pipemagic.session.reports import plural
 
 
 class NewLocations(Model):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from traitlets import Int, List, Unicode
 
+from pipemagic.counts import plural
 from pipemagic.notebook.panels.ground.parts import button, problem, section, state
 from pipemagic.notebook.panels.ground.tree import Node
 from pipemagic.notebook.panels.ground.widget import Values
@@ -17,7 +18,6 @@ from pipemagic.notebook.panels.groups.replica_states import ReplicaStates
 from pipemagic.notebook.panels.groups.table import listed, live_table, notes, saved_table
 from pipemagic.notebook.panels.holdings import Holdings
 from pipemagic.session.profiles import word
-from pipemagic.session.reports import plural
 
 if TYPE_CHECKING:
     from traitlets import HasTraits

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pipemagic.client.resources import Group
+from pipemagic.counts import plural
 from pipemagic.notebook.panels.ground.parts import button, empty, row, table
 from pipemagic.notebook.panels.ground.tree import Child, Node, h
 from pipemagic.notebook.panels.groups.replica_states import LIMIT, ReplicaStates
 from pipemagic.notebook.panels.holdings import Holdings
-from pipemagic.session.reports import plural
 
 NAMED = 8
 """How many names are written out where a list would be too long; the others are counted."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from traitlets import Dict, Unicode
 
 from pipemagic.client.resources import Group, Location
+from pipemagic.counts import plural
 from pipemagic.geography import whereabouts
 from pipemagic.notebook.panels.ground.parts import button, choice, empty, field, row, section, state, submit, table
 from pipemagic.notebook.panels.ground.tree import Child, Node, h
@@ -18,7 +19,6 @@ from pipemagic.notebook.panels.groups.new_locations import ShowsNewLocations, ne
 from pipemagic.notebook.panels.holdings import Holdings
 from pipemagic.notebook.panels.locations.worldmap import Kind, Mark, world_map
 from pipemagic.session.latency import addresses, latencies
-from pipemagic.session.reports import plural
 
 if TYPE_CHECKING:
     from traitlets import HasTraits

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pipemagic.counts import plural
 from pipemagic.notebook.panels.ground.tree import Node, h
-from pipemagic.session.reports import plural
 
 FIGURES = {
     "rows_read": ("row read", "rows read"),

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
+from pipemagic.counts import plural
 from pipemagic.errors import TransactionLost
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Tx
 from pipemagic.notebook.panels.ground.parts import age, button, choice, clock, empty, row, section, state, table
@@ -16,7 +17,6 @@ from pipemagic.notebook.panels.session.opened import Opened
 from pipemagic.notebook.panels.session.seen import OFF, Lost, Said, Seen, Statements
 from pipemagic.session import durations
 from pipemagic.session.profiles import word
-from pipemagic.session.reports import plural
 
 if TYPE_CHECKING:
     from traitlets import HasTraits
