@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
-from pipemagic.errors import UnsupportedError
+from pipemagic.errors import PlotError, UnsupportedError
 from pipemagic.svg import printable, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
     from pipemagic.explore.plotted import Summary
@@ -17,12 +20,66 @@ if TYPE_CHECKING:
 LABEL = 40
 """Characters of a label that are shown."""
 
+_WITHOUT_WINDOWS = ("agg", "cairo", "pdf", "pgf", "ps", "svg", "template")
+"""Backends of matplotlib that only write files."""
+
 UPRIGHT = 6
 """With more bars than these, or long names, the bars lie, so that their names can be read."""
 
 
+@dataclass(frozen=True, repr=False)
+class Plot:
+    """A drawn summary: its ``axes``. A notebook shows the figure, a terminal a line that says how to save it."""
+
+    axes: Axes
+    shown: bool
+    """Whether a window or a widget shows the figure already."""
+
+    @property
+    def figure(self) -> Figure:
+        """The figure that the axes belong to."""
+        return cast("Figure", self.axes.figure)
+
+    def save(self, file: str | Path) -> None:
+        """Write the figure to a file; its suffix says in which form: ``.png``, ``.svg``, ``.pdf``."""
+        path = Path(file).expanduser()
+        try:
+            self.figure.savefig(path)
+        except ValueError as error:
+            raise PlotError(f"{path.name} cannot be written: {error}", hint="name it .png, .svg or .pdf") from None
+        except OSError as error:
+            raise PlotError(f"{path} cannot be written: {error.strerror or error}") from None
+
+    def __repr__(self) -> str:
+        return f"Plot of {self.axes.get_title()}. Add --to FILE.png to save it, or call .save('FILE.png')."
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:  # noqa: ARG002
+        from IPython.core.getipython import get_ipython
+        from IPython.core.pylabtools import print_figure
+
+        bundle: dict[str, Any] = {"text/plain": repr(self)}
+        if self.shown:
+            return bundle
+        formatter = getattr(get_ipython(), "display_formatter", None)
+        formats = formatter.format(self.figure)[0] if formatter is not None else {}
+        images = {mime: data for mime, data in formats.items() if mime.startswith("image/")}  # as %config says
+        return bundle | (images or {"image/png": print_figure(self.figure, base64=True)})  # type: ignore[no-untyped-call]
+
+
+def plot(summary: Summary) -> Plot:
+    """Draw a summary on a figure of its own; UnsupportedError without matplotlib."""
+    axes = draw(summary)
+    import matplotlib.pyplot as plt
+
+    backend = plt.get_backend().lower()
+    shown = "inline" not in backend and backend not in _WITHOUT_WINDOWS
+    if not shown:
+        plt.close(cast("Figure", axes.figure))  # else the end of the cell shows it once more
+    return Plot(axes, shown)
+
+
 def draw(summary: Summary, ax: Axes | None = None) -> Axes:
-    """Draw a summary, on a figure of its own by default; UnsupportedError without matplotlib."""
+    """Draw a summary, on a figure of its own by default, and return its axes; UnsupportedError without matplotlib."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
@@ -70,6 +127,13 @@ def _axes(ax: Any, summary: Summary, *, sideways: bool = False) -> None:
         ax.legend(title=label(summary.label.group), loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
 
+def _with_separators(axis: Any) -> None:
+    """Write the numbers of an axis with thousands separators."""
+    from matplotlib.ticker import FuncFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.10g}"))
+
+
 def _tilt_dates(ax: Any) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
@@ -89,8 +153,11 @@ def _histogram(ax: Any, summary: Summary) -> None:
         ax.bar(frame["from"].to_numpy(), counts, width, bottom=bottom, align="edge", label=name, edgecolor="white",
                linewidth=0.5, **_colour(name, summary))  # fmt: skip
         bottom = bottom + counts
+    _with_separators(ax.yaxis)
     if summary.dates:
         _tilt_dates(ax)
+    else:
+        _with_separators(ax.xaxis)
     _axes(ax, summary)
 
 
@@ -105,6 +172,7 @@ def _box(ax: Any, summary: Summary) -> None:
     ax.bxp(boxes, showmeans=False, flierprops={"markersize": 3})
     if len(boxes) > UPRIGHT:
         ax.tick_params(axis="x", rotation=45)
+    _with_separators(ax.yaxis)
     _axes(ax, summary)
 
 
@@ -127,6 +195,7 @@ def _bar(ax: Any, summary: Summary) -> None:
         ax.invert_yaxis()
     else:
         ax.set_xticks(range(len(names)), names)
+    _with_separators(ax.xaxis if sideways else ax.yaxis)
     _axes(ax, summary, sideways=sideways)
 
 
@@ -141,8 +210,11 @@ def _line(ax: Any, summary: Summary) -> None:
     if places:
         shown = texts[:: max(1, len(texts) // 20)]
         ax.set_xticks([places[text] for text in shown], [label(text) for text in shown], rotation=45, ha="right")
-    if summary.dates:
+    elif summary.dates:
         _tilt_dates(ax)
+    else:
+        _with_separators(ax.xaxis)
+    _with_separators(ax.yaxis)
     _axes(ax, summary)
 
 
@@ -154,6 +226,10 @@ def _scatter(ax: Any, summary: Summary) -> None:
                    **_colour(name, summary))  # fmt: skip
     if summary.dates:
         _tilt_dates(ax)
+    else:
+        _with_separators(ax.xaxis)
+    if summary.frame["y"].dtype.kind != "M":
+        _with_separators(ax.yaxis)
     _axes(ax, summary)
 
 

@@ -24,7 +24,9 @@ SCATTERED = 3000
 """Points of a scatter plot that are drawn one by one; of more, those in one cell of a grid become one."""
 
 GRID = (80, 60)
+
 OUTLIERS = 50
+"""Outliers of a box that are drawn at most."""
 
 
 def histogram(
@@ -63,8 +65,9 @@ def box(database: Database, rows: str | Rows, x: str, *, group: str | None = Non
     """Give quartiles (interpolated, as numpy does), whiskers and outliers of x, for each value of ``group``.
 
     Whiskers end at the last value within 1.5 times the distance of the quartiles. The frame has a row for each box:
-    ``count``, ``mean``, ``low``, ``q1``, ``median``, ``q3``, ``high``, ``outliers`` (how many) and ``shown`` (the most
-    extreme of them, in order).
+    ``count``, ``mean``, ``low``, ``q1``, ``median``, ``q3``, ``high``, ``outliers`` (how many) and ``shown``: these in
+    order, or 50 of them at equal distances in the order, the first and the last included. A note counts what is left
+    out.
     """
     data = Data(database, rows)
     value = data.values(x)
@@ -95,7 +98,9 @@ def box(database: Database, rows: str | Rows, x: str, *, group: str | None = Non
         low, high, beyond = whiskers[number]
         lines.append((name, count, mean, low, q1, median, q3, high, beyond, tuple(sorted(outliers.get(number, ())))))
     columns = ["group", "count", "mean", "low", "q1", "median", "q3", "high", "outliers", "shown"]
-    return data.summary("box", frame_of(lines, columns, group), Label(group or "", x, group), [value], groups)
+    drawn, total = sum(map(len, outliers.values())), sum(beyond for _, _, beyond in whiskers.values())
+    notes = [f"{drawn:,} of {total:,} outliers drawn."] if drawn < total else []
+    return data.summary("box", frame_of(lines, columns, group), Label(group or "", x, group), [value], groups, notes)
 
 
 def _between(count: int, quarter: int, low: float, high: float) -> float:
@@ -107,7 +112,7 @@ def _between(count: int, quarter: int, low: float, high: float) -> float:
 def _beyond(
     data: Data, value: Values, groups: Groups, fences: Mapping[int, tuple[float, float]]
 ) -> tuple[dict[int, tuple[float, float, int]], dict[int, list[float]]]:
-    """Give for each group where its whiskers end, how many values are beyond them, and the most extreme of these."""
+    """Give for each group where its whiskers end, how many values are beyond them, and which of these are drawn."""
     if not fences:
         return {}, {}
     listed = ", ".join(f"({number}, {data.bind(low)}, {data.bind(high)})" for number, (low, high) in fences.items())
@@ -120,8 +125,10 @@ def _beyond(
         f"sum(v < lower OR v > upper) FROM d JOIN f USING (g) GROUP BY g"
     )
     shown = data.ask(
-        f"{inside}, o AS (SELECT g, v, row_number() OVER (PARTITION BY g ORDER BY max(lower - v, v - upper) DESC, v) "
-        f"AS i FROM d JOIN f USING (g) WHERE v < lower OR v > upper) SELECT g, v FROM o WHERE i <= {OUTLIERS}"
+        f"{inside}, o AS (SELECT g, v, count(*) OVER (PARTITION BY g) - 1 AS last, "
+        f"row_number() OVER (PARTITION BY g ORDER BY v) - 1 AS i FROM d JOIN f USING (g) WHERE v < lower OR v > upper) "
+        f"SELECT g, v FROM o WHERE last < {OUTLIERS} OR i = 0 "
+        f"OR i * {OUTLIERS - 1} / last > (i - 1) * {OUTLIERS - 1} / last"
     )
     outliers: dict[int, list[float]] = {}
     for number, outlier in shown:

@@ -146,16 +146,29 @@ def test_boxes_are_those_of_numpy(database, count):
     assert box["mean"] == pytest.approx(stored.mean())
 
 
-def test_of_many_outliers_the_most_extreme_are_shown(database):
+def test_of_many_outliers_a_thinned_sample_is_drawn_and_counted(database):
     fill(
         database,
         "b",
         ["x", "g"],
         [*[(number % 10, "a") for number in range(1000)], *[(n, "a") for n in range(100, 200)]],
     )
-    box = plots.box(database, "b", "x", group="g").frame.iloc[0]
+    summary = plots.box(database, "b", "x", group="g")
+    box = summary.frame.iloc[0]
     assert box["outliers"] == 100
-    assert list(box["shown"]) == list(range(150, 200))
+    assert list(box["shown"]) == [100 + -(-number * 99 // 49) for number in range(50)]
+    assert summary.notes == ("50 of 100 outliers drawn.",)
+
+
+@pytest.mark.parametrize("count", [49, 50, 51, 52, 99, 1234])
+def test_outliers_are_thinned_evenly_to_the_last_one(database, count):
+    fill(database, "b", ["x"], [*[(number % 10,) for number in range(9 * count)], *[(n + 100,) for n in range(count)]])
+    summary = plots.box(database, "b", "x")
+    shown = [number - 100 for number in summary.frame.iloc[0]["shown"]]
+    assert (shown[0], shown[-1], len(shown)) == (0, count - 1, min(50, count))
+    steps = np.diff(shown)
+    assert max(steps) - min(steps) <= 1
+    assert summary.notes == ((f"50 of {count:,} outliers drawn.",) if count > 50 else ())
 
 
 def test_bars_count_the_most_frequent_and_the_others(database):

@@ -43,7 +43,7 @@ from pipemagic.hrana.messages import (
     decode_response,
     encode,
 )
-from pipemagic.hrana.values import NULL, Blob, Float, Integer, SqlValue, Text, Value, decode
+from pipemagic.hrana.values import NULL, Blob, Float, Integer, Text, Value, decode
 from pipemagic.hrana.values import encode as encode_value
 from pipemagic.service.embedded.columns import part
 

@@ -144,9 +144,7 @@ def test_infinities_in_csv_are_told(tmp_path):
     wire.rows[0][1] = Float(None)
     write_csv(tmp_path / "x.csv", wire.cols, wire.rows, note=notes.append)
     assert (tmp_path / "x.csv").read_text() == 'a,"",c\n1.5,NaN,NaN\n,2.5,1\n'
-    assert notes == [
-        "column number 2 holds infinities; the server sends no sign, so they are NaN in the file: sign(number 2) returns it"
-    ]
+    assert [note.split(";")[0] for note in notes] == ["column number 2 holds infinities"]
 
 
 def test_a_row_of_one_null_is_not_an_empty_line(tmp_path):

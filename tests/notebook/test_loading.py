@@ -65,7 +65,9 @@ odd = pandas.DataFrame({
     "at": pandas.to_datetime(["2026-07-01", "2026-07-02"]), "zoned": pandas.to_datetime(["2026-07-01"] * 2, utc=True),
 })""")
     assert db("%pipedb load odd --table odd").lines == [
-        "Types: day DATE, zero (no type), data BLOB, mixed (no type)", "Loaded 2 rows and 11 columns into odd."]  # fmt: skip
+        "Types: day DATE, zero (no type), data BLOB, mixed (no type)",
+        "Loaded 2 rows and 11 columns into odd.",
+    ]
 
 
 def test_large_numbers_have_separators(db):

@@ -44,26 +44,43 @@ def test_plots_of_a_table(db):
     )
     db("%sql INSERT INTO f VALUES (NULL, NULL, NULL, NULL)")
     bars = db("%pipedb plot histogram f --x delay --bins 10")
-    assert [patch.get_height() for patch in bars.value.patches] == [10] * 10
+    assert [patch.get_height() for patch in bars.value.axes.patches] == [10] * 10
     assert bars.lines == ["1 NULL in delay left out."]
-    assert bars.value.get_xlabel() == "delay"
-    assert bars.value.get_title() == "f"
-    assert len(db('%pipedb plot box f --x delay --group "my $ line" --on db').value.get_xticklabels()) == 3
-    assert len(db('%pipedb plot bar f --x "my $ line" --y dist').value.patches) == 3
-    assert len(db("%pipedb plot bar f --x delay --bins 4").value.patches) == 5
-    assert len(db("%pipedb plot line f --x day --y delay").value.lines[0].get_xdata()) == 100
-    assert len(db("%pipedb plot scatter f --x delay --y dist").value.collections[0].get_offsets()) == 100
+    assert bars.value.axes.get_xlabel() == "delay"
+    assert bars.value.axes.get_title() == "f"
+    assert len(db('%pipedb plot box f --x delay --group "my $ line" --on db').value.axes.get_xticklabels()) == 3
+    assert len(db('%pipedb plot bar f --x "my $ line" --y dist').value.axes.patches) == 3
+    assert len(db("%pipedb plot bar f --x delay --bins 4").value.axes.patches) == 5
+    assert len(db("%pipedb plot line f --x day --y delay").value.axes.lines[0].get_xdata()) == 100
+    assert len(db("%pipedb plot scatter f --x delay --y dist").value.axes.collections[0].get_offsets()) == 100
     db.names["most"] = 5
     assert (
         len(
             db('%pipedb plot scatter f --x delay --y dist --where "delay < :most -- so"')
-            .value.collections[0]
+            .value.axes.collections[0]
             .get_offsets()
         )
         == 5
     )
     db("%sql --save small SELECT delay AS d FROM f WHERE delay < :most + 2")
-    assert sum(patch.get_height() for patch in db("%pipedb plot histogram --with small --x d").value.patches) == 7
+    assert sum(patch.get_height() for patch in db("%pipedb plot histogram --with small --x d").value.axes.patches) == 7
+
+
+def test_a_plot_is_one_picture_and_says_how_to_save_it(db, tmp_path):
+    import matplotlib.pyplot as plt
+
+    db("%sql CREATE TABLE f AS SELECT 1234567 AS a UNION ALL SELECT 2345678")
+    plot = db("%pipedb plot histogram f --x a").value
+    assert repr(plot) == "Plot of f. Add --to FILE.png to save it, or call .save('FILE.png')."
+    assert plot._repr_mimebundle_()["image/png"].startswith("iVBOR")
+    assert plt.get_fignums() == []  # else the end of the cell shows it once more
+    plot.figure.canvas.draw()
+    assert "1,600,000" in [label.get_text() for label in plot.axes.get_xticklabels()]
+    for name, start in (("f.png", b"\x89PNG"), ("f.svg", b"<?xml"), ("f.pdf", b"%PDF")):
+        assert db(f"%pipedb plot histogram f --x a --to {tmp_path / name}").lines == [f"Wrote {tmp_path / name}."]
+        assert (tmp_path / name).read_bytes().startswith(start)
+    assert "name it .png, .svg or .pdf" in db.fails("%pipedb plot histogram f --x a --to f.doc").out
+    assert "no/f.png cannot be written: No such file" in db.fails("%pipedb plot histogram f --x a --to no/f.png").out
 
 
 def test_what_cannot_be_drawn(db):

@@ -15,6 +15,7 @@ from pipemagic.notebook.display import say
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
     from pipemagic.explore.diagrams import Detail, Diagram
+    from pipemagic.explore.drawing import Plot
     from pipemagic.explore.plotted import Rows, Summary
 
 
@@ -36,8 +37,8 @@ def diagram(context: Context, args: Arguments) -> Diagram | None:
     return None
 
 
-def plot(context: Context, args: Arguments) -> object:
-    """Summarise on the server and draw; gives the axes of matplotlib."""
+def plot(context: Context, args: Arguments) -> Plot | None:
+    """Summarise on the server and draw; give the plot, or write it to a file."""
     from pipemagic.explore import drawing, plots
 
     kind, x, y, bins, group = args["KIND"], args["--x"], args.get("--y"), _count(args, "--bins"), args.get("--group")
@@ -57,10 +58,14 @@ def plot(context: Context, args: Arguments) -> object:
         return plots.scatter(database, rows, x, y or "", group=group)
 
     summary = context.session.connection(args.get("--on")).once(ask)
-    axes = drawing.draw(summary)
+    drawn, file = drawing.plot(summary), args.get("--to")
     for note in summary.notes:
         say(note)
-    return axes
+    if file is None:
+        return drawn
+    drawn.save(file)
+    say(f"Wrote {file}.")
+    return None
 
 
 def _refuse_options(kind: str, y: str | None, bins: int | None) -> None:
@@ -130,6 +135,7 @@ COMMANDS: tuple[Command, ...] = (
             Option("--group", "draw the values of this column apart", "COLUMN"),
             Option("--bins", "how many intervals, or bars", "N"),
             Option("--where", "only the rows for which this holds; :name takes the value of a variable", "CONDITION"),
+            Option("--to", "write the picture to this file: .png, .svg or .pdf", "FILE"),
             Option("--with", "plot this SELECT, saved with %%sql --save, in the place of a table", "NAME"),
             ON,
         ),
