@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pipemagic import svg
 from pipemagic.counts import plural
 from pipemagic.explore.asking import MOVED
-from pipemagic.explore.values import one_line, padded, value
+from pipemagic.explore.values import number, one_line, padded, value
 from pipemagic.sql import display_width
 
 if TYPE_CHECKING:
@@ -21,8 +21,25 @@ _FIGURES = ("min", "25%", "50%", "75%", "max", "mean")
 _HEADS = ("column", "type", "nulls", "distinct", *_FIGURES, "")
 _RIGHT = {"nulls", "distinct", *_FIGURES}
 
-_TALL, _BAR = 32, 8
+_TALL, _WIDE = 32, 13  # of a histogram and of one of its bars, in pixels
 _ENOUGH = 5  # bars in one picture
+
+_STYLE = (
+    f"<style>.pipemagic-profile {{ max-width: 1000px; color: {svg.INK} }}"
+    " .pipemagic-profile .row { display: flex; flex-wrap: wrap; gap: 4px 16px; padding: 6px 0;"
+    f" border-top: 1px solid {svg.LINE} }}"
+    " .pipemagic-profile .name { flex: 1 1 120px; overflow-wrap: anywhere }"
+    " .pipemagic-profile .values { flex: 0 0 120px; text-align: right }"
+    " .pipemagic-profile .spread { flex: 0 0 156px; overflow: hidden }"
+    " .pipemagic-profile .figures { flex: 1 1 371px; display: grid; gap: 4px; align-content: start; text-align: right;"
+    " grid-template-columns: repeat(auto-fit, minmax(71px, 1fr)); overflow-wrap: anywhere }"
+    f" .pipemagic-profile .faint {{ color: {svg.FAINT} }}"
+    " .pipemagic-profile .value { display: flex; gap: 6px; align-items: center; white-space: nowrap }"
+    " .pipemagic-profile .value > :last-child { overflow: hidden; text-overflow: ellipsis }"
+    f" .pipemagic-profile .all {{ flex: 0 0 40px; background: {svg.SHADE} }}"
+    f" .pipemagic-profile .all span {{ display: block; height: 8px; min-width: 1px; background: {svg.ACCENT} }}"
+    "</style>"
+)
 
 
 def as_text(profile: Profile) -> str:
@@ -52,7 +69,7 @@ def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 
 def _cells(column: ColumnProfile) -> list[str]:
-    name, counts = value(column.name, 32), (str(column.nulls), str(column.distinct))
+    name, counts = value(column.name, 32), (f"{column.nulls:,}", f"{column.distinct:,}")
     return [name, one_line(_type(column)), *counts, *_figures(column), _shape(column)]
 
 
@@ -84,6 +101,8 @@ def _has_shape(column: ColumnProfile) -> bool:
 
 def _value(column: ColumnProfile, given: SqlValue, width: int) -> str:
     """Give a value; where a column mixes types, '1' and 1 have to look different."""
+    if isinstance(given, int | float):
+        return number(given)
     return value(given, width, quotes=len(column.stored) > 1)
 
 
@@ -92,38 +111,46 @@ def _common(column: ColumnProfile, one: Common, width: int = 20) -> str:
     words = _value(column, one.value, width)
     if not one.whole:
         words = words.removesuffix("…") + "…"
-    return f"{words} ×{one.count}" if column.common[0].count > 1 else words
+    return f"{words} ×{one.count:,}" if column.common[0].count > 1 else words
 
 
 def as_html(profile: Profile) -> str:
-    """Give a table; all that comes from the database is escaped, colours follow the page's theme."""
-    head = "".join(_cell("th", name) for name in ("column", "values", "distinct", "spread", *_FIGURES))
+    """Give a row for each column; all that comes from the database is escaped, colours follow the page's theme.
+
+    The parts of a row are side by side on a wide page and below each other on a narrow one.
+    """
     rows = "".join(_row(column) for column in profile.columns)
     moved = f"<p>{MOVED}</p>" if profile.moved else ""
     return (
-        f"<p><b>{escape(_table(profile))}</b>: {_counts(profile)}</p>{moved}"
-        f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        f'{_STYLE}<div class="pipemagic-profile"><p><b>{escape(_table(profile))}</b>: {_counts(profile)}</p>{moved}'
+        f"{rows}</div>"
     )
 
 
 def _row(column: ColumnProfile) -> str:
-    name = f"<b>{escape(one_line(column.name))}</b><br>{escape(one_line(_type(column)))}"
-    cells = (name, _filled(column), str(column.distinct), _picture(column), *map(escape, _figures(column)))
-    return "<tr>" + "".join(_cell("td", cell) for cell in cells) + "</tr>"
+    name = f"<b>{escape(one_line(column.name))}</b>{_faint(escape(one_line(_type(column))))}"
+    parts = {"name": name, "values": _filled(column), "spread": _picture(column), "figures": _html_figures(column)}
+    return (
+        '<div class="row">'
+        + "".join(f'<div class="{part}">{inside}</div>' for part, inside in parts.items())
+        + "</div>"
+    )
 
 
-def _cell(tag: str, inside: str) -> str:
-    return f'<{tag} style="text-align: left; vertical-align: top">{inside}</{tag}>'
+def _faint(inside: str) -> str:
+    return f'<div class="faint">{inside}</div>'
 
 
 def _filled(column: ColumnProfile) -> str:
-    """Show how much of the column is not NULL."""
-    share = column.count / column.rows if column.rows else 0
-    words = f"{column.count} of {column.rows}" if column.nulls else str(column.count)
-    bars = svg.box(0, 2, 80, _BAR, fill=svg.SHADE, stroke="none") + svg.box(
-        0, 2, 80 * share, _BAR, fill=svg.ACCENT, stroke="none"
-    )
-    return f"{words}<br>" + svg.picture(80, _BAR + 4, f"{column.nulls} NULL", bars)
+    """Show how many values there are, and how much of the column that is."""
+    share = f" ({100 * column.count / column.rows:.1f} %)" if column.nulls else ""
+    mean = "" if column.mean is None else _faint(f"mean {number(column.mean)}")
+    return f"{column.count:,}{share}{_faint(f'{column.distinct:,} distinct')}{mean}"
+
+
+def _html_figures(column: ColumnProfile) -> str:
+    shown = zip(_FIGURES, _figures(column), strict=True)
+    return "".join(f"<div>{_faint(name)}{escape(figure)}</div>" for name, figure in shown if figure and name != "mean")
 
 
 def _picture(column: ColumnProfile) -> str:
@@ -131,27 +158,23 @@ def _picture(column: ColumnProfile) -> str:
 
 
 def _histogram(column: ColumnProfile) -> str:
-    wide, most = 12, max(column.bins)
+    most = max(column.bins)
     bars = [
-        svg.box(place * wide, _TALL - tall, wide - 1, tall, fill=svg.ACCENT, stroke="none")
+        svg.box(place * _WIDE, _TALL - tall, _WIDE - 1, tall, fill=svg.ACCENT, stroke="none")
         for place, size in enumerate(column.bins)
         if (tall := _TALL * size / most)
     ]
-    width = wide * len(column.bins)
+    width = _WIDE * len(column.bins)
     floor = svg.line([(0, _TALL + 0.5), (width, _TALL + 0.5)])
-    return svg.picture(width, _TALL + 1, "counts: " + ", ".join(map(str, column.bins)), *bars, floor)
+    counts = "counts: " + ", ".join(f"{size:,}" for size in column.bins)
+    return svg.picture(width, _TALL + 1, counts, *bars, floor, fluid=False)
 
 
 def _most_frequent(column: ColumnProfile) -> str:
     """Draw a bar for each of the most frequent values, as long as its share of all."""
-    words = [_common(column, one, 24) for one in column.common]
-    if not words:
-        return ""
-    lines, high = [], 16
-    for place, (one, told) in enumerate(zip(column.common, words, strict=True)):
-        y = place * high
-        lines.append(svg.box(0, y + 4, 48, _BAR, fill=svg.SHADE, stroke="none"))
-        lines.append(svg.box(0, y + 4, max(1, 48 * one.count / column.count), _BAR, fill=svg.ACCENT, stroke="none"))
-        lines.append(svg.text(54, y + 12, told))
-    width = 60 + max(map(display_width, words)) * svg.CHARACTER
-    return svg.picture(width, len(words) * high, "the most frequent values", *lines)
+    return "".join(
+        f'<div class="value"><span class="all"><span style="width: {share:.1f}%"></span></span>'
+        f"<span>{escape(_common(column, one, 24))}</span></div>"
+        for one in column.common
+        if (share := 100 * one.count / column.count)
+    )

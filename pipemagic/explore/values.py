@@ -30,6 +30,13 @@ def value(given: SqlValue, width: int = 24, *, quotes: bool = False) -> str:
     return shortened(f"'{words}'" if quotes and isinstance(given, str) else words, width)
 
 
+def number(given: float) -> str:
+    """Return a figure for people, to six digits or the whole part; with separators from 10,000 on: 2026 is a year."""
+    if abs(given) < 10_000 or (isinstance(given, float) and abs(given) >= 1e15):
+        return value(given)
+    return f"{given:,.0f}" if abs(given) >= 1e6 or given == int(given) else f"{given:,.6g}"
+
+
 def padded(words: str, width: int, *, right: bool = False) -> str:
     """Fill with blanks up to a width in columns of a terminal."""
     blanks = " " * max(0, width - display_width(words))

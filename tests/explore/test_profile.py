@@ -116,7 +116,7 @@ def test_an_empty_table(database):
     database.execute("CREATE TABLE t (a, b INT)")
     found = profile(database, "t")
     assert (found.rows, [column.kind for column in found.columns]) == (0, ["empty", "empty"])
-    assert found._repr_html_().count("<tr>") == 3
+    assert found._repr_html_().count('class="row"') == 2
     assert str(found).splitlines()[0] == "t: 0 rows, 2 columns"
 
 
@@ -208,7 +208,20 @@ def test_the_shape_of_many_numbers(embedded):
     found = profile(embedded, "t")
     assert found["v"].bins == (10,) * BINS
     assert str(found).splitlines()[-1].endswith("  " + "█" * BINS)
-    assert found._repr_html_().count("<rect") == BINS + 2
+    assert found._repr_html_().count("<rect") == BINS
+
+
+def test_large_numbers_have_separators(embedded):
+    embedded.execute(
+        "CREATE TABLE t AS WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 20000) "
+        "SELECT i * 1000 AS n, nullif(i % 40, 0) AS g, 2026 AS year FROM c"
+    )
+    found = profile(embedded, "t")
+    for shown in (str(found), found._repr_html_()):
+        for words in ("20,000 rows", "20,000,000", "10,000,500", "×20,000"):
+            assert words in shown
+        assert "2,026" not in shown
+    assert "19,500 (97.5 %)" in found._repr_html_()
 
 
 def test_a_schema_that_is_known_saves_the_look_at_the_columns(mixed, count_requests):

@@ -1,0 +1,34 @@
+"""The layout of a profile in a real browser; the script runs in a process for them all (see host.py)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pipemagic.explore.profile import ColumnProfile, Common, Profile
+
+ROWS = 336_776
+NULLS = 8_255
+
+
+def number(name: str, largest: int) -> ColumnProfile:
+    quartiles = (largest // 4, largest // 2, largest * 3 // 4)
+    return ColumnProfile(
+        name, "INTEGER", "number", ROWS, NULLS, 1_318, {"integer": ROWS}, -largest, largest, largest / 3, quartiles,
+        bins=tuple(range(0, 120, 10)),
+    )  # fmt: skip
+
+
+def text(name: str, value: str) -> ColumnProfile:
+    common = tuple(Common(value, 58_665 - n) for n in range(5))
+    return ColumnProfile(name, "TEXT", "text", ROWS, 0, 4_043, {"text": ROWS}, "9E", value, common=common)
+
+
+def test_a_wide_profile_is_readable_at_900_and_400_px(run, tmp_path):
+    columns = [number("dep_delay", 1301), number("a_long_name_of_a_column_without_any_space", 9_876_543),
+               text("carrier", "UA"), text("<remarks>", "a long text that is cut here and there")]  # fmt: skip
+    page = tmp_path / "profile.html"
+    html = Profile("flights", ROWS, tuple(columns))._repr_html_()
+    page.write_text(f"<body style='font: 13px system-ui; margin: 0 10px'>{html}", encoding="utf-8")
+    folder = os.environ.get("PIPEMAGIC_SCREENSHOTS")
+    assert run("layout_of_profiles.py", page, *([Path(folder)] if folder else [])) == ["900 px", "400 px"]
