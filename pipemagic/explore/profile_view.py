@@ -30,7 +30,7 @@ _STYLE = (
     f" border-top: 1px solid {svg.LINE} }}"
     " .pipemagic-profile .name { flex: 1 1 120px; overflow-wrap: anywhere }"
     " .pipemagic-profile .values { flex: 0 0 120px; text-align: right }"
-    " .pipemagic-profile .spread { flex: 0 0 156px; overflow: hidden }"
+    " .pipemagic-profile .spread { flex: 1 0 156px; overflow: hidden }"
     " .pipemagic-profile .figures { flex: 1 1 371px; display: grid; gap: 4px; align-content: start; text-align: right;"
     " grid-template-columns: repeat(auto-fit, minmax(71px, 1fr)); overflow-wrap: anywhere }"
     f" .pipemagic-profile .faint {{ color: {svg.FAINT} }}"

@@ -16,6 +16,7 @@ import apsw
 
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import SqlValue
+from pipemagic.service.embedded import database_list
 from pipemagic.service.embedded.counters import Counters
 from pipemagic.service.embedded.plans import Plan
 from pipemagic.service.embedded.sandbox import Sandbox
@@ -91,6 +92,7 @@ class Connection:
         self.raw.set_busy_timeout(busy_timeout)
         self.raw.pragma("synchronous", "FULL")
         self.sandbox.install(self.raw, database.limits)
+        database_list.install(self.raw)
         self._counters = Counters(self.raw)
         self.raw.set_wal_hook(self._committed)
         self._ample = {limit: self.raw.limit(limit) for limit in _IN_HASTE}
@@ -221,7 +223,8 @@ class Connection:
         shape: list[Shape] = []
 
         def look(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
-            shape.append(Shape(_prepared_cols(cursor), cursor.is_readonly, bool(cursor.is_explain)))
+            cols = () if plan.keyword == "ALTER" else _prepared_cols(cursor)
+            shape.append(Shape(cols, cursor.is_readonly, bool(cursor.is_explain)))
             return False
 
         try:
@@ -254,7 +257,7 @@ class Connection:
             cursor = self._cursor = self._execute(plan, bindings, look, prepared, can_cache=can_cache)
         except apsw.ExecTraceAbort:
             raise NeedsTurn from None
-        if not prepared[0].cols:
+        if not prepared[0].cols or plan.keyword == "ALTER":  # whose checks SQLite runs as a SELECT
             return Source((), cursor)
         try:
             cols = _cols(cursor)  # only now: SQLite may have prepared it again for a changed schema

@@ -13,6 +13,7 @@ from pipemagic.errors import ProtocolError
 from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Error, NamedArg
 from pipemagic.hrana.values import Float, SqlValue, Value, decode
+from pipemagic.service.embedded import database_list
 from pipemagic.service.embedded.sandbox import CATALOGUE
 
 _VERBS = frozenset({"SELECT", "VALUES", "INSERT", "REPLACE", "UPDATE", "DELETE"})
@@ -20,6 +21,8 @@ _ROW_CHANGES = frozenset({"INSERT", "REPLACE", "UPDATE", "DELETE"})
 _ENDS = frozenset({"COMMIT", "END", "ROLLBACK", "RELEASE"})
 _WRITING_PRAGMA = re.compile(r"PRAGMA\s+(?:\w+\s*\.\s*)?(?:optimize|incremental_vacuum)\b", re.IGNORECASE)
 _PRAGMA = re.compile(r"PRAGMA\s+(?:\w+\s*\.\s*)?(\w+)", re.IGNORECASE)
+_DATABASE_LIST = re.compile(r"PRAGMA\s+(?:\w+\s*\.\s*)?database_list\s*;?\s*\Z", re.IGNORECASE)
+_BEGIN_READONLY = re.compile(r"BEGIN\s+READONLY(?:\s+TRANSACTION)?\s*;?\s*\Z", re.IGNORECASE)
 
 
 class Rejected(Exception):
@@ -45,6 +48,8 @@ class Plan:
     keyword: str
     verb: str
     parameters: tuple[str | None, ...]
+    begins_read_only: bool = False
+    """Whether it is libSQL's BEGIN READONLY; ``text`` is then what SQLite understands."""
 
     begins: bool = field(init=False)
     """Whether it may open a transaction."""
@@ -138,6 +143,10 @@ def _size(text: str) -> int:
 def _of_statement(statement: sqltext.Statement, skipped: int) -> Plan:
     if "\0" in statement.text:  # where SQLite would stop reading, and silently so
         raise Rejected("SQL text cannot hold a NUL character; pass it in an argument", faults.SQL_PARSE_ERROR)
+    if statement.keyword == "BEGIN" and _BEGIN_READONLY.match(statement.text):
+        return Plan("BEGIN", skipped, "BEGIN", "BEGIN", (), begins_read_only=True)
+    if statement.keyword == "PRAGMA" and _DATABASE_LIST.match(statement.text):
+        return Plan(database_list.QUERY, skipped, "SELECT", "SELECT", ())
     verb = statement.keyword
     if verb == "WITH":
         verb = _verb_behind_with(statement.text)

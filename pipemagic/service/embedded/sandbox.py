@@ -10,15 +10,16 @@ import apsw
 from pipemagic.service.limits import Limits
 
 READABLE = frozenset({
-    "application_id", "auto_vacuum", "automatic_index", "busy_timeout", "cache_size", "cache_spill",
+    "analysis_limit", "application_id", "auto_vacuum", "automatic_index", "busy_timeout", "cache_size", "cache_spill",
     "case_sensitive_like", "cell_size_check", "checkpoint_fullfsync", "collation_list", "compile_options",
     "data_version", "defer_foreign_keys", "encoding", "foreign_key_check", "foreign_key_list", "foreign_keys",
     "freelist_count", "full_column_names", "fullfsync", "function_list", "ignore_check_constraints",
     "incremental_vacuum", "index_info", "index_list", "index_xinfo", "integrity_check", "journal_mode",
-    "journal_size_limit", "legacy_alter_table", "max_page_count", "module_list", "optimize", "page_count",
-    "page_size", "pragma_list", "query_only", "quick_check", "read_uncommitted", "recursive_triggers",
+    "journal_size_limit", "legacy_alter_table", "locking_mode", "max_page_count", "mmap_size", "module_list",
+    "optimize", "page_count", "page_size", "pragma_list", "query_only", "quick_check", "read_uncommitted", "recursive_triggers",
     "reverse_unordered_selects", "schema_version", "secure_delete", "short_column_names", "shrink_memory",
-    "synchronous", "table_info", "table_list", "table_xinfo", "temp_store", "trusted_schema", "user_version",
+    "stats", "synchronous", "table_info", "table_list", "table_xinfo", "temp_store", "threads", "trusted_schema",
+    "user_version", "wal_autocheckpoint",
 })  # fmt: skip
 """Pragmas that may be asked."""
 
@@ -40,8 +41,9 @@ TAKES_NAME = frozenset({
 """Pragmas whose argument is not a setting."""
 
 CATALOGUE = TAKES_NAME - {"incremental_vacuum", "optimize"} | {
-    "collation_list", "compile_options", "data_version", "encoding", "freelist_count", "function_list",
-    "module_list", "page_count", "page_size", "pragma_list", "schema_version",
+    "analysis_limit", "collation_list", "compile_options", "data_version", "encoding", "freelist_count",
+    "function_list", "locking_mode", "mmap_size", "module_list", "page_count", "page_size", "pragma_list",
+    "schema_version", "stats", "threads", "wal_autocheckpoint",
 }  # fmt: skip
 """Pragmas that only look something up: the ones a read-only token may use."""
 

@@ -41,6 +41,10 @@ UNSTOPPED = 5 * BRIEF
 
 NESTED = Error("SQLite error: cannot start a transaction within a transaction", "SQLITE_ERROR")
 
+READONLY_TRANSACTION = Error(
+    "SQLite error: attempt to write in a transaction that was begun with BEGIN READONLY", "SQLITE_READONLY"
+)
+
 
 class HungUp(Exception):
     """The client is gone: nothing more is run and the stream is destroyed."""
@@ -96,6 +100,8 @@ class Statements:
             raise self._forbidden() from None
         if self._unwritable:
             raise quotas.blocked(self._unwritable) from None
+        if self._stream.refuses_writes:
+            raise Rejected.of(READONLY_TRANSACTION) from None
         self._pin()
         if plan.keyword == "BEGIN" and self._stream.transaction.state is Tx.OPEN:
             raise Rejected.of(NESTED) from None
@@ -207,6 +213,8 @@ class Statements:
 
     def _finished(self, plan: Plan, started: float) -> None:
         self._stream.observe(started)
+        if plan.begins_read_only:
+            self._stream.refuses_writes = True
         if plan.changes_schema:
             self._stream.database.note_schema_change()
         self._refuse_if_lost()  # its transaction's window may have ended while it ran

@@ -39,6 +39,8 @@ class ServerStream:
         self.snapshot: int | None = None
         """The database's index when the open transaction took its snapshot; None if it has none."""
         self.idle_since = now
+        self.refuses_writes = False
+        """Whether the open transaction was begun with BEGIN READONLY."""
         self.window_ends: float | None = None
         """When the open transaction must be over."""
         self._connection: Connection | None = None
@@ -204,6 +206,7 @@ class ServerStream:
         self.transaction.observe(autocommit=autocommit)
         if autocommit:
             self.window_ends = self.snapshot = None
+            self.refuses_writes = False
             self.drop_turn()
             return
         if self.window_ends is None:
@@ -228,6 +231,7 @@ class ServerStream:
         self._roll_back()
         self.transaction.move("lose")
         self.window_ends = self.snapshot = None
+        self.refuses_writes = False
         self.drop_turn()
 
     def _roll_back(self) -> None:
