@@ -40,6 +40,7 @@ _TOKEN = re.compile(
 HIGHEST_PARAMETER = 32766  # SQLITE_MAX_VARIABLE_NUMBER
 _UNFINISHED = 3  # tokens at the end of a text that may be others when it goes on (`/*`, `1e+`)
 _LONGEST_HEAD = 6  # tokens: EXPLAIN QUERY PLAN CREATE TEMP TRIGGER
+_CLOSING_QUOTES = {'"': '"', "`": "`", "'": "'", "[": "]"}
 _SHORT = 512  # characters of a text whose tokens are kept: a cell asks for the same ones many times, and runs again
 
 
@@ -264,6 +265,15 @@ def caret(text: str, offset: int, *, width: int = 76) -> str:
 def display_width(text: str) -> int:
     """Tell how many columns of a terminal the text takes: two for East Asian letters and emoji, none for accents."""
     return sum(0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text)
+
+
+def unquote(name: str) -> str:
+    """Return the name that a word of SQL stands for, without its quotes; the closing one may still be missing."""
+    end = _CLOSING_QUOTES.get(name[:1])
+    if end is None:
+        return name
+    inside = name[1:-1] if len(name) > 1 and name.endswith(end) else name[1:]
+    return inside if end == "]" else inside.replace(end * 2, end)
 
 
 def quote(name: str) -> str:

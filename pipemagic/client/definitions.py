@@ -38,7 +38,7 @@ def mentions(text: str, names: Iterable[str]) -> bool:
     """Tell whether one of the names, in small letters, is anywhere in the text: in doubt yes."""
     wanted = set(names)
     return any(
-        plain(one.text).lower() in wanted for one in sql.tokens(text) if one.kind in ("word", "quoted", "string")
+        sql.unquote(one.text).lower() in wanted for one in sql.tokens(text) if one.kind in ("word", "quoted", "string")
     )
 
 
@@ -50,14 +50,6 @@ def has_constraints(text: str) -> bool:
 def is_autoincrement(text: str) -> bool:
     """Tell whether a table numbers its rows without ever using a number again: in doubt yes."""
     return any(one.kind == "word" and one.text.upper() == "AUTOINCREMENT" for one in sql.tokens(text))
-
-
-def plain(word: str) -> str:
-    """Give the name that a word of SQL stands for."""
-    first = word[:1]
-    if first == "[":
-        return word[1:-1]
-    return word[1:-1].replace(first * 2, first) if first in ('"', "`", "'") else word
 
 
 def _words(text: str) -> list[sql.Token]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pipemagic.errors import PlotError, UnsupportedError
+from pipemagic.errors import UnsupportedError
 from pipemagic.svg import printable, shortened
 
 if TYPE_CHECKING:
@@ -27,57 +25,6 @@ UPRIGHT = 6
 """With more bars than these, or long names, the bars lie, so that their names can be read."""
 
 
-@dataclass(frozen=True, repr=False)
-class Plot:
-    """A drawn summary: its ``axes``. A notebook shows the figure, a terminal a line that says how to save it."""
-
-    axes: Axes
-    shown: bool
-    """Whether a window or a widget shows the figure already."""
-
-    @property
-    def figure(self) -> Figure:
-        """The figure that the axes belong to."""
-        return cast("Figure", self.axes.figure)
-
-    def save(self, file: str | Path) -> None:
-        """Write the figure to a file; its suffix says in which form: ``.png``, ``.svg``, ``.pdf``."""
-        path = Path(file).expanduser()
-        try:
-            self.figure.savefig(path)
-        except ValueError as error:
-            raise PlotError(f"{path.name} cannot be written: {error}", hint="name it .png, .svg or .pdf") from None
-        except OSError as error:
-            raise PlotError(f"{path} cannot be written: {error.strerror or error}") from None
-
-    def __repr__(self) -> str:
-        return f"Plot of {self.axes.get_title()}. Add --to FILE.png to save it, or call .save('FILE.png')."
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:  # noqa: ARG002
-        from IPython.core.getipython import get_ipython
-        from IPython.core.pylabtools import print_figure
-
-        bundle: dict[str, Any] = {"text/plain": repr(self)}
-        if self.shown:
-            return bundle
-        formatter = getattr(get_ipython(), "display_formatter", None)
-        formats = formatter.format(self.figure)[0] if formatter is not None else {}
-        images = {mime: data for mime, data in formats.items() if mime.startswith("image/")}  # as %config says
-        return bundle | (images or {"image/png": print_figure(self.figure, base64=True)})  # type: ignore[no-untyped-call]
-
-
-def plot(summary: Summary) -> Plot:
-    """Draw a summary on a figure of its own; UnsupportedError without matplotlib."""
-    axes = draw(summary)
-    import matplotlib.pyplot as plt
-
-    backend = plt.get_backend().lower()
-    shown = "inline" not in backend and backend not in _WITHOUT_WINDOWS
-    if not shown:
-        plt.close(cast("Figure", axes.figure))  # else the end of the cell shows it once more
-    return Plot(axes, shown)
-
-
 def draw(summary: Summary, ax: Axes | None = None) -> Axes:
     """Draw a summary, on a figure of its own by default, and return its axes; UnsupportedError without matplotlib."""
     try:
@@ -92,6 +39,17 @@ def draw(summary: Summary, ax: Axes | None = None) -> Axes:
     _KINDS[summary.kind](ax, summary)
     ax.set_title(label(summary.title))
     return ax
+
+
+def is_shown(axes: Axes) -> bool:
+    """Return True if a window or a widget shows the figure of the axes; if not, the end of the cell will not either."""
+    import matplotlib.pyplot as plt
+
+    backend = plt.get_backend().lower()
+    shown = "inline" not in backend and backend not in _WITHOUT_WINDOWS
+    if not shown:
+        plt.close(cast("Figure", axes.figure))
+    return shown
 
 
 def label(value: object) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pipemagic.sql import Token, tokens
+from pipemagic.sql import Token, tokens, unquote
 
 if TYPE_CHECKING:
     from pipemagic.explore.schema import Relation
@@ -45,18 +45,7 @@ class Change:
     temporary: bool = False
 
 
-_QUOTES = {'"': '"', "`": "`", "[": "]", "'": "'"}
 _OF_TABLE = ("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN")
-
-
-def plain(token: Token) -> str:
-    """Give a name without its quotes, also where the last one is not typed yet."""
-    text = token.text
-    if token.kind not in ("quoted", "string"):
-        return text
-    end = _QUOTES[text[0]]
-    inside = text[1:-1] if len(text) > 1 and text.endswith(end) else text[1:]
-    return inside if text[0] == "[" else inside.replace(end * 2, end)
 
 
 def is_name(token: Token) -> bool:
@@ -77,11 +66,11 @@ def declared(text: str) -> Change | None:
         return None
     rest = _after_if_exists(rest[1:])
     if len(rest) > 2 and rest[1].text == ".":
-        temporary = temporary or plain(rest[0]).lower() == "temp"
+        temporary = temporary or unquote(rest[0].text).lower() == "temp"
         rest = rest[2:]
     if not rest or not is_name(rest[0]):
         return None
-    name = plain(rest[0])
+    name = unquote(rest[0].text)
     if head[0] == "DROP":
         return Change(name, None, temporary)
     return Change(name, Shape(name, kind.lower(), tuple(_columns(rest[1:]))), temporary)
@@ -102,7 +91,7 @@ def _columns(rest: Sequence[Token]) -> Iterator[str]:
         first = definition[0]
         if not is_name(first) or (first.kind == "word" and first.text.upper() in _OF_TABLE):
             return
-        yield plain(first)
+        yield unquote(first.text)
 
 
 def _between_commas(rest: Iterable[Token]) -> Iterator[list[Token]]:

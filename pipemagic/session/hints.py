@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pipemagic.errors import PipemagicError, StatementError
-from pipemagic.explore.shapes import Shape, plain
+from pipemagic.explore.shapes import Shape
 from pipemagic.explore.words import FUNCTIONS, written
 from pipemagic.hrana import faults
 from pipemagic.session import schemas
-from pipemagic.sql import tokens
+from pipemagic.sql import tokens, unquote
 
 if TYPE_CHECKING:
     from pipemagic.session.connection import Connection
@@ -92,7 +92,7 @@ def _table(name: str, connection: Connection, others: Mapping[str, Connection]) 
 
 def _column(name: str, text: str, connection: Connection) -> str:
     shapes = _shapes(connection)
-    named = {plain(token).lower() for token in tokens(text) if token.kind in ("word", "quoted")}
+    named = {unquote(token.text).lower() for token in tokens(text) if token.kind in ("word", "quoted")}
     inside = [shape for shape in shapes if shape.name.lower() in named]
     if hint := _near(name, (column for shape in inside for column in shape.columns)):
         return hint

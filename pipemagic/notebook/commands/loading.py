@@ -96,21 +96,17 @@ def check_no_transaction(connection: Connection, what: str) -> None:
 
 def names(text: str) -> list[str]:
     """Read names between commas; one with commas or blanks goes in the quotes of SQL."""
-    from pipemagic.client.definitions import plain
-
-    return [plain(part) for part in _parts(text)]
+    return [sql.unquote(part) for part in _parts(text)]
 
 
 def _types(text: str) -> Mapping[str, str]:
     """Read ``col=TYPE,...``; a comma in parentheses belongs to the type."""
-    from pipemagic.client.definitions import plain
-
     found = {}
     for part in _parts(text):
         name, equals, declared = part.rpartition("=")
         if not equals or not name.strip() or not declared.strip():
             raise UsageError(f"--types takes column=TYPE,..., not {part[:40]!r}")
-        found[plain(name.strip())] = declared.strip()
+        found[sql.unquote(name.strip())] = declared.strip()
     return found
 
 

@@ -15,8 +15,8 @@ from pipemagic.notebook.display import say
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
     from pipemagic.explore.diagrams import Detail, Diagram
-    from pipemagic.explore.drawing import Plot
     from pipemagic.explore.plotted import Rows, Summary
+    from pipemagic.notebook.plot import Plot
 
 
 def diagram(context: Context, args: Arguments) -> Diagram | None:
@@ -39,7 +39,8 @@ def diagram(context: Context, args: Arguments) -> Diagram | None:
 
 def plot(context: Context, args: Arguments) -> Plot | None:
     """Summarise on the server and draw; give the plot, or write it to a file."""
-    from pipemagic.explore import drawing, plots
+    from pipemagic.explore import plots
+    from pipemagic.notebook import plot as plotting
 
     kind, x, y, bins, group = args["KIND"], args["--x"], args.get("--y"), _count(args, "--bins"), args.get("--group")
     _refuse_options(kind, y, bins)
@@ -58,7 +59,7 @@ def plot(context: Context, args: Arguments) -> Plot | None:
         return plots.scatter(database, rows, x, y or "", group=group)
 
     summary = context.session.connection(args.get("--on")).once(ask)
-    drawn, file = drawing.plot(summary), args.get("--to")
+    drawn, file = plotting.plot(summary), args.get("--to")
     for note in summary.notes:
         say(note)
     if file is None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from pipemagic.explore.shapes import plain
-from pipemagic.sql import Token, tokens
+from pipemagic.sql import Token, tokens, unquote
 
 _MEANINGLESS = ("space", "comment")
 _CLOSING = {'"': '"', "`": "`", "[": "]"}
@@ -42,7 +41,7 @@ class Group:
         """Give the name at an index, without quotes."""
         item = self.items[index]
         assert isinstance(item, Token)
-        return plain(item)
+        return unquote(item.text)
 
     def group(self, index: int) -> Group | None:
         """Give the group in parentheses at an index, None if there is something else."""
@@ -159,7 +158,7 @@ def _trigger(ahead: list[Token]) -> str:
     at = words.index("ON", start) + 1
     if at + 2 < len(found) and found[at + 1].text == ".":
         at += 2
-    return plain(found[at]) if at < len(found) else ""
+    return unquote(found[at].text) if at < len(found) else ""
 
 
 def _until_semicolon(rest: str) -> list[Token]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -16,7 +16,8 @@ import apsw
 
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import SqlValue
-from pipemagic.service.embedded import database_list
+from pipemagic.service.embedded import alter_column, database_list, functions
+from pipemagic.service.embedded.alter_column import AlterColumn
 from pipemagic.service.embedded.counters import Counters
 from pipemagic.service.embedded.plans import Plan
 from pipemagic.service.embedded.sandbox import Sandbox
@@ -91,6 +92,7 @@ class Connection:
         self.raw = apsw.Connection(str(database.path), flags=flags)
         self.raw.set_busy_timeout(busy_timeout)
         self.raw.pragma("synchronous", "FULL")
+        functions.install(self.raw)
         self.sandbox.install(self.raw, database.limits)
         database_list.install(self.raw)
         self._counters = Counters(self.raw)
@@ -185,13 +187,19 @@ class Connection:
         """Let the file grow to so many bytes; one that is larger already just grows no more."""
         if limit == self.size_limit:
             return
-        self.sandbox.lifted = True
-        try:
+        with self._without_sandbox():
             pages = MOST_PAGES if limit is None else max(1, limit // self.raw.pragma("page_size"))
             self.raw.pragma("max_page_count", pages)
+        self.size_limit = limit
+
+    @contextmanager
+    def _without_sandbox(self) -> Iterator[None]:
+        """Allow statements of the service itself what those of a client may not do."""
+        self.sandbox.lifted = True
+        try:
+            yield
         finally:
             self.sandbox.lifted = False
-        self.size_limit = limit
 
     @property
     def autocommit(self) -> bool:
@@ -220,6 +228,9 @@ class Connection:
     def describe(self, plan: Plan) -> Shape:
         """Prepare a statement without running it."""
         self.hurry(AT_LEISURE)
+        if plan.alters_column is not None:
+            alter_column.check(self.raw, plan.alters_column)
+            return Shape((), readonly=False, explain=False)
         shape: list[Shape] = []
 
         def look(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
@@ -242,6 +253,11 @@ class Connection:
         NeedsTurn, before anything ran, if it would write and may not. The statement ends with its last row, or
         with `finish`, which has to follow whether all rows were taken or not.
         """
+        if plan.alters_column is not None:
+            if not may_write:
+                raise NeedsTurn
+            self._alter_column(plan.alters_column)
+            return Source((), iter(()))
         prepared: list[Shape] = []
 
         def look(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
@@ -264,6 +280,16 @@ class Connection:
         except apsw.ExecutionCompleteError:
             cols = self._cols_without_rows(plan, prepared[0].cols)
         return Source(cols, cursor)
+
+    def _alter_column(self, change: AlterColumn) -> None:
+        self.sandbox.refusal = ""
+        self._writes = True
+        with self._without_sandbox():
+            self.raw.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
+            try:
+                alter_column.apply(self.raw, change)
+            finally:
+                self.raw.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
 
     def finish(self) -> None:
         """End the last statement even if rows are left: what it changed is committed, or refused, only then."""

@@ -13,7 +13,8 @@ from pipemagic.errors import ProtocolError
 from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Error, NamedArg
 from pipemagic.hrana.values import Float, SqlValue, Value, decode
-from pipemagic.service.embedded import database_list
+from pipemagic.service.embedded import alter_column, database_list
+from pipemagic.service.embedded.alter_column import AlterColumn
 from pipemagic.service.embedded.sandbox import CATALOGUE
 
 _VERBS = frozenset({"SELECT", "VALUES", "INSERT", "REPLACE", "UPDATE", "DELETE"})
@@ -50,6 +51,8 @@ class Plan:
     parameters: tuple[str | None, ...]
     begins_read_only: bool = False
     """Whether it is libSQL's BEGIN READONLY; ``text`` is then what SQLite understands."""
+    alters_column: AlterColumn | None = None
+    """libSQL's ALTER TABLE ... ALTER COLUMN ... TO ..., which SQLite cannot run."""
 
     begins: bool = field(init=False)
     """Whether it may open a transaction."""
@@ -147,6 +150,9 @@ def _of_statement(statement: sqltext.Statement, skipped: int) -> Plan:
         return Plan("BEGIN", skipped, "BEGIN", "BEGIN", (), begins_read_only=True)
     if statement.keyword == "PRAGMA" and _DATABASE_LIST.match(statement.text):
         return Plan(database_list.QUERY, skipped, "SELECT", "SELECT", ())
+    if statement.keyword == "ALTER":
+        change = alter_column.parse(statement.text)
+        return Plan(statement.text, skipped, "ALTER", "ALTER", statement.parameters, alters_column=change)
     verb = statement.keyword
     if verb == "WITH":
         verb = _verb_behind_with(statement.text)

@@ -16,9 +16,10 @@ READABLE = frozenset({
     "freelist_count", "full_column_names", "fullfsync", "function_list", "ignore_check_constraints",
     "incremental_vacuum", "index_info", "index_list", "index_xinfo", "integrity_check", "journal_mode",
     "journal_size_limit", "legacy_alter_table", "locking_mode", "max_page_count", "mmap_size", "module_list",
-    "optimize", "page_count", "page_size", "pragma_list", "query_only", "quick_check", "read_uncommitted", "recursive_triggers",
-    "reverse_unordered_selects", "schema_version", "secure_delete", "short_column_names", "shrink_memory",
-    "stats", "synchronous", "table_info", "table_list", "table_xinfo", "temp_store", "threads", "trusted_schema",
+    "optimize", "page_count", "page_size", "pragma_list", "query_only", "quick_check", "read_uncommitted",
+    "recursive_triggers", "reverse_unordered_selects", "schema_version", "secure_delete", "short_column_names",
+    "shrink_memory", "stats", "synchronous", "table_info", "table_list", "table_xinfo", "temp_store", "threads",
+    "trusted_schema",
     "user_version", "wal_autocheckpoint",
 })  # fmt: skip
 """Pragmas that may be asked."""

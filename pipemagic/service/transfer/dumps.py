@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
+from pipemagic.service.embedded import functions
 from pipemagic.sql import quote, statements_of, tokens
 
 PIECE = 64 * 1024
@@ -217,6 +218,7 @@ def restore(text: Iterable[str], path: Path, seen: Callable[[str], None] = lambd
     """
     connection = apsw.Connection(str(path))
     try:
+        functions.install(connection)
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.pragma("synchronous", "off")  # a crash leaves a file that nobody uses
         connection.authorizer = _judge

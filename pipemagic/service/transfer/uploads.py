@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 import apsw
 
+from pipemagic.service.embedded import functions
 from pipemagic.service.http import Cancel, Refused
 
 MAGIC = b"SQLite format 3\0"
@@ -73,6 +74,7 @@ def adopt(path: Path, cancel: Cancel) -> None:
     except apsw.Error as error:
         raise _damaged(error) from None
     try:
+        functions.install(connection)  # a CHECK may use them
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
         connection.set_progress_handler(lambda: cancel.is_set, BETWEEN_LOOKS)
