@@ -47,6 +47,8 @@ class Following:
             self._nesting.answered(request, entry)
         if answers.closes(requests):
             self._nesting.clear()
+        elif closed and answers.failed(entries):
+            self._nesting.clear()  # the statement that failed ended the transaction, as INSERT OR ROLLBACK does
         elif closed and self._nesting.open:
             self._lose()
             raise TransactionLost("the server closed the connection and rolled the transaction back", hint=AGAIN)
@@ -85,7 +87,7 @@ class Following:
         if idle > IDLE_LIMIT:
             limits.append(f"the connection was idle for more than {IDLE_LIMIT:.0f} s and is closed by then")
         else:
-            limits.append("the server no longer knows the connection (was it restarted?)")
+            limits.append("the server closed the connection (was it restarted, or are its limits shorter?)")
         raise TransactionLost(f"the server rolled the transaction back: {'; '.join(limits)}", hint=AGAIN)
 
     def found_over(self) -> TransactionLost:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from enum import IntEnum
+from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
@@ -100,6 +101,7 @@ class ClientStream:
         self.reopened = 0
         self.replayed: list[Entry] = []
         self._anew = False  # the next request opens a stream in the place of an earlier one
+        self._ended_by_server = False  # the last response had no baton although nothing closed the stream
         self._freshness = Freshness(seen or Seen())
         self._transport = transport
         self._clock = clock
@@ -163,8 +165,9 @@ class ClientStream:
     def send(self, requests: Sequence[Request], *, timeout: float | None = None) -> list[Entry]:
         """Send requests on the stream; gives one entry for each, in order. ``timeout`` is in seconds.
 
-        A stream that expired, or whose baton the server no longer knows, is opened again and the requests are
-        sent there, if no transaction was open. Nothing else is ever sent twice. Raises
+        A stream that expired, or whose baton the server no longer knows (400; 404 in the serverless protocol), is opened
+        again and the requests are sent there, if no transaction was open. Nothing else is ever sent twice. A response
+        without a baton ends the stream; the next request opens another one. Raises
 
         - ReadOnlyError: nothing was sent, the stream is as before;
         - TransactionLost: a transaction was open and the server rolled it back, now or earlier (see `settle`);
@@ -366,7 +369,7 @@ class ClientStream:
             self._stream.move("begin")
         self._sent_at = self._clock()
         try:
-            return self._ask_for_rows(body, self._deadline.left(sent.limit, self._transport.timeout))
+            return self._ask_for_rows(asked, body, self._deadline.left(sent.limit, self._transport.timeout))
         except BaseException as error:
             self._freshness.failed(sent, error)
             self._deadline.name(error)
@@ -374,7 +377,7 @@ class ClientStream:
                 raise self._lose(error, [asked]) from None
             raise
 
-    def _ask_for_rows(self, body: bytes, timeout: float | None) -> Streamed | None:
+    def _ask_for_rows(self, asked: RunBatch, body: bytes, timeout: float | None) -> Streamed | None:
         try:
             limit = self._deadline.left(None, None)
             answer = self._transport.post_for_pieces("/v3/cursor", body, self._endpoint, timeout=timeout, limit=limit)
@@ -386,7 +389,7 @@ class ClientStream:
         if isinstance(answer, HttpAnswer):
             self._refuse(answer)
             return None
-        streamed = Streamed(answer, self._rows_ended, self._deadline.check)
+        streamed = Streamed(answer, partial(self._rows_ended, asked), self._deadline.check)
         head = streamed.read_head()
         if self._stream.baton is None:
             self._opened_at = self._sent_at
@@ -395,11 +398,14 @@ class ClientStream:
             self._endpoint = follow(self._transport.endpoint, head.base_url)
         return streamed
 
-    def _rows_ended(self, error: BaseException | None, whole: bool) -> None:
+    def _rows_ended(self, asked: RunBatch, error: BaseException | None, whole: bool) -> None:
         """Go on after a cursor, if all of it came; else the server has ended the stream, or is told to."""
         if whole:
             self._answered_at = self._clock()
-            self._stream.move("finish" if self._stream.baton is not None else "close")
+            self._ended_by_server = self._stream.baton is None
+            self._stream.move("close" if self._ended_by_server else "finish")
+            if self._ended_by_server:
+                self._following.unanswered([asked])  # a transaction that was open is not any more
             return
         self._hang_up()
         self._lose(error, [])
@@ -423,7 +429,8 @@ class ClientStream:
             self._anew = self._anew or self.phase is not Phase.CLOSED
             self._stream, self._endpoint = Stream(), None
             self._freshness.restart()
-        return self.on_reopen() if self._anew and self.on_reopen is not None else ()
+        again = self._anew or self._ended_by_server
+        return self.on_reopen() if again and self.on_reopen is not None else ()
 
     def _read(self, answer: HttpAnswer, sent: PipelineRequest) -> list[Entry]:
         """Read a 200: the entries, the new baton, the address to go on at."""
@@ -450,13 +457,16 @@ class ClientStream:
         if self._stream.baton is None:
             self._opened_at = self._sent_at
         self._stream.baton, self._endpoint = response.baton, endpoint
+        self._ended_by_server = response.baton is None and not answers.closes(sent.requests)
         self._stream.move("finish" if response.baton is not None else "close")
         return response.results
 
     def _refuse(self, answer: HttpAnswer) -> None:
         """Read any other status; returns only if the stream is gone and the requests may be sent again."""
         fault = faults.read_fault(answer.body, answer.content_type)
-        if answer.status == 400 and self._stream.baton is not None and faults.is_baton_fault(fault):
+        if self._stream.baton is not None and (
+            answer.status == 404 or (answer.status == 400 and faults.is_baton_fault(fault))
+        ):  # a 404 that is about the database itself is the answer to a request without a baton, too
             self._stream.move("finish")
             return
         if answer.status == 401:

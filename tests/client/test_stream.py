@@ -19,6 +19,7 @@ from pipemagic.hrana.stream import Phase, Tx
 EXPIRED = as_json({"message": "The stream has expired due to inactivity", "code": "STREAM_EXPIRED"}, 400)
 USED = as_text("Received a baton that has already been used")
 INVALID = as_text("Received an invalid baton")
+NOT_FOUND = as_json({"error": "stream not found"}, 404)
 
 
 def sql(text: str) -> Execute:
@@ -234,7 +235,7 @@ def test_a_web_page_is_named_as_what_it_is(scripted, stream_to) -> None:
 # -- row 4: STREAM_EXPIRED; row 5: the baton is refused
 
 
-@pytest.mark.parametrize("refusal", [EXPIRED, USED, INVALID])
+@pytest.mark.parametrize("refusal", [EXPIRED, USED, INVALID, NOT_FOUND])
 def test_an_expired_stream_with_nothing_at_stake_is_opened_again(scripted, stream_to, refusal) -> None:
     server = scripted(good, refusal, good)
     stream = stream_to(server)
@@ -248,12 +249,12 @@ def test_an_expired_stream_with_nothing_at_stake_is_opened_again(scripted, strea
     assert len(stream.replayed) == 1
 
 
-@pytest.mark.parametrize("refusal", [EXPIRED, USED, INVALID])
+@pytest.mark.parametrize("refusal", [EXPIRED, USED, INVALID, NOT_FOUND])
 def test_an_expired_stream_with_a_transaction_is_an_error(scripted, stream_to, refusal) -> None:
     server = scripted(opened, refusal, good)
     stream = stream_to(server)
     open_transaction(stream)
-    with pytest.raises(errors.TransactionLost, match="no longer knows the connection"):
+    with pytest.raises(errors.TransactionLost, match="the server closed the connection"):
         stream.send([sql("INSERT INTO t VALUES (1)")])
     assert len(server.posts) == 2
     assert stream.transaction.state is Tx.LOST
@@ -359,6 +360,16 @@ def test_404_drops_the_stream(scripted, stream_to) -> None:
     stream = stream_to(scripted(as_json({"error": "Namespace `x` doesn't exist"}, 404)))
     with pytest.raises(errors.NotFound, match="Namespace `x` doesn't exist"):
         stream.send([sql("SELECT 1")])
+    assert stream.phase is Phase.LOST
+
+
+def test_404_for_a_database_that_was_deleted_is_an_error_of_the_second_try(scripted, stream_to) -> None:
+    server = scripted(good, as_json({"error": "Namespace `x` doesn't exist"}, 404))
+    stream = stream_to(server)
+    stream.send([sql("SELECT 1")])
+    with pytest.raises(errors.NotFound, match="Namespace `x` doesn't exist"):
+        stream.send([sql("SELECT 2")])
+    assert [call.baton for call in server.posts] == [None, "b", None]
     assert stream.phase is Phase.LOST
 
 

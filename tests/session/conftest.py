@@ -1,10 +1,11 @@
-"""Sessions on three servers: the service in process (tests move its clock), sqld, one that knows the seed only."""
+"""Sessions on four servers: the service in process (tests move its clock), sqld, a seed server, a serverless one."""
 
 from __future__ import annotations
 
 import httpx
 import pytest
 from seed_server import SeedServer
+from serverless_server import ServerlessServer
 from service_calls import caller_of
 from service_http import ServiceTransport
 from started_services import local_service, shared_service
@@ -51,7 +52,21 @@ def seed_session(seed_server):
         yield session_on(database)
 
 
-@pytest.fixture(params=["in process", "sqld", "seed"])
+@pytest.fixture
+def serverless(service, transport, clock):
+    """A server that returns no baton where it holds nothing, and answers 404 to one that it does not know."""
+    server = ServerlessServer(httpx.Client(transport=transport), "http://127.0.0.1:8080", clock)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def serverless_session(service, serverless, clock):
+    with Database(serverless.url, caller_of(service, "flights").token, clock=clock) as database:
+        yield session_on(database)
+
+
+@pytest.fixture(params=["in process", "sqld", "seed", "serverless"])
 def session(request):
     """A session with one connection, ``main``, on each of the servers."""
     match request.param:
@@ -59,6 +74,8 @@ def session(request):
             yield request.getfixturevalue("timed")
         case "seed":
             yield request.getfixturevalue("seed_session")
+        case "serverless":
+            yield request.getfixturevalue("serverless_session")
         case "sqld":
             made = request.getfixturevalue("sqld_database")
             with Database(made.url, made.token) as database:
