@@ -25,6 +25,11 @@ class Location:
     code: str
     name: str
 
+    @property
+    def is_legacy(self) -> bool:
+        """Whether it is one of the codes of before: the hosted service lists ``aws-*`` codes only."""
+        return not self.code.startswith("aws-")
+
     @classmethod
     def read_all(cls, parsed: Any) -> list[Location]:
         """Read a map from code to name, one more level deep or not, or a list of objects or codes."""

@@ -102,7 +102,8 @@ class Holdings(WorkingModel):
             here = self._here_of(platform)
             with self.hold_trait_notifications():
                 self.organization, self.where = platform.organization, platform.where
-                self.locations, self.groups, self.databases = locations, list(groups.items), list(databases.items)
+                self.locations = sorted(locations, key=lambda one: one.is_legacy)
+                self.groups, self.databases = list(groups.items), list(databases.items)
                 self.complete = groups.complete and databases.complete
                 self.here = here
                 self.known, self._shown = True, platform

@@ -53,6 +53,7 @@ def test_which_groups_use_a_location(page, world):
     found = rows(panel)
     assert len(found) == 41
     assert list(found)[:3] == ["ams (here)", "fra", "nrt"]  # those in use come first
+    assert [code.startswith("aws-") for code in list(found)[3:]] == [True] * 6 + [False] * 32  # legacy codes come last
     assert found["ams (here)"][:2] == ["Amsterdam, Netherlands", "default (primary)"]
     assert found["nrt"][:2] == ["Tokyo, Japan", "logs (primary), shop (replica)"]
     assert found["arn"] == ["Stockholm, Sweden", "–", ""]
