@@ -166,8 +166,8 @@ class ClientStream:
         """Send requests on the stream; gives one entry for each, in order. ``timeout`` is in seconds.
 
         A stream that expired, or whose baton the server no longer knows (400; 404 in the serverless protocol), is
-        opened again and the requests are sent there, if no transaction was open. Nothing else is ever sent twice. A response
-        without a baton ends the stream; the next request opens another one. Raises
+        opened again and the requests are sent there, if no transaction was open. Nothing else is ever sent twice. A
+        response without a baton ends the stream; the next request opens another one. Raises
 
         - ReadOnlyError: nothing was sent, the stream is as before;
         - TransactionLost: a transaction was open and the server rolled it back, now or earlier (see `settle`);

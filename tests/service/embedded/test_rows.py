@@ -22,21 +22,24 @@ TABLES = st.lists(COLUMN, min_size=1, max_size=4).flatmap(
 )
 
 
-@given(TABLES)
-def test_many_rows_are_written_as_each_of_them(table):
-    assert written.LISTED.write(table) == b",".join(written.LISTED.write([row]) for row in table)
-    assert written.entries_of(table) == b"".join(written.entries_of([row]) for row in table)
+@given(TABLES, st.booleans())
+def test_many_rows_are_written_as_each_of_them(table, signs):
+    form = written.LISTED_WITH_SIGNS if signs else written.LISTED
+    assert form.write(table) == b",".join(form.write([row]) for row in table)
+    assert written.entries_of(table, signs=signs) == b"".join(written.entries_of([row], signs=signs) for row in table)
 
 
-@given(st.tuples(ANY, ANY))
-def test_a_row_is_json_of_its_values(row):
-    (line,) = written.entries_of([row]).splitlines()
+@given(st.tuples(ANY, ANY), st.booleans())
+def test_a_row_is_json_of_its_values(row, signs):
+    (line,) = written.entries_of([row], signs=signs).splitlines()
     entry = json.loads(line)
-    assert entry == {"type": "row", "row": json.loads(written.LISTED.write([row]))}
+    form = written.LISTED_WITH_SIGNS if signs else written.LISTED
+    assert entry == {"type": "row", "row": json.loads(form.write([row]))}
     types = {type(None): "null", int: "integer", float: "float", str: "text", bytes: "blob"}
     assert [cell["type"] for cell in entry["row"]] == [types[type(value)] for value in row]
     for cell, value in zip(entry["row"], row, strict=True):
         if isinstance(value, float):
             assert cell["value"] == (None if math.isinf(value) else value)
+            assert cell.get("sign") == (math.copysign(1, value) if math.isinf(value) and signs else None)
         elif isinstance(value, int | str):
             assert cell["value"] == str(value)
