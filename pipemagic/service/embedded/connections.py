@@ -32,7 +32,7 @@ PROGRESS = 100_000  # SQLite's virtual machine instructions between two looks at
 PROGRESS_IN_HASTE = 200
 SIZE_IN_HASTE = 32 * 1024  # bytes of a value: each instruction of the virtual machine has to be short
 PATTERN_IN_HASTE = 2  # bytes of a pattern of LIKE: a longer one may keep an instruction busy for ever
-TOO_COMPLEX = "LIKE or GLOB pattern too complex"
+TOO_COMPLEX = ("LIKE or GLOB pattern too complex", "REGEXP pattern too big")
 NO_TABLE = "SELECT 1 FROM main.sqlite_there_is_no_such_table"
 """A name that SQLite reserves: before it says that there is no such table it reads the schema again if that changed."""
 MOST_PAGES = 2**32 - 2  # that an SQLite file can have
@@ -164,7 +164,7 @@ class Connection:
             case apsw.BusyError():
                 return hurried
             case apsw.SQLError():
-                return hurried and TOO_COMPLEX in str(error)
+                return hurried and any(message in str(error) for message in TOO_COMPLEX)
         return False
 
     def stop(self) -> None:

@@ -370,7 +370,7 @@ def test_values_and_patterns_that_keep_sqlite_busy_are_for_threads(hasty, db):
         expected = db.run(query).rows()
         assert hasty.run(query) is ELSEWHERE
         assert hasty.go_on().rows() == expected
-    write = "INSERT INTO t SELECT 'aaaa' LIKE '%a%a' FROM t"
+    write = f"INSERT INTO t SELECT 'aaaa' LIKE '%a%a' OR 'a' REGEXP '{'a' * 100}' FROM t"
     assert hasty.run(write) is ELSEWHERE
     assert hasty.go_on().response()["result"]["affected_row_count"] == 3
     assert db.run("SELECT count(*) FROM t").rows() == [["6"]]
