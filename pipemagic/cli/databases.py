@@ -6,10 +6,11 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from pipemagic.cli import shell, transfers
-from pipemagic.cli.base import Commands, confirm, say, say_fields, say_json, say_table
+from pipemagic.cli.base import Commands, confirm, note, say, say_fields, say_json, say_table
 from pipemagic.cli.groups import add_token_options, add_wait
 from pipemagic.cli.platform import management
 from pipemagic.errors import NotFound, ServerError, UnsupportedError
+from pipemagic.session import uploads
 
 if TYPE_CHECKING:
     from pipemagic.client.management import Management
@@ -58,7 +59,7 @@ def _create(options: argparse.Namespace) -> None:
     with transfers.source_file(options) as file, management(options) as api:
         try:
             if file is not None:
-                transfers.send(api, options.name, options.group, file, options.size_limit)
+                uploads.create(api, options.name, options.group, file, size_limit=options.size_limit, warn=note)
             else:
                 api.create_database(
                     options.name, options.group, copy_of=options.from_db, size_limit=options.size_limit

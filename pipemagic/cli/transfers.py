@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipemagic.cli.base import Commands, folder, note, say
+from pipemagic.cli.base import Commands, folder, say
 from pipemagic.cli.files import new_file
 from pipemagic.cli.platform import management
-from pipemagic.errors import PipemagicError, ServerError, SessionError, UnsupportedError
+from pipemagic.errors import ServerError, SessionError, UnsupportedError
+from pipemagic.session import uploads
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
@@ -107,58 +108,32 @@ def source_file(options: argparse.Namespace) -> Iterator[Path | None]:
     if options.from_file is None and options.from_dump is None:
         yield None
         return
+    if options.from_file is not None:
+        with uploads.prepared(options.from_file) as file:
+            yield file
+        return
     from pipemagic.service.transfer import files
 
     with tempfile.TemporaryDirectory(prefix="pipemagic-", ignore_cleanup_errors=True) as scratch:
-        file = Path(scratch) / "upload.sqlite"
-        if options.from_file is not None:
-            files.prepare(options.from_file, file)
-        else:
-            restored = Path(scratch) / "restored.sqlite"
-            with _text(options.from_dump) as text:
-                files.restore(text, restored, "standard input" if options.from_dump == "-" else options.from_dump)
-            files.prepare(restored, file)
+        restored = Path(scratch) / "restored.sqlite"
+        with _text(options.from_dump) as text:
+            files.restore(text, restored, "standard input" if options.from_dump == "-" else options.from_dump)
+        with uploads.prepared(restored) as file:
             restored.unlink()
-        yield file
-
-
-def send(api: Management, name: str, group: str, file: Path, size_limit: str | None) -> None:
-    """Create a database and send its file; if that fails there is no database."""
-    from pipemagic.client import transfer
-    from pipemagic.client.database import Database
-
-    info = api.create_database(name, group, awaits_upload=True, size_limit=size_limit)
-    try:
-        url = info.url or api.database(name).url
-        with Database(url, api.create_token(name, expiration="1d")) as database:
-            transfer.upload(database, file)
-    except BaseException:
-        _undo(api, name)
-        raise
+            yield file
 
 
 def explain_seed(error: ServerError, options: argparse.Namespace) -> None:
     """Say how to fill the new database, if it was the service that takes no files."""
-    if '"seed"' not in error.message:
-        return
-    if options.from_db is not None:
-        text = f"pipemagic db dump {options.from_db} COPY.sql, then "
-    elif options.from_file is not None:
-        text = f"sqlite3 {options.from_file} .dump > COPY.sql, then "
-    else:
-        text = ""
-    file = options.from_dump if options.from_dump not in (None, "-") else "COPY.sql"
-    error.hint = (
-        f"{text}pipemagic db create {options.name} --group {options.group}, then "
-        f"pipemagic db shell {options.name} < {file}"
-    )
-
-
-def _undo(api: Management, name: str) -> None:
-    try:
-        api.delete_database(name)
-    except PipemagicError as error:
-        note(f"Warning: the database {name} is empty and could not be deleted: {error.message}")
+    if options.from_file is not None:
+        uploads.explain(error, options.name, options.group, str(options.from_file))
+    elif '"seed"' in error.message:
+        text = f"pipemagic db dump {options.from_db} COPY.sql, then " if options.from_db is not None else ""
+        file = options.from_dump if options.from_dump not in (None, "-") else "COPY.sql"
+        error.hint = (
+            f"{text}pipemagic db create {options.name} --group {options.group}, then "
+            f"pipemagic db shell {options.name} < {file}"
+        )
 
 
 @contextmanager

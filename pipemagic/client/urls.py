@@ -10,9 +10,10 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from pipemagic.errors import AddressError
 
-_SCHEMES = {"libsql": "https", "https": "https", "http": "http", "wss": "https", "ws": "http"}
+SCHEMES = {"libsql": "https", "https": "https", "http": "http", "wss": "https", "ws": "http"}
 _SECRETS = {"authtoken", "auth_token", "token", "jwt", "access_token", "password"}
 _HOST = re.compile(r"[\w.-]+\Z")
+_USER = re.compile(r"[^\s:/@]+:\S*@")
 _DEFAULT_PORT = {"http": 80, "https": 443}
 
 
@@ -68,14 +69,14 @@ def parse(target: str) -> Endpoint:
     """
     parts = _split(target.strip())
     scheme = parts.scheme.lower()
-    if scheme not in _SCHEMES:
+    if scheme not in SCHEMES:
         raise AddressError(
             f"{scheme or 'nothing'}:// is not an address of a database server",
             hint="write libsql://..., https://... or http://...",
         )
     host, port = _host_and_port(parts)
-    tls = _tls(parts, default=_SCHEMES[scheme] == "https" and not (scheme == "libsql" and _is_loopback(host)))
-    real = ("https" if tls else "http") if scheme == "libsql" else _SCHEMES[scheme]
+    tls = _tls(parts, default=SCHEMES[scheme] == "https" and not (scheme == "libsql" and _is_loopback(host)))
+    real = ("https" if tls else "http") if scheme == "libsql" else SCHEMES[scheme]
     netloc = f"[{host}]" if ":" in host else host
     suffix = f":{port}" if port is not None and port != _DEFAULT_PORT[real] else ""
     path = parts.path.rstrip("/")
@@ -128,13 +129,23 @@ def _split(target: str) -> SplitResult:
     except ValueError:
         raise AddressError("the address cannot be read", hint="write it like https://host:port") from None
     if secrets or has_user:
-        raise AddressError(
-            "the address carries a token or a password, which would be saved with the notebook",
-            hint="leave it out and give the token as token=..., with --token-env NAME or in PIPEMAGIC_TOKEN",
-        )
+        raise _carries_secret()
     if parts.fragment or re.search(r"[\s\\\x00-\x1f\x7f]", target):
         raise AddressError("the address holds blanks, backslashes or a '#'", hint="write it like https://host:port")
     return parts
+
+
+def refuse_user(name: str) -> None:
+    """Raise AddressError for a name that is an address without its scheme: ``user:password@host``."""
+    if _USER.match(name):
+        raise _carries_secret()
+
+
+def _carries_secret() -> AddressError:
+    return AddressError(
+        "the address carries a token or a password, which would be saved with the notebook",
+        hint="leave it out and give the token as token=..., with --token-env NAME or in PIPEMAGIC_TOKEN",
+    )
 
 
 def _tls(parts: SplitResult, *, default: bool) -> bool:

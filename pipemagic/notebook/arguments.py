@@ -17,6 +17,14 @@ _WORD = re.compile(r"""\s*((?:"(?:[^"]|"")*"|'(?:[^']|'')*'|[^\s"'])+)""")
 _PIECE = re.compile(r""""((?:[^"]|"")*)"|'((?:[^']|'')*)'|([^"']+)""")
 _SECRET = re.compile(r"pmp_[\w-]{8}|eyJ[\w-]{8,}\.|auth_?token=|jwt=|bearer\s+\S{16}", re.IGNORECASE)
 
+_USER = re.compile(r"[A-Za-z][\w+.-]*://(?:[^\s/?#]*|\S*:\S*)@|[^\s:/@\\]{2,}:\S*@[\w\[]\S*\Z")
+"""A word that is an address with a user, and perhaps a password; SQL in quotes has blanks."""
+
+NO_PASSWORD_HERE = (
+    "the address carries a token or a password, which would be saved with the notebook\n"
+    "leave it out and name the variable that holds the token with --token-env"
+)
+
 NO_TOKEN_HERE = (
     "a token does not go on the line of a magic, where the notebook and the history keep it: "
     "put it into an environment variable and name that with --token-env"
@@ -33,6 +41,8 @@ class Positional:
     choices: tuple[str, ...] = ()
     completes: str = ""
     """What it is the name of, for completion, where the name does not tell (see completion/lines.py)."""
+    address: bool = False
+    """It may be an address, of which errors repeat no password."""
     repeated: bool = False
     """It takes all words that are left: the last one."""
 
@@ -90,7 +100,8 @@ def words(line: str, start: int = 0) -> Iterator[Word]:
     while line[start:].strip():
         match = _WORD.match(line, start)
         if not match or line[match.end() : match.end() + 1] in ("'", '"'):
-            raise UsageError(f"a quote is not closed: {line[start:].strip()[:40]}")
+            shown = "" if "@" in line else f": {line[start:].strip()[:40]}"  # it may hold a password
+            raise UsageError(f"a quote is not closed{shown}")
         start = match.end()
         yield Word(_unquoted(match[1]), match[1][0] in "'\"", start)
 
@@ -111,6 +122,12 @@ def refuse_secrets(line: str) -> None:
         raise UsageError(NO_TOKEN_HERE)
 
 
+def refuse_password(text: str) -> None:
+    """Raise UsageError for an address with a user or a password; the message does not repeat it."""
+    if _USER.match(text):
+        raise UsageError(NO_PASSWORD_HERE)
+
+
 def parse(line: str, positionals: Sequence[Positional], options: Sequence[Option], usage: str) -> Arguments:
     """Read a whole line; UsageError says what is wrong and shows ``usage``."""
     refuse_secrets(line)
@@ -118,7 +135,11 @@ def parse(line: str, positionals: Sequence[Positional], options: Sequence[Option
     for positional in positionals:
         if rest and positional.repeated:
             found.lists[positional.name], rest = [word.text for word in rest], []
+            for text in found.lists[positional.name]:
+                refuse_password(text)
         elif rest:
+            if not positional.address:
+                refuse_password(rest[0].text)
             found.values[positional.name] = _choice(rest.pop(0).text, positional.name, positional.choices)
         elif not positional.optional:
             raise UsageError(f"{positional.name} is missing\nusage: {usage}")
@@ -166,6 +187,7 @@ def _store(found: Arguments, word: Word, following: Iterator[Word], options: Seq
         if value is None:
             raise UsageError(f"{option.flag} needs a value: {option.flag} {option.value}")
         inline, word = value.text, value
+    refuse_password(inline)
     found.values[option.flag] = _choice(inline, option.flag, option.choices)
     if option.many:
         found.lists.setdefault(option.flag, []).append(found.values[option.flag])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 
+from pipemagic import sql
 from pipemagic.notebook import arguments, combinations, files
 from pipemagic.notebook.arguments import Arguments
 from pipemagic.notebook.options import OPTIONS, sql_usage
@@ -50,9 +51,23 @@ def read(line: str, cell: str | None) -> tuple[Arguments, str]:
         if text.strip():
             raise UsageError(f"--file {path} and SQL in the cell: only one of them can run\nusage: {usage}")
         text = files.read(path)
+    _refuse_addresses(text)
     if not text.strip():
         raise UsageError(f"there is no SQL to run\nusage: {usage}" if path is None else f"{path} is empty")
     return args, text
+
+
+def starts_statement(word: str) -> bool:
+    """Return True if a statement of SQL can begin with the word."""
+    return _STARTS.match(word) is not None
+
+
+def _refuse_addresses(text: str) -> None:
+    """Raise UsageError for an address outside of strings and comments: later errors would show its password."""
+    if "://" in text:
+        texts = [token.text for token in sql.tokens(text)]
+        if any(texts[at : at + 3] == [":", "/", "/"] for at in range(len(texts))):
+            raise UsageError("an address is not SQL\nwrite %pipedb connect ADDRESS first, without a password")
 
 
 @dataclass(frozen=True)
@@ -115,8 +130,6 @@ def variables(args: Arguments) -> list[str]:
 
 def _refuse_connection(first: str, usage: str) -> None:
     """Other magics take a connection there; as SQL it would only be a puzzling syntax error."""
-    if "://" in first and len(first.split()) == 1:
-        raise UsageError("an address does not go there: %pipedb connect ADDRESS, then %%sql\nusage: " + usage)
     if re.fullmatch(r"\w[\w.-]*", first) and not _STARTS.match(first):
         raise UsageError(f"{first} is not SQL; is it a connection? then write --on {first}\nusage: {usage}")
 

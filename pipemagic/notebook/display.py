@@ -12,7 +12,7 @@ from IPython.core.error import UsageError
 from pipemagic.counts import plural
 from pipemagic.errors import PipemagicError
 from pipemagic.notebook.strip import strip
-from pipemagic.terminals import visible
+from pipemagic.terminals import visible, without_passwords
 
 if TYPE_CHECKING:
     from pipemagic.session import CellResult
@@ -37,12 +37,12 @@ def short_traceback() -> Iterator[None]:
     try:
         yield
     except PipemagicError as error:
-        text = visible(f"{error.code}: {error}", keep=_KEPT)  # made here: `error` is unbound after this block
-        lines = text.split("\n")
+        # made here: `error` is unbound after this block
+        lines = visible(without_passwords(f"{error.code}: {error}"), keep=_KEPT).split("\n")
         error._render_traceback_ = lambda: lines  # type: ignore[attr-defined]
         raise
     except UsageError as error:  # IPython prints its text as it is
-        error.args = (visible(str(error), keep=_KEPT),)
+        error.args = (visible(without_passwords(str(error)), keep=_KEPT),)
         raise
 
 

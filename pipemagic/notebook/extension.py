@@ -6,7 +6,7 @@ Loading must be quick and write nothing: whatever is slow to import waits until 
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -30,13 +30,17 @@ class _Loaded:
     magics: PipeMagics
     matcher: Matcher
     replaced: dict[tuple[str, str], Magic]  # (kind, name) -> the other extension's function
+    hints: dict[str, Magic]  # line magics of JupySQL, which say what to type
 
 
 _loaded: WeakKeyDictionary[InteractiveShell, _Loaded] = WeakKeyDictionary()
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register %pipedb, %sql and %%sql; what is there of the same name is given back by unload()."""
+    """Register %pipedb, %sql and %%sql; what is there of the same name is given back by unload().
+
+    %sqlcmd and %sqlplot are registered where no other extension has them.
+    """
     if shell in _loaded:
         return
     magics = PipeMagics(shell)
@@ -48,10 +52,13 @@ def load(shell: InteractiveShell) -> None:
         if name in table[kind]
     }
     shell.register_magics(magics)
+    hints = _hints(magics, table["line"])
+    for name, function in hints.items():
+        shell.magics_manager.register_function(function, "line", name)
     _configurables(shell).append(magics.preferences)  # for %config
     matcher = matcher_of(magics)
     shell.Completer.custom_matchers.append(matcher)
-    _loaded[shell] = _Loaded(magics, matcher, replaced)
+    _loaded[shell] = _Loaded(magics, matcher, replaced, hints)
     atexit.register(magics.shut_down)
     if replaced:
         names = " and ".join(sorted({f"{'%%' if kind == 'cell' else '%'}{name}" for kind, name in replaced}))
@@ -85,12 +92,21 @@ def unload(shell: InteractiveShell) -> None:
                 table[kind][name] = loaded.replaced[kind, name]
             else:
                 del table[kind][name]
+    for name, function in loaded.hints.items():
+        if table["line"].get(name) == function:
+            del table["line"][name]
     shell.magics_manager.registry.pop(type(loaded.magics).__name__, None)
     for ours in (loaded.magics, loaded.magics.preferences):  # IPython itself adds the magics
         kept = [one for one in _configurables(shell) if one is not ours]
         _configurables(shell)[:] = kept
     restore()
     loaded.magics.shut_down()
+
+
+def _hints(magics: PipeMagics, taken: Mapping[str, Magic]) -> dict[str, Magic]:
+    """Return the magics of JupySQL that only say what to type here, but for those that another extension has."""
+    hints: dict[str, Magic] = {"sqlcmd": magics.sqlcmd, "sqlplot": magics.sqlplot}
+    return {name: function for name, function in hints.items() if name not in taken}
 
 
 def _configurables(shell: InteractiveShell) -> list[Any]:

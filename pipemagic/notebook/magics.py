@@ -16,9 +16,10 @@ from IPython.core.magic import (
     no_var_expand,
 )
 
-from pipemagic.notebook import asking, inquiring, saving
+from pipemagic.notebook import asking, inquiring, jupysql, saving
 from pipemagic.notebook.delivering import deliver
 from pipemagic.notebook.display import say, short_traceback
+from pipemagic.notebook.missing_tables import offering_frames
 from pipemagic.notebook.preferences import PipeMagic
 from pipemagic.notebook.progress import shown
 
@@ -90,9 +91,10 @@ class PipeMagics(Magics):
         from pipemagic.frames.collector import collector_paused
 
         with short_traceback():
+            jupysql.refuse_sql(line, cell, self.session, self.user_ns)
             args, text = asking.read(line, cell)
         self.session.wire.begin()
-        with short_traceback(), collector_paused():
+        with short_traceback(), collector_paused(), offering_frames(self.user_ns, args):
             asked, snippets = asking.question(args, text, local_ns, self.user_ns), self.session.snippets
             snippet, value, inquires = saving.wished(args, asked, snippets), None, inquiring.asks(args)
             if not args.on("--no-execute"):
@@ -125,8 +127,20 @@ class PipeMagics(Magics):
         from pipemagic.notebook.commands import Context, run
 
         self.session.wire.begin()
-        with short_traceback():
+        with short_traceback(), offering_frames(self.user_ns):
             return run(line, Context(self.session, self.user_ns, self.preferences))
+
+    @no_var_expand
+    def sqlcmd(self, line: str) -> None:
+        """Show the line of %pipedb that does what this line does in JupySQL."""
+        with short_traceback():
+            jupysql.refuse_sqlcmd(line, self.user_ns)
+
+    @no_var_expand
+    def sqlplot(self, line: str) -> None:
+        """Show the line of %pipedb that draws what this line draws in JupySQL."""
+        with short_traceback():
+            jupysql.refuse_sqlplot(line, self.session, self.user_ns)
 
     def _run(self, cell: Cell, args: Arguments) -> CellResult:
         """Run a cell, with progress while a large result comes."""

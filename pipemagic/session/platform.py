@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from pipemagic.client import names
@@ -27,7 +28,7 @@ from pipemagic.errors import (
     UnknownOutcome,
     UnsupportedError,
 )
-from pipemagic.session import refusals, secrets
+from pipemagic.session import refusals, secrets, uploads
 
 T = TypeVar("T")
 
@@ -231,11 +232,30 @@ class Platform:
         """Return when the group's replicas at the location have caught up; ServerError (503) if that takes too long."""
         self._ask(lambda api: api.wait_for_location(group, location))
 
-    def create_database(self, name: str, group: str, *, if_not_exists: bool = False) -> DatabaseInfo:
-        """Create a database; with ``if_not_exists`` an existing one is given as it is."""
+    def create_database(
+        self, name: str, group: str, *, if_not_exists: bool = False, file: Path | None = None
+    ) -> DatabaseInfo:
+        """Create a database; with ``if_not_exists`` an existing one is given as it is.
+
+        It begins with the content of the SQLite ``file``, if there is one. TransferError if that file is none.
+        """
+        if file is None:
+            return self._create_database(name, group, if_not_exists, lambda api: api.create_database(name, group))
+        try:
+            with uploads.prepared(file) as copy:
+                return self._create_database(
+                    name, group, if_not_exists, lambda api: uploads.create(api, name, group, copy)
+                )
+        except ServerError as error:
+            uploads.explain(error, name, group, str(file))
+            raise
+
+    def _create_database(
+        self, name: str, group: str, if_not_exists: bool, create: Callable[[Management], DatabaseInfo]
+    ) -> DatabaseInfo:
         with self._changing():
             database = self._unless_there(
-                lambda api: api.create_database(name, group),
+                create,
                 (lambda api: api.database(name)) if if_not_exists else None,
                 self._databases.get(name, DatabaseInfo(name, group, "", "")),
             )

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from pipemagic.client import urls
 from pipemagic.configuration import config_folder
 from pipemagic.errors import SessionError
 from pipemagic.frames.collector import collector_paused
-from pipemagic.session import hints, inquiries, keyrings, secrets
+from pipemagic.session import foreign_addresses, hints, inquiries, keyrings, secrets
 from pipemagic.session.belonging import connections_of
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.changes import Changes, Subject
@@ -28,6 +29,7 @@ from pipemagic.session.services import BEGIN_ANEW, SHUT_DOWN, Services
 from pipemagic.session.text.snippets import Snippets
 from pipemagic.session.wanted import AS_IT_IS, Wanted
 from pipemagic.session.wire import Wire
+from pipemagic.terminals import without_passwords
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -190,8 +192,8 @@ class Session:
             hint = f"%pipedb use {names[0]}" if names else NOT_CONNECTED
             raise SessionError("no database is connected", hint=hint)
         near = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"%pipedb connect {name}"
-        raise SessionError(f"there is no connection {name!r}", hint=hint)
+        hint = f"did you mean {near[0]}?" if near else f"%pipedb connect {without_passwords(name)}"
+        raise SessionError(f"there is no connection {without_passwords(name)!r}", hint=hint)
 
     def connect(
         self,
@@ -228,7 +230,9 @@ class Session:
         if target is not None and "://" in target:
             if temporary:
                 raise SessionError("--temporary is for the embedded service, not for an address")
+            foreign_addresses.check(target, self)
             return self.adopt(self._opener.at_address(target, name, token, whence, timeout, read_only))
+        urls.refuse_user(target or "")
         known = self.connections.get(target or "")
         if known is not None and read_only and not known.read_only and known.platform is None:
             again = f"%pipedb connect {known.database.url} --as {target} --read-only"

@@ -25,7 +25,9 @@ def magics(shell):
 def test_unloading_leaves_nothing(plain_shell):
     before = magics(plain_shell)
     plain_shell("%load_ext pipemagic")
-    assert magics(plain_shell) - before == {("line", "pipedb"), ("line", "sql"), ("cell", "sql")}
+    assert magics(plain_shell) - before == {
+        ("line", "pipedb"), ("line", "sql"), ("cell", "sql"), ("line", "sqlcmd"), ("line", "sqlplot"),
+    }  # fmt: skip
     plain_shell("%unload_ext pipemagic")
     assert magics(plain_shell) == before
     plain_shell("%load_ext pipemagic\n%reload_ext pipemagic\n%unload_ext pipemagic")

@@ -199,7 +199,7 @@ def test_a_column_of_mixed_types_is_told_once(db):
         ("%sql", "there is no SQL to run"),
         ("%%sql\n   ", "there is no SQL to run"),
         ("%%sql main\nSELECT 1", "main is not SQL; is it a connection? then write --on main"),
-        ("%%sql sqlite://\nSELECT 1", "an address does not go there"),
+        ("%%sql sqlite://\nSELECT 1", "%%sql takes no address"),
         ("%%sql -o 1x\nSELECT 1", "'1x' is not a name that a variable can have"),
         ("%%sql -o class\nSELECT 1", "'class' is not a name that a variable can have"),
         ("%sql -o a b << SELECT 1", "--out a and b << both name a variable"),

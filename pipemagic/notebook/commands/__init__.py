@@ -49,6 +49,8 @@ def run(line: str, context: Context) -> object:
         return None
     command = COMMANDS.get(name)
     if command is None:
+        if "://" in name:
+            raise UsageError("an address stands behind a command: %pipedb connect ADDRESS")
         near = difflib.get_close_matches(name, [*COMMANDS, "help"], n=1)
         hint = f", did you mean {near[0]}?" if near else "; %pipedb help lists what there is"
         raise UsageError(f"%pipedb has no {name[:40]!r}{hint}")

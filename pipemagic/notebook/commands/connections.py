@@ -90,6 +90,7 @@ COMMANDS: tuple[Command, ...] = (
                 "an address with ://, a connection, a profile, or a database of the organization; without it "
                 "PipeMagic.connection, or else the embedded service",
                 optional=True,
+                address=True,
             ),
         ),
         (

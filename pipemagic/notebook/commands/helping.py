@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from IPython.core.error import UsageError
 
-from pipemagic.notebook.arguments import Option, Positional
+from pipemagic.notebook.arguments import Option, Positional, refuse_password
 from pipemagic.notebook.commands.base import Command
 from pipemagic.notebook.commands.topics import EXAMPLES, OTHER_NAMES, TOPICS
 from pipemagic.notebook.display import say
@@ -33,6 +33,7 @@ def show(topic: str, groups: Groups) -> None:
     elif name in TOPICS:
         say(TOPICS[name][1])
     else:
+        refuse_password(topic)
         near = difflib.get_close_matches(topic, [*commands, *TOPICS], n=1)
         hint = f", did you mean {near[0]}?" if near else "; %pipedb help lists what there is"
         raise UsageError(f"no help on {topic[:40]!r}{hint}")

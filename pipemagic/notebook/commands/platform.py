@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipemagic.notebook.arguments import Arguments, Option, Positional
@@ -81,8 +82,12 @@ def _where(group: Group) -> str:
 
 def create_database(context: Context, args: Arguments) -> None:
     """Create a database."""
+    file = args.get("--from-file")
     database = context.session.platform.create_database(
-        args["NAME"], args["--group"], if_not_exists=args.on("--if-not-exists")
+        args["NAME"],
+        args["--group"],
+        if_not_exists=args.on("--if-not-exists"),
+        file=None if file is None else Path(file).expanduser(),
     )
     say(f"Database {database.name} is in group {database.group}.")
 
@@ -125,7 +130,11 @@ COMMANDS: tuple[Command, ...] = (
         "Create a database in a group",
         create_database,
         (Positional("NAME", "the database's name"),),
-        (Option("--group", "the group it belongs to", "GROUP", required=True), IF_NOT_EXISTS),
+        (
+            Option("--group", "the group it belongs to", "GROUP", required=True),
+            Option("--from-file", "begin with the content of this SQLite file, which may be in use", "FILE"),
+            IF_NOT_EXISTS,
+        ),
     ),
     Command(
         "add-location",

@@ -61,7 +61,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "groups": ("%pipedb groups",),
     "databases": ("%pipedb databases",),
     "create-group": ("%pipedb create-group europe --location ams --if-not-exists",),
-    "create-database": ("%pipedb create-database flights --group europe",),
+    "create-database": (
+        "%pipedb create-database flights --group europe",
+        "%pipedb create-database flights --group europe --from-file flights.db",
+    ),
     "add-location": ("%pipedb add-location europe fra",),
     "overages": ("%pipedb overages off",),
     "delete-group": ("%pipedb delete-group europe --confirm",),

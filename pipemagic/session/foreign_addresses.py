@@ -1,0 +1,122 @@
+"""Addresses as SQLAlchemy has them (``sqlite:///x.db``), and what to type to reach the same data.
+
+No message repeats the part of an address that may hold a password.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipemagic.client import names, urls
+from pipemagic.errors import AddressError
+from pipemagic.session.profiles import word
+
+if TYPE_CHECKING:
+    from pipemagic.session.session import Session
+
+_ADDRESS = re.compile(r"([A-Za-z][\w+.-]*)://(.*)", re.DOTALL)
+_HOST = re.compile(r"[\w.-]+(?::\d+)?(?:/[\w./-]*)?\Z|\[[\da-fA-F:]+\](?::\d+)?\Z")
+_PRODUCTS = {
+    "postgresql": "PostgreSQL", "postgres": "PostgreSQL", "mysql": "MySQL", "mariadb": "MariaDB", "duckdb": "DuckDB",
+    "mssql": "SQL Server", "oracle": "Oracle", "snowflake": "Snowflake", "bigquery": "BigQuery", "redshift": "Redshift",
+    "clickhouse": "ClickHouse", "trino": "Trino", "databricks": "Databricks",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """What an address means here: a sentence, and the lines to type."""
+
+    message: str
+    lines: tuple[str, ...]
+
+
+def scheme_of(text: str) -> str:
+    """Return the scheme of an address in small letters, '' for other text."""
+    match = _ADDRESS.match(text)
+    return match[1].lower() if match else ""
+
+
+def check(address: str, session: Session) -> None:
+    """Raise AddressError, with the lines to type, for an address that no libSQL server has."""
+    scheme = scheme_of(address)
+    if scheme and scheme not in urls.SCHEMES:
+        found = replacement(address, session)
+        hint = "\n".join((found.message, *found.lines))
+        raise AddressError(f"{scheme}:// is not an address of a database server", hint=hint)
+
+
+def replacement(address: str, session: Session, alias: str | None = None) -> Replacement:
+    """Return the lines that connect to what an address names, or to a database that its tables can be loaded into."""
+    match = _ADDRESS.match(address)
+    scheme, rest = (match[1].lower(), match[2]) if match else ("", "")
+    product, _, driver = scheme.partition("+")
+    place = _place(rest)
+    named = f" --as {word(alias)}" if alias else ""
+    if scheme in urls.SCHEMES or "libsql" in driver:
+        return _server(product if scheme in urls.SCHEMES else "libsql", place or "", rest, named)
+    if product == "sqlite":
+        path = "FILE" if place is None else place.removeprefix("/").removeprefix("file:")
+        return _file(path, session, alias)
+    if product == "duckdb" and place is not None and place.strip("/") in ("", ":memory:"):
+        return Replacement("A database in memory is one that ends with the notebook:", _temporary(named))
+    known = _PRODUCTS.get(product, f"{product}://")
+    message = f"pipemagic connects to SQLite databases on libSQL servers, not to {known}."
+    if session.connections:
+        return Replacement(f"{message} Read a table with pandas.read_sql and load it:", ("%pipedb help load",))
+    return Replacement(
+        f"{message} Connect, then read tables with pandas.read_sql and write them with %pipedb load:",
+        ("%pipedb connect" + named,),
+    )
+
+
+def _place(rest: str) -> str | None:
+    """Return host and path, without user, password and query; None if the password may reach into them."""
+    user, at, behind = rest.partition("@")
+    if not at or (user.startswith("/") and ":" not in user):
+        return rest.partition("?")[0]
+    return behind.partition("?")[0] if "@" not in behind and not re.search("[/?#]", user) else None
+
+
+def _server(scheme: str, place: str, rest: str, named: str) -> Replacement:
+    host = place.rstrip("/")
+    line = f"%pipedb connect {scheme}://{host if _HOST.match(host) else 'HOST'}"
+    if "@" in rest or "?" in rest:
+        return Replacement("Put the token into the environment variable PIPEMAGIC_TOKEN and connect:", (line + named,))
+    return Replacement("Connect with:", (line + named,))
+
+
+def _temporary(named: str) -> tuple[str, ...]:
+    return (f"%pipedb connect --temporary{named}",)
+
+
+def _file(path: str, session: Session, alias: str | None) -> Replacement:
+    named = f" --as {word(alias)}" if alias else ""
+    if path in ("", ":memory:"):
+        return Replacement("A database in memory is one that ends with the notebook:", _temporary(named))
+    in_use = session.organization_in_use is not None
+    groups = session.known.names("group")
+    group = "default" if "default" in groups or not groups else groups[0]
+    name = _free_name(Path(path.replace("\\", "/")).stem, {*session.known.names("database"), "main"})
+    first = () if in_use else ("%pipedb connect",)
+    file = Path(path).expanduser()
+    has_content = file.is_file() and file.stat().st_size > 0
+    source = f" --from-file {word(path)}" if has_content else ""
+    lines = (*first, f"%pipedb create-database {name} --group {group}{source}", f"%pipedb connect {name}{named}")
+    if has_content:
+        return Replacement("Copy the SQLite file into a database of the service and connect to that:", lines)
+    return Replacement("There is no such file; create a database and connect to it:", lines)
+
+
+def _free_name(stem: str, taken: set[str]) -> str:
+    """Return a name that a new database can have, as near to that of its file as possible."""
+    plain = re.sub(r"[^a-z0-9-]+", "-", stem.lower()).strip("-")[:30].strip("-")
+    plain = "copy" if names.problem("database", plain) else plain
+    number, name = 1, plain
+    while name in taken:
+        number += 1
+        name = f"{plain}-{number}"
+    return name

@@ -1,0 +1,402 @@
+"""What is typed in JupySQL's and ipython-sql's way is answered with a line that works here."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import sys
+import types
+from contextlib import closing
+from itertools import product
+
+import pandas
+import pytest
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_magic, magics_class
+
+from pipemagic.errors import PipemagicError
+
+FLIGHTS = """
+import pandas
+flights = pandas.DataFrame({"id": [1, 2, 3], "dep_delay": [4.5, -2.0, 700.0], "carrier": ["AA", "UA", "AA"],
+                            "my col": [1, 2, 3]})
+"""
+
+
+def lines_of(cell):
+    """Return the lines to type that an error has: all of its lines but the first, and those of code."""
+    text = (cell.err or cell.out).strip()
+    assert "Traceback" not in text
+    return [line for line in text.splitlines()[1:] if re.match(r"%|import ", line)]
+
+
+def follow(shell, cell):
+    """Type what an error says; return what the last line of it did."""
+    lines = lines_of(cell)
+    assert lines, cell.err + cell.out
+    return [shell(line) for line in lines][-1]
+
+
+@pytest.fixture
+def notebook(shell, data, tmp_path, monkeypatch):
+    """A notebook in a folder of its own, with a DataFrame and without a connection."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    shell(FLIGHTS)
+    return shell
+
+
+@pytest.fixture
+def connected(notebook):
+    notebook("%pipedb connect --temporary\n%pipedb create-database two --group default\n%pipedb connect two")
+    notebook("%pipedb use main\n%pipedb load flights --table flights")
+    return notebook
+
+
+def make_file(path, value):
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("CREATE TABLE t (a)")
+        file.execute("INSERT INTO t VALUES (?)", (value,))
+
+
+# -- addresses
+
+
+@pytest.mark.parametrize(
+    ("file", "address"),
+    [
+        ("x.db", "sqlite:///x.db"),
+        ("My Flights.SQLITE", '"sqlite:///My Flights.SQLITE"'),
+        ("main.db", "sqlite:///main.db?mode=ro"),
+        ("x.db", "sqlite+pysqlite:///{folder}/x.db"),
+    ],
+)
+def test_the_address_of_a_file_copies_it_into_a_database(notebook, tmp_path, file, address):
+    make_file(tmp_path / file, 7)
+    done = follow(notebook, notebook.fails(f"%sql {address.format(folder=tmp_path)} SELECT a FROM t"))
+    assert done.value["a"].tolist() == [7]
+    again = notebook.fails(f"%sql {address.format(folder=tmp_path)} --alias other")
+    assert "%pipedb connect" not in lines_of(again)
+    follow(notebook, again)
+    assert notebook("%sql --on other SELECT a FROM t").value["a"].tolist() == [7]
+
+
+def test_the_address_of_a_file_that_is_not_there_makes_an_empty_database(notebook, tmp_path):
+    follow(notebook, notebook.fails("%sql sqlite:///new.db"))
+    assert notebook("%pipedb tables").value.empty
+    assert not (tmp_path / "new.db").exists()
+
+
+@pytest.mark.parametrize("address", ["sqlite://", "sqlite:///:memory:", "duckdb://", "duckdb:///:memory:"])
+def test_a_database_in_memory_is_a_temporary_one(notebook, address):
+    cell = notebook.fails(f"%sql {address}")
+    assert lines_of(cell) == ["%pipedb connect --temporary"]
+    follow(notebook, cell)
+
+
+def test_connect_says_the_same_of_an_address(notebook, tmp_path):
+    make_file(tmp_path / "x.db", 7)
+    follow(notebook, notebook.fails("%pipedb connect sqlite:///x.db"))
+    assert notebook("%sql SELECT a FROM t").value["a"].tolist() == [7]
+
+
+def test_a_file_that_is_no_database_is_refused(connected, tmp_path):
+    (tmp_path / "x.db").write_text("a,b\n1,2\n" * 200)
+    done = connected.fails("%pipedb create-database x --group default --from-file x.db")
+    assert "x.db" in done.out
+    assert "x" not in connected("%pipedb databases").value["database"].tolist()
+
+
+@pytest.mark.parametrize("address", ["libsql://h.example.com", "http://h.example.com:8080/x"])
+def test_the_address_of_a_libsql_server_goes_behind_connect(shell, address):
+    assert lines_of(shell.fails(f"%sql {address}")) == [f"%pipedb connect {address}"]
+    assert lines_of(shell.fails(f"%%sql {address} --alias two\nSELECT 1")) == [f"%pipedb connect {address} --as two"]
+    assert lines_of(shell.fails(f"%sql sqlite+libsql://h.example.com/?authToken=x{'y' * 9}&secure=true")) == [
+        "%pipedb connect libsql://h.example.com"
+    ]
+
+
+SECRETS = ["secret", "s%65cret-secret", "p@secret/secret", "se:secret", "secret?secret#secret", "'secret"]
+ADDRESSES = [
+    "postgresql://user:{}@h/db", "mysql+pymysql://user:{}@h:3306/db", "duckdb://user:{}@h", "sqlite://:{}@/x.db",
+    "sqlite+pysqlcipher://:{}@//tmp/x.db?cipher=aes", "http://user:{}@h", "libsql://user:{}@h/x", "http://{}@h",
+]  # fmt: skip
+LINES = [
+    "%sql {}",
+    "%sql {} SELECT 1",
+    "%%sql {}\nSELECT 1",
+    "%%sql\n{}\nSELECT 1",
+    "%sql --alias x {}",
+    "%sql {} --alias x",
+    "%sql {} --persist flights",
+    "%sql --close {}",
+    "%sql -x {}",
+    "%sql --on {} SELECT 1",
+    "%sql x << {} SELECT 1",
+    "%sql SELECT 1; {}",
+    "%sql --limit 3 {}",
+    "%sql --section {}",
+    "%pipedb connect {}",
+    "%pipedb connect x --as {}",
+    "%pipedb use {}",
+    "%pipedb {}",
+    "%pipedb help {}",
+    "%pipedb load flights --table {}",
+    "%pipedb load {} --table t",
+    "%pipedb organization --at {}",
+    "%pipedb profiles --delete {}",
+    "%sqlcmd {}",
+    "%sqlcmd tables --schema {}",
+    "%sqlplot {}",
+    "%sqlplot bar --table {} --column x",
+    "%sql SELECT '{}' FROM nowhere_at_all",
+]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_password_is_never_printed(shell, line):
+    for address, secret in product(ADDRESSES, SECRETS):
+        cell = shell.run(line.format(address.format(secret)))
+        assert "secret" not in cell.out + cell.err, (line, address, secret)
+        wire = shell.ip.magics_manager.registry["PipeMagics"].session.wire
+        assert "secret" not in repr(wire.__dict__)
+        if isinstance(cell.error, (UsageError, PipemagicError)) and "nowhere" not in line:
+            assert "secret" not in repr(cell.error)
+            assert "secret" not in str(getattr(cell.error, "hint", ""))
+
+
+@pytest.mark.parametrize("line", ["%pipedb connect user:secret@h/db", "%pipedb use user:secret@h/db"])
+def test_a_password_without_a_scheme_is_never_printed(shell, line):
+    cell = shell.fails(line)
+    assert "secret" not in cell.out + cell.err + repr(cell.error)
+
+
+def test_sql_that_holds_an_address_runs(connected):
+    assert connected("%sql SELECT 'http://user@h/x' AS a").value["a"].tolist() == ["http://user@h/x"]
+    assert connected("%sql SELECT 1 AS a -- see http://h/x").value["a"].tolist() == [1]
+    shown = connected.fails("%sql SELECT 'http://u:secret@h/x' FORM t")
+    assert "secret" not in shown.out
+    assert "http://***@h/x" in shown.out
+
+
+# -- the options of %sql
+
+
+@pytest.mark.parametrize(
+    ("typed", "lines"),
+    [
+        ("%sql --connections", ["%pipedb connections"]),
+        ("%sql -l", ["%pipedb connections"]),
+        ("%sql --close two", ["%pipedb close two"]),
+        ("%sql -x two", ["%pipedb close two"]),
+        ("%sql two", ["%pipedb use two"]),
+        ("%sql --persist-replace flights", ["%pipedb load flights --table flights --replace"]),
+        ("%sql -P flights", ["%pipedb load flights --table flights --replace"]),
+        ("%sql --append flights", ["%pipedb load flights --table flights --append"]),
+        ("%sql --persist more;", ["%pipedb load more --table more"]),
+        ("%sql --persist --no-index schema.more", ["%pipedb load more --table more"]),
+        ("%sql --persist sqlite:// more", ["%pipedb load more --table more"]),
+        ("%sql sqlite:// --persist more", ["%pipedb load more --table more"]),
+        ("%sql -f late.sql", ["%sql --file late.sql"]),
+        ("%sql -S slow SELECT * FROM flights", ["%sql --save slow SELECT * FROM flights"]),
+        ("%sql -S slow -N SELECT 1 AS a", ["%sql --save slow --no-execute SELECT 1 AS a"]),
+        ("%%sql --limit 2 -S slow\nSELECT 1", ["%%sql --limit 2 --save slow"]),
+        ("%sql -w one SELECT * FROM one", ["%sql --with one SELECT * FROM one"]),
+        ("%sql --with one --with two SELECT * FROM one, two", ["%sql --with one,two SELECT * FROM one, two"]),
+        ("%sql x = << SELECT 1", ["%sql x << SELECT 1"]),
+    ],
+)
+def test_an_option_of_jupysql(connected, tmp_path, typed, lines):
+    (tmp_path / "late.sql").write_text("SELECT * FROM flights")
+    connected("more = flights")
+    connected("%sql --save one --no-execute SELECT 1 AS a\n%sql --save two --no-execute SELECT 2 AS b")
+    cell = connected.fails(typed)
+    assert isinstance(cell.error, UsageError)
+    assert lines_of(cell) == lines
+    for line in lines:
+        connected(f"{line}\nSELECT 1" if line.startswith("%%") else line)
+
+
+def test_persist_without_a_connection_connects_first(notebook):
+    follow(notebook, notebook.fails("%sql --persist flights"))
+    assert notebook("%sql SELECT count(*) AS n FROM flights").value["n"].tolist() == [3]
+
+
+def test_what_has_no_counterpart_says_so(connected):
+    assert "ipywidgets.interact" in connected.fails("%sql --interact x SELECT :x").err
+    follow(connected, connected.fails("%sql --creator make"))
+    follow(connected, connected.fails('%sql -a \'{"password": "secret"}\' SELECT 1'))
+    assert lines_of(connected.fails("%sql --section work")) == ["%pipedb connect work"]
+    assert lines_of(connected.fails("%sql [work]")) == ["%pipedb connect work"]
+
+
+def test_an_engine_is_no_statement(connected):
+    url = type("URL", (), {"__str__": lambda _: "sqlite:///x.db"})()
+    connected.names["engine"] = type("Engine", (), {"__module__": "sqlalchemy.engine.base", "url": url})()
+    assert "%pipedb create-database x --group default" in lines_of(connected.fails("%sql engine"))
+    with closing(sqlite3.connect(":memory:")) as opened:
+        connected.names["opened"] = opened
+        follow(connected, connected.fails("%sql opened"))
+
+
+def test_options_of_both_and_sql_are_left_alone(connected):
+    assert connected("%sql --close SELECT 1 AS a").value["a"].tolist() == [1]
+    connected("%sql --save slow --no-execute SELECT 1 AS a")
+    assert connected("%sql --with slow SELECT a FROM slow").value["a"].tolist() == [1]
+    assert connected("%%sql --close\nSELECT 1 AS a").value["a"].tolist() == [1]
+    connected("%sql x << SELECT 1 AS a")
+    connected("%sql COMMIT") if connected("%sql BEGIN").error is None else None
+    assert "unknown option --persis, did you mean" in connected.fails("%sql --persis SELECT 1").err
+    assert "a quote is not closed" in connected.fails("%sql --on 'x SELECT 1").err
+
+
+# -- %sqlcmd and %sqlplot
+
+
+@pytest.mark.parametrize(
+    ("typed", "lines"),
+    [
+        ("%sqlcmd tables", ["%pipedb tables"]),
+        ("%sqlcmd tables --schema main", ["%pipedb tables"]),
+        ("%sqlcmd columns --table flights", ["%pipedb columns flights"]),
+        ("%sqlcmd columns -t 'flights' -s other", ["%pipedb columns flights"]),
+        ("%sqlcmd columns", ["%pipedb columns --help"]),
+        ("%sqlcmd profile --table={{name}}", ["%pipedb profile flights"]),
+        ("%sqlcmd test -t flights -c carrier --no-nulls -g ''", ["%pipedb check flights --not-null carrier"]),
+        ("%sqlcmd test -t flights -c dep_delay -goe -2 -loe 700.0",
+         ["%pipedb check flights --range dep_delay=-2..700.0"]),
+        ("%sqlcmd test -t flights -c dep_delay --greater -61 --less-than 701 -nn",
+         ['%pipedb check flights --not-null dep_delay --rows "dep_delay > -61" --rows "dep_delay < 701"']),
+        ("%sqlcmd test -t flights -c carrier -goe AA", ["""%pipedb check flights --rows "carrier >= 'AA'\""""]),
+        ("%sqlcmd test -t flights -c 'my col' -goe 1", ["""%pipedb check flights --range '"my col"=1..'"""]),
+        ("%sqlcmd test -t flights -c 'my col' -g 0", ["""%pipedb check flights --rows '"my col" > 0'"""]),
+        ("%sqlcmd explore --table flights", ["%pipedb panel explore"]),
+        ("%sqlcmd snippets", ["%pipedb snippets"]),
+        ("%sqlcmd snippets slow", ["%pipedb snippets slow"]),
+        ("%sqlcmd snippets -d slow", ["%pipedb snippets --delete slow"]),
+        ("%sqlcmd snippets --delete-force-all slow", ["%pipedb snippets --delete slow"]),
+        ("%sqlcmd connect", ["%pipedb connect"]),
+        ("%sqlcmd", ["%pipedb help"]),
+        ("%sqlplot histogram --table flights --column dep_delay", ["%pipedb plot histogram flights --x dep_delay"]),
+        ("%sqlplot hist -t flights -c dep_delay -b 20", ["%pipedb plot histogram flights --x dep_delay --bins 20"]),
+        ("%sqlplot histogram -t slow -c a --with slow", ["%pipedb plot histogram --with slow --x a"]),
+        ("%sqlplot histogram -t slow -c a", ["%pipedb plot histogram --with slow --x a"]),
+        ("%sqlplot histogram -t flights -c dep_delay -W 10", ["%pipedb plot histogram flights --x dep_delay"]),
+        ("%sqlplot boxplot --table flights --column dep_delay id --orient h",
+         ["%pipedb plot box flights --x dep_delay", "%pipedb plot box flights --x id"]),
+        ("%sqlplot box -t flights -c 'my col'", ['%pipedb plot box flights --x "my col"']),
+        ("%sqlplot bar -t flights -c carrier -S", ["%pipedb plot bar flights --x carrier"]),
+        ("%sqlplot bar -t flights -c carrier id", ["%pipedb plot bar flights --x carrier --y id"]),
+        ("%sqlplot pie --table flights --column carrier", ["%pipedb plot bar flights --x carrier"]),
+        ("%sqlplot", ["%pipedb plot --help"]),
+    ],
+)  # fmt: skip
+def test_a_command_of_jupysql(connected, typed, lines):
+    connected("name = 'flights'\n%sql --save slow --no-execute SELECT id AS a FROM flights")
+    cell = connected.fails(typed)
+    assert isinstance(cell.error, UsageError)
+    assert lines_of(cell) == lines
+    for line in lines:
+        connected(line)
+
+
+def test_a_report_is_written_to_the_file(connected, tmp_path):
+    lines = lines_of(connected.fails("%sqlcmd profile -t flights --output report.html"))
+    assert lines[0] == "%pipedb profile flights"
+    connected.names["_"] = connected(lines[0]).value
+    connected(lines[1])
+    assert "dep_delay" in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_an_unknown_option_is_named(shell):
+    assert "has no option --tabel; its options are --table, --schema" in shell.fails("%sqlcmd columns --tabel x").err
+
+
+# -- which extension has the names
+
+
+@magics_class
+class Others(Magics):
+    @line_magic
+    def sqlcmd(self, line):
+        return f"theirs: {line}"
+
+
+def line_magics(shell):
+    return shell.ip.magics_manager.magics["line"]
+
+
+def test_the_hints_leave_with_the_extension(plain_shell):
+    plain_shell("%load_ext pipemagic")
+    assert {"sqlcmd", "sqlplot"} <= set(line_magics(plain_shell))
+    assert not {"sqlcmd", "sqlplot"} & set(plain_shell.ip.magics_manager.magics["cell"])
+    plain_shell("%unload_ext pipemagic")
+    assert not {"sqlcmd", "sqlplot"} & set(line_magics(plain_shell))
+
+
+def test_the_sqlcmd_of_an_extension_that_was_there_stays(plain_shell):
+    plain_shell.ip.register_magics(Others)
+    try:
+        assert plain_shell("%load_ext pipemagic").err == ""
+        assert plain_shell("%sqlcmd tables").value == "theirs: tables"
+        assert "JupySQL" in plain_shell.fails("%sqlplot bar -t x -c y").err
+        plain_shell("%unload_ext pipemagic")
+        assert plain_shell("%sqlcmd tables").value == "theirs: tables"
+        assert "sqlplot" not in line_magics(plain_shell)
+    finally:
+        del line_magics(plain_shell)["sqlcmd"]
+
+
+def test_the_sqlcmd_of_an_extension_that_comes_later_stays(plain_shell, monkeypatch):
+    later = types.ModuleType("later_magics")
+    later.load_ipython_extension = lambda ip: ip.register_magics(Others)
+    monkeypatch.setitem(sys.modules, "later_magics", later)
+    plain_shell("%load_ext pipemagic")
+    try:
+        assert plain_shell("%load_ext later_magics").err == ""
+        assert plain_shell("%sqlcmd tables").value == "theirs: tables"
+        plain_shell("%reload_ext pipemagic")
+        assert plain_shell("%sqlcmd tables").value == "theirs: tables"
+        plain_shell("%unload_ext pipemagic")
+        assert plain_shell("%sqlcmd tables").value == "theirs: tables"
+    finally:
+        del line_magics(plain_shell)["sqlcmd"]
+        plain_shell.ip.extension_manager.loaded.discard("later_magics")
+
+
+# -- a DataFrame with the name of a missing table
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["%sql SELECT * FROM more", "%%sql\nSELECT 1;\nSELECT * FROM main.more", "%pipedb columns MORE",
+     "%pipedb schema more", "%pipedb columns more", "%pipedb profile more",
+     "%sql --atomic DELETE FROM more WHERE 1",
+     "%pipedb check more --not-null id", "%pipedb plot histogram more --x id"],
+)  # fmt: skip
+def test_a_frame_with_the_name_of_a_missing_table_is_offered(connected, statement):
+    connected("more = flights")
+    cell = connected.fails(statement)
+    assert "more is a DataFrame of the notebook; load it:" in cell.out
+    assert "%pipedb tables lists" not in cell.out
+    follow(connected, cell)
+    connected(statement)
+
+
+def test_the_frame_is_offered_on_the_connection_of_the_cell(connected):
+    cell = connected.fails("%sql --on two SELECT * FROM flights")
+    assert "%pipedb load flights --table flights --on two" in cell.out
+    follow(connected, cell)
+    connected("%sql --on two SELECT * FROM flights")
+
+
+def test_only_frames_are_offered(connected):
+    connected("more = [1]; schema = 5")
+    assert "DataFrame" not in connected.fails("%sql SELECT * FROM more").out
+    assert "DataFrame" not in connected.fails("%sql SELECT * FROM missing").out
+
+
+def test_a_frame_that_cannot_be_loaded_is_not_offered(connected):
+    polars = pytest.importorskip("polars")
+    connected.names["birds"] = polars.from_pandas(pandas.DataFrame({"a": [1]}))
+    assert "DataFrame" not in connected.fails("%sql SELECT * FROM birds").out
