@@ -26,7 +26,7 @@ def longest(kind: Kind, slug: str) -> int:
 def problem(kind: Kind, name: str, slug: str = "") -> str:
     """Say what is wrong with a new name, '' if nothing is; whether it is taken only the server knows."""
     if not name:
-        return f"a {kind}'s name has at least one character"
+        return f"Enter {'an' if kind == 'organization' else 'a'} {kind} name."
     if foreign := _FOREIGN.search(name):
         return f"a {kind}'s name has only lower-case letters, digits and hyphens, not {_shown(foreign[0])}"
     if name[0] == "-" or name[-1] == "-":

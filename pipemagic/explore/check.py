@@ -11,7 +11,7 @@ from pipemagic.errors import CheckError, ParameterError, PipemagicError, Stateme
 from pipemagic.explore import rules
 from pipemagic.explore.asking import ask
 from pipemagic.explore.names import quoted
-from pipemagic.explore.rules import Bound, Rule
+from pipemagic.explore.rules import Bound, Found, Rule
 from pipemagic.explore.schema import ForeignKey, read_relation
 from pipemagic.explore.values import one_line
 from pipemagic.frames import to_frame
@@ -26,15 +26,19 @@ Columns = str | Sequence[str]
 
 @dataclass(frozen=True, eq=False)
 class Failure:
-    """A rule that is broken: by how many rows (or values that are there more than once), and the first of them."""
+    """A rule that is broken: by how many rows (or values that are there more than once), and the first of them.
+
+    ``str()`` names the columns (or the expression), what was found in them, and what is allowed.
+    """
 
     rule: str
     count: int
-    thing: str
+    found: Found
     frame: DataFrame
 
     def __str__(self) -> str:
-        return f"{one_line(self.rule)}: not so for {plural(self.count, self.thing)}"
+        found = self.found
+        return f"{one_line(found.subject)}: {plural(self.count, found.noun)}{one_line(found.rest)}"
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ def _look(database: Database, broken: Sequence[Rule], limit: int) -> tuple[Failu
     results, _ = ask(database, statements)
     pairs = zip(broken, results[::2], results[1::2], strict=True)
     return tuple(
-        Failure(rule.told, int(counted.rows[0][0] or 0), rule.thing, to_frame(first.wire))
+        Failure(rule.told, int(counted.rows[0][0] or 0), rule.found, to_frame(first.wire))
         for rule, counted, first in pairs
         if first.rows
     )

@@ -22,16 +22,25 @@ _LARGEST = 2**63
 
 
 @dataclass(frozen=True)
+class Found:
+    """How the rows that break a rule are described: ``SUBJECT: 8,255 NOUNs REST``."""
+
+    subject: str
+    noun: str
+    rest: str = ", none allowed"
+
+
+@dataclass(frozen=True)
 class Rule:
     """``told`` names it for people. ``broken`` is the FROM part that gives the rows that break it, or groups of rows.
 
-    ``thing`` is what these are. ``other`` is another table that it looks at; ``declared`` marks the one for all
-    foreign keys that the table declares.
+    ``found`` describes these. ``other`` is another table that it looks at; ``declared`` marks the one for all foreign
+    keys that the table declares.
     """
 
     told: str
     broken: str
-    thing: str = "row"
+    found: Found
     other: str = ""
     declared: bool = False
 
@@ -57,7 +66,7 @@ def where(table: str, condition: str) -> str:
 
 def not_null(table: str, name: str) -> Rule:
     """No row has NULL there."""
-    return Rule(f"{name} is not null", where(table, f"{column(table, name)} IS NULL"))
+    return Rule(f"{name} is not null", where(table, f"{column(table, name)} IS NULL"), Found(name, "NULL"))
 
 
 def unique(table: str, names: Sequence[str]) -> Rule:
@@ -67,7 +76,8 @@ def unique(table: str, names: Sequence[str]) -> Rule:
     columns = ", ".join(column(table, name) for name in names)
     full = " AND ".join(f"{column(table, name)} IS NOT NULL" for name in names)
     groups = f'(SELECT {columns}, count(*) AS "times" FROM {where(table, full)} GROUP BY {columns} HAVING count(*) > 1)'
-    return Rule(f"{', '.join(names)} is unique", groups, "value")
+    listed = ", ".join(names)
+    return Rule(f"{listed} is unique", groups, Found(listed, "duplicate value"))
 
 
 def within(table: str, name: str, low: Bound, high: Bound) -> Rule:
@@ -80,7 +90,9 @@ def within(table: str, name: str, low: Bound, high: Bound) -> Rule:
     wrong += [f"{column(table, name)} < {literal(low)}"] if low is not None else []
     wrong += [f"{column(table, name)} > {literal(high)}"] if high is not None else []
     span = f"{'' if low is None else low}..{'' if high is None else high}"
-    return Rule(f"{name} is in {span}", where(table, f"{column(table, name)} IS NOT NULL AND ({' OR '.join(wrong)})"))
+    found = Found(name, "value", f" outside the allowed range {span}")
+    condition = f"{column(table, name)} IS NOT NULL AND ({' OR '.join(wrong)})"
+    return Rule(f"{name} is in {span}", where(table, condition), found)
 
 
 def references(table: str, names: Sequence[str], other: str, targets: Sequence[str]) -> Rule:
@@ -93,19 +105,23 @@ def references(table: str, names: Sequence[str], other: str, targets: Sequence[s
     # The other table first: its type and collation decide, as for a foreign key.
     match = " AND ".join(f"{inner}.{quoted(target)} = {column(table, name)}" for name, target in pairs)
     missing = f"NOT EXISTS (SELECT 1 FROM main.{quoted(other)} AS {inner} WHERE {match})"
-    told = f"{', '.join(names)} is in {other} ({', '.join(targets)})"
-    return Rule(told, where(table, f"{full} AND {missing}"), other=other)
+    listed, referred = ", ".join(names), f"{other} ({', '.join(targets)})"
+    found = Found(listed, "row", f" without a match in {referred}, none allowed")
+    return Rule(f"{listed} is in {referred}", where(table, f"{full} AND {missing}"), found, other=other)
 
 
 def foreign_keys(table: str) -> Rule:
     """All foreign keys of the table find their row, as ``PRAGMA foreign_key_check`` sees it."""
-    return Rule("the foreign keys find their rows", f"pragma_foreign_key_check({text(table)})", declared=True)
+    found = Found("foreign keys", "row", " without a match, none allowed")
+    return Rule("the foreign keys find their rows", f"pragma_foreign_key_check({text(table)})", found, declared=True)
 
 
 def filled(table: str, names: Sequence[str], other: str) -> Rule:
     """All columns of a foreign key to a table that is not there are NULL somewhere."""
     full = " AND ".join(f"{column(table, name)} IS NOT NULL" for name in names)
-    return Rule(f"{', '.join(names)} is in {other}, which is not there", where(table, full))
+    listed = ", ".join(names)
+    found = Found(listed, "row", f" with a value, but there is no table {other}; only NULL allowed")
+    return Rule(f"{listed} is in {other}, which is not there", where(table, full), found)
 
 
 def holds(table: str, expression: str) -> Rule:
@@ -117,7 +133,9 @@ def holds(table: str, expression: str) -> Rule:
             raise ParameterError(f"{expression!r} is not one SQL expression")
     if depth or not expression.strip():
         raise ParameterError(f"{expression!r} is not one SQL expression")
-    return Rule(" ".join(expression.split()), where(table, f"NOT ({expression}\n)"))
+    told = " ".join(expression.split())
+    found = Found(told, "failing row")
+    return Rule(told, where(table, f"NOT ({expression}\n)"), found)
 
 
 def literal(value: Bound) -> str:

@@ -40,7 +40,7 @@ def test_names_of_tokens_and_organizations():
     ("name", "words"),
     [
         ("flights", ""),
-        ("", "a database's name has at least one character"),
+        ("", "Enter a database name."),
         ("Flights", "a database's name has only lower-case letters, digits and hyphens, not F"),
         ("my flights", "a database's name has only lower-case letters, digits and hyphens, not spaces"),
         ("\x07", "a database's name has only lower-case letters, digits and hyphens, not U+0007"),

@@ -50,7 +50,7 @@ def test_nulls(filled):
 
 def test_values_that_are_there_twice(filled):
     (found,) = failures(filled, "city", unique=["id", "name"])
-    assert (found.rule, found.count, found.thing) == ("name is unique", 1, "value")
+    assert (found.rule, found.count, found.found.noun) == ("name is unique", 1, "duplicate value")
     assert found.frame["times"].tolist() == [2]  # by the column's own collation, and NULL is never the same
     (found,) = failures(filled, "o", unique=["a", ("city", "name"), "name"], not_null=["city"])
     assert found.rule == "city is not null"
@@ -136,10 +136,29 @@ def test_the_message_names_each_rule(filled):
         check(filled, "city", not_null=["name"], unique=["name", "id"], ranges={"area": (0, 9)})
     assert str(caught.value) == (
         "city: 3 of 4 checks failed, 5 rows\n"
-        "  name is not null: not so for 2 rows\n"
-        "  name is unique: not so for 1 value\n"
-        "  area is in 0..9: not so for 2 rows"
+        "  name: 2 NULLs, none allowed\n"
+        "  name: 1 duplicate value, none allowed\n"
+        "  area: 2 values outside the allowed range 0..9"
     )
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"not_null": ["a"]}, "a: 8,255 NULLs, none allowed"),
+        ({"unique": ["b"]}, "b: 1 duplicate value, none allowed"),
+        ({"unique": [("b", "c")]}, "b, c: 1 duplicate value, none allowed"),
+        ({"ranges": {"b": (0, None)}}, "b: 8,255 values outside the allowed range 0.."),
+        ({"references": {"b": ("city", "id")}}, "b: 8,255 rows without a match in city (id), none allowed"),
+        ({"rows": ["b >\n 0"]}, "b > 0: 8,255 failing rows, none allowed"),
+    ],
+)
+def test_a_failure_says_what_was_found_and_what_is_allowed(embedded, wanted, message):
+    embedded.execute("CREATE TABLE city (id)")
+    embedded.execute("CREATE TABLE t (a, b, c)")
+    embedded.execute(f"INSERT INTO t SELECT NULL, -1, 0 FROM json_each('{[0] * 8255}')")
+    (found,) = failures(embedded, "t", **wanted)
+    assert str(found) == message
 
 
 def test_only_the_first_rows_travel(embedded):

@@ -101,11 +101,11 @@ def test_check(db):
     assert db(line).lines == [f"{HOSTILE}: 8 checks passed, 3 rows."]
     both = f"id,{QUOTED}".replace("'", "''")
     failed = db.fails(f"%pipedb check {QUOTED} --not-null '{both}' --rows 'id < 2'")
-    assert failed.lines[0] == f"{HOSTILE} is not null: not so for 1 row"
-    assert "id < 2: not so for 2 rows" in failed.lines
+    assert failed.lines[0] == f"{HOSTILE}: 1 NULL, none allowed"
+    assert "id < 2: 2 failing rows, none allowed" in failed.lines
     assert failed.out.endswith(
         f"CHECK: {HOSTILE}: 2 of 3 checks failed, 3 rows\n"
-        f"  {HOSTILE} is not null: not so for 1 row\n  id < 2: not so for 2 rows\n"
+        f"  {HOSTILE}: 1 NULL, none allowed\n  id < 2: 2 failing rows, none allowed\n"
     )
     assert [len(failure.frame) for failure in failed.error.failures] == [1, 2]
     assert "did you mean id?" in db.fails(f"%pipedb check {QUOTED} --not-null idd").out

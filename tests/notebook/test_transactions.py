@@ -68,7 +68,7 @@ def test_a_rollback_by_a_trigger_is_told_and_can_be_retried(db):
     assert "there is nothing to run again on db" in db.fails("%pipedb retry").out
     db("%sql BEGIN")
     db.fails("%sql INSERT INTO t VALUES (-1)")
-    assert db("%pipedb rollback").lines == ["The lost transaction is given up; cells run again."]
+    assert db("%pipedb rollback").lines == ["Lost transaction discarded."]
 
 
 def test_keep_alive_is_seen_in_status(db):

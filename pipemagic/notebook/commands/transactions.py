@@ -36,7 +36,7 @@ def rollback(context: Context, args: Arguments) -> None:
     connection = context.session.connection(args.get("--on"))
     lost = connection.transaction is Tx.LOST
     count = connection.rollback()
-    say("The lost transaction is given up; cells run again." if lost else f"Rolled back {plural(count, 'statement')}.")
+    say("Lost transaction discarded." if lost else f"Rolled back {plural(count, 'statement')}.")
 
 
 def retry(context: Context, args: Arguments) -> None:

@@ -248,7 +248,7 @@ def test_the_progress_of_a_new_location_is_that_of_the_organization_that_is_show
 def test_a_service_that_is_started_again_is_asked_about_the_same_organization(session, service_folder, page, club):
     panel = page("groups")
     crash(service_folder)
-    panel.click("Look again for groups and their replicas")
+    panel.click("Refresh groups and replicas")
     panel.wait_for("Delete group default")  # which the other one has not
     session.platform.create_database("trips", "edge")
     assert [one.name for one in session.platform.databases().items] == ["flights", "main", "trips"]
@@ -291,7 +291,7 @@ def test_sizes_and_tables_are_those_of_the_organization_on_the_page(session, pag
     moved()
     asked, asking = [], Platform.usage
     monkeypatch.setattr(Platform, "usage", lambda one: asked.append(one.organization) or asking(one))
-    panel.click("Look again")
+    panel.click("Refresh")
     until(lambda: asked)
     assert asked == ["local"]
     panel.click("Details of flights")

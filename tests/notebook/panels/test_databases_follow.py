@@ -181,7 +181,7 @@ def test_a_database_that_somebody_else_deleted_offers_nothing(opened, session, s
     panel.wait("The token is made.")
     until(lambda: panel.secrets)
     somebody_else.platform.delete_database("old")
-    panel.click("Look again")
+    panel.click("Refresh")
     panel.wait("old is gone: it was deleted outside of this panel.")
     until(lambda: panel.secrets == {})
     [box] = [one for one in panel.find("section") if one.attributes.get("aria-label") == "Database old"]
@@ -230,7 +230,7 @@ def test_what_was_created_here_and_is_gone_cannot_be_connected_to(opened, sessio
     panel.wait("Database new is in group default.")
     until(lambda: panel.can("Connect to new"))
     somebody_else.platform.delete_database("new")
-    panel.click("Look again")
+    panel.click("Refresh")
     panel.wait("new is gone: it was deleted outside of this panel.")
     assert not panel.find("button", "Connect to the new database new")
     panel.click("Done")

@@ -44,8 +44,8 @@ def _look_inside(page):
 
 
 def _explore(page):
-    page.wait_for("Look again")
-    page.click("Look again")
+    page.wait_for("Refresh")
+    page.click("Refresh")
 
 
 DEEDS = {

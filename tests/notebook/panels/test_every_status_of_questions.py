@@ -36,14 +36,14 @@ class Question:
     """Statuses by which the service says that there is nothing."""
 
 
-LOCATIONS, GROUPS = "Look again for locations and groups", "Look again for groups and their replicas"
-ORGANIZATION = "Look again at the organization"
+LOCATIONS, GROUPS = "Refresh locations and groups", "Refresh groups and replicas"
+ORGANIZATION = "Refresh the organization"
 GONE = frozenset({"404"})
 
 QUESTIONS = {
     "the locations": Question("locations", "GET /v1/locations$", LOCATIONS, "Tokyo, Japan"),
     "the groups": Question("groups", "GET .*/groups$", GROUPS, "Amsterdam, Netherlands"),
-    "the databases": Question("databases", "GET .*/databases$", "Look again", "Group edge"),
+    "the databases": Question("databases", "GET .*/databases$", "Refresh", "Group edge"),
     "the databases, in another panel": Question("organization", "GET .*/databases$", ORGANIZATION, "acme"),
     "the settings": Question("organization", "GET .*/organizations/acme$", ORGANIZATION, "acme"),
     "the organizations": Question("organization", "GET .*/organizations$", ORGANIZATION, "Plan: starter."),
@@ -51,7 +51,7 @@ QUESTIONS = {
     "the plans": Question("organization", "GET .*/plans$", ORGANIZATION, "2 databases"),
     "the subscription": Question("organization", "GET .*/subscription$", ORGANIZATION, "2 databases"),
     "the replicas": Question("groups", "GET .*/instances$", GROUPS, "Amsterdam, Netherlands", GONE),
-    "the sizes": Question("databases", "GET .*/usage$", "Look again", "Group edge"),
+    "the sizes": Question("databases", "GET .*/usage$", "Refresh", "Group edge"),
     "the latency": Question("locations", "GET .*/instances$", "Measure latency", "Tokyo, Japan", GONE),
 }
 

@@ -329,7 +329,7 @@ def test_generated_and_empty(explore, session, elsewhere):
     assert "virtual generated" in panel.words
     assert "stored generated" in panel.words
     elsewhere("INSERT INTO g VALUES (4)")
-    panel.click("Look again")
+    panel.click("Refresh")
     panel.wait("Rows 1 to 1")
     assert cells(panel, "Rows of g") == [["4", "8", "5"]]
 
@@ -580,20 +580,20 @@ def test_what_is_gone_is_told_and_the_panel_goes_on(explore, session, elsewhere)
     elsewhere("ALTER TABLE flights RENAME COLUMN delay TO late")
     panel.click("Sort by delay")
     panel.wait("no such column")
-    panel.wait_for("Look again")
-    panel.click("Look again")
+    panel.wait_for("Refresh")
+    panel.click("Refresh")
     until(lambda: panel.find("button", "Sort by late"))
-    panel.wait_for("Look again")
+    panel.wait_for("Refresh")
     elsewhere("DROP TABLE flights")
     panel.click("Next")
     panel.wait("no such table: flights")
-    panel.wait_for("Look again")
-    panel.click("Look again")
+    panel.wait_for("Refresh")
+    panel.click("Refresh")
     panel.wait("there is no table or view 'flights'")
     panel.click("All tables")
     panel.wait("There are no tables yet.")
     elsewhere("CREATE TABLE again(a)")
-    panel.click("Look again")
+    panel.click("Refresh")
     until(lambda: panel.find("button", "Explore again"))
     panel.click("Explore again")
     panel.wait("again in main")
@@ -625,7 +625,7 @@ def test_after_an_error_the_table_is_taken_as_it_is_now(explore, session, elsewh
     panel.submit("Apply")
     panel.wait("No row fits the filters.")
     elsewhere("ALTER TABLE stock DROP COLUMN price")
-    panel.click("Look again")
+    panel.click("Refresh")
     panel.wait("no such column: price")
     panel.click("Remove price < 5")
     panel.wait("The table is empty.")
@@ -639,7 +639,7 @@ def test_fewer_columns_than_were_passed_over(explore, session, elsewhere):
     panel.wait("Columns 41 to 50 of 50.")
     elsewhere("DROP TABLE wide")
     elsewhere("CREATE TABLE wide(a, b)")
-    panel.click("Look again")
+    panel.click("Refresh")
     until(lambda: panel.find("button", "Sort by b"))
     assert panel.alerts == []
 
@@ -676,8 +676,8 @@ def test_tables_that_could_not_be_read(session, monkeypatch):
         panel = PanelPage(open_panel(session, "explore"))
         panel.wait("the server is out of order")
         assert "The tables of main could not be read." in panel.words
-        panel.wait_for("Look again")
-    panel.click("Look again")
+        panel.wait_for("Refresh")
+    panel.click("Refresh")
     panel.wait("There are no tables yet.")
 
 

@@ -213,7 +213,7 @@ REVOKED = {
     "a connection": ("databases", lambda page: page.click("Connect to flights")),
     "a look inside": ("databases", lambda page: page.click("Details of flights")),
     "overages": ("organization", lambda page: page.click("Overages")),
-    "a look": ("locations", lambda page: page.click("Look again for locations and groups")),
+    "a look": ("locations", lambda page: page.click("Refresh locations and groups")),
     "latency": ("locations", lambda page: page.click("Measure latency")),
 }  # fmt: skip
 
@@ -234,7 +234,7 @@ def test_a_token_that_is_revoked_before_each_deed(hosted, panel, do):
     until(lambda: not page.is_busy)
     api.environment["PIPEMAGIC_API_TOKEN"] = new
     session.organization("acme", at=api.url, token_env="PIPEMAGIC_API_TOKEN")
-    for name in ("Look again for groups and their replicas", "Look again", "Look again at the organization"):
+    for name in ("Refresh groups and replicas", "Refresh", "Refresh the organization"):
         if page.can(name):
             page.click(name)
     session.platform.create_group("last", "ord")

@@ -82,7 +82,7 @@ def test_a_name_is_checked_while_it_is_typed(page):
 def test_a_form_that_comes_before_the_check_is_refused_with_words(page, session):
     panel = page("groups")
     panel.submit("Create group")
-    assert panel.error_of("Group name") == "a group's name has at least one character"
+    assert panel.error_of("Group name") == "Enter a group name."
     panel._typed["create 0", "name"] = "default"  # Enter, before what was typed was looked at
     panel.submit("Create group")
     assert panel.error_of("Group name") == "default exists already"
@@ -112,13 +112,13 @@ def test_the_table_says_how_far_replicas_are(page, edge, platform):
     platform.add_location("edge", "nrt")
     panel = page("groups")
     until(lambda: "caught up" in cells(panel, "edge")["Replicas"])
-    assert "A primary location stays for good: all writes go there." in panel.words
+    assert "The primary cannot be changed." in panel.words
     assert cells(panel, "edge")["Databases"] == "2 databasesflightshotels"
     platform._ask(lambda api: api.pause_location("edge", "nrt"))
-    panel.click("Look again for groups and their replicas")
+    panel.click("Refresh groups and replicas")
     until(lambda: "paused (0 of 2 caught up)" in cells(panel, "edge")["Replicas"])
     platform._ask(lambda api: api.resume_location("edge", "nrt"))
-    panel.click("Look again for groups and their replicas")
+    panel.click("Refresh groups and replicas")
     until(lambda: "caught up, lag" in cells(panel, "edge")["Replicas"])
 
 
@@ -224,7 +224,7 @@ def test_many_databases_are_counted_and_some_are_asked(page, platform):
     for number in range(24):
         platform._ask(lambda api, number=number: api.create_database(f"d{number:02}", "default"))
     panel = page("groups")
-    panel.wait("Of each group 20 databases are asked how far they are.")
+    panel.wait("Lag is measured on up to 20 databases per group.")
     until(lambda: panel.panel.view.view.model.replicas.found.get("default", {}).get("nrt") is not None)
     assert panel.panel.view.view.model.replicas.found["default"]["nrt"].asked == 20
     assert panel.text.endswith("25: d00, d01, d02, d03, d04, d05, d06, d07 and 17 more")
@@ -262,6 +262,6 @@ def test_looking_at_replicas_starts_no_service_that_was_stopped(page, edge, plat
     local.stop(service_folder)
     panel.wait("How the replicas are may be out of date: ")
     assert local.find(service_folder) is None
-    panel.click("Look again for groups and their replicas")
+    panel.click("Refresh groups and replicas")
     until(lambda: "may be out of date" not in panel.words)
     until(lambda: "caught up, lag" in cells(panel, "edge")["Replicas"])

@@ -274,7 +274,7 @@ def test_a_token_that_was_revoked(hosted):
     api, panel = hosted("organization")
     panel.wait("Plan: starter.")
     api.renew_token()
-    panel.click("Look again at the organization")
+    panel.click("Refresh the organization")
     panel.wait("AUTH")
     assert "Plan: starter." in panel.words  # what was known stays
 

@@ -115,7 +115,7 @@ def test_look_again_shows_what_others_changed(page, world, session):
     with Session(environ={}) as other:
         other.connect()
         other.platform.create_group("elsewhere", "syd")
-    panel.click("Look again for locations and groups")
+    panel.click("Refresh locations and groups")
     until(lambda: rows(panel)["syd"][1] == "elsewhere (primary)")
 
 

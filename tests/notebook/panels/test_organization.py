@@ -58,7 +58,7 @@ def test_a_cell_that_switches_overages_is_seen(panel, session):
 def test_a_quota_that_is_used_up_is_said_and_drawn(panel, session):
     session.run("CREATE TABLE a (b); INSERT INTO a VALUES (1), (2), (3)")
     session.platform._ask(lambda api: api._call("PATCH", "/v1/quotas/local", {"rows_written": 2}))
-    panel.click("Look again at the organization")
+    panel.click("Refresh the organization")
     panel.wait("rows written (")
     until(lambda: "over the quota)" in panel.words)
     panel.wait("Writing is blocked: a quota of this month is used up")
@@ -71,7 +71,7 @@ def test_a_quota_that_is_used_up_is_said_and_drawn(panel, session):
 
 def test_switching_to_another_organization(panel, session, page):
     session.platform._ask(lambda api: api.create_organization("Data Club"))
-    panel.click("Look again at the organization")
+    panel.click("Refresh the organization")
     panel.wait("data-club (Data Club)")
     groups = page("groups")
     panel.choose("Organization", "data-club")
@@ -89,7 +89,7 @@ def test_a_transaction_goes_on_in_another_organization(panel, session):
     session.platform._ask(lambda api: api.create_organization("Book Club"))
     session.connect("main", name="idle")
     session.run("CREATE TABLE t (a)")
-    panel.click("Look again at the organization")
+    panel.click("Refresh the organization")
     panel.wait("book-club (Book Club)")
     panel.wait("Connections stay as they are, and so do transactions that are open in them")
     session.run("BEGIN; INSERT INTO t VALUES (1)")
@@ -104,7 +104,7 @@ def test_that_nothing_can_be_read_is_said(panel, session):
     said = "Reading and writing are blocked: a quota of this month is used up"
     session.run("CREATE TABLE a (b); INSERT INTO a VALUES (1); SELECT * FROM a")
     session.platform._ask(lambda api: api._call("PATCH", "/v1/quotas/local", {"rows_read": 1}))
-    panel.click("Look again at the organization")
+    panel.click("Refresh the organization")
     panel.wait(said)
     assert any(said in one for one in panel.alerts)
     with pytest.raises(StatementError) as caught:
@@ -120,7 +120,7 @@ def test_an_organization_that_is_not_there(panel, session):
 
 def test_a_panel_survives_a_restarted_service(panel, session):
     local.stop()
-    panel.click("Look again at the organization")
+    panel.click("Refresh the organization")
     until(lambda: not panel.panel.view.view.model.figures.busy)
     assert not panel.panel.view.view.model.figures.error
     panel.click("Overages")

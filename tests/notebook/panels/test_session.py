@@ -223,7 +223,7 @@ def test_the_service_is_stopped_and_started(panel, session):
     panel.wait("Server-side connection, open for ")
     opened = panel.panel.view.model.opened
     asked = opened.connections[0].answer.at
-    panel.click("Look again")
+    panel.click("Refresh")
     until(lambda: opened.connections[0].answer.at > asked)
     until(lambda: not panel.alerts)
     panel.wait("healthy, round trip")
@@ -247,9 +247,9 @@ def test_a_server_that_does_not_answer_is_words(page, session):
     panel = page("session")
     panel.wait("healthy, round trip")
     session.stop()
-    panel.click("Look again")
+    panel.click("Refresh")
     panel.wait("nothing listens at http://main-local.localhost")
-    panel.wait_for("Look again")
+    panel.wait_for("Refresh")
 
 
 def test_a_server_that_knows_little(page, session, tmp_path):

@@ -152,14 +152,14 @@ def a_lost_transaction(servers):
     panel.wait_for("Run again on main")
     assert panel.text.endswith("transaction lost  current")
     panel.click("Roll back main")
-    panel.wait("The lost transaction is given up; cells run again on main.")
+    panel.wait("Lost transaction discarded.")
     assert session.run("SELECT a FROM t")["a"].tolist() == []
 
 
 def a_server_that_is_paused_is_told_of_and_heard_again(servers):
     with servers.one_to_pause() as (panel, _, pause, go_on):
         pause()
-        panel.click("Look again")
+        panel.click("Refresh")
         until(lambda: "Its server: no answer within 3 s." in panel.alerts)
         panel.wait_for("Use theirs")
         go_on()
@@ -190,7 +190,7 @@ def asking_how_a_server_is_does_not_touch_the_transaction(servers):
     sent, requests = stream.sent_for(), session.wire.newest(1)
     opened = panel.panel.view.model.opened
     asked = opened.connections[-1].answer.at
-    panel.click("Look again")
+    panel.click("Refresh")
     until(lambda: opened.connections[-1].answer.at > asked)
     assert stream.sent_for() > sent  # nothing was sent on it
     assert session.wire.newest(1) == requests

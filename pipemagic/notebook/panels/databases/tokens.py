@@ -119,7 +119,7 @@ class TokensView(View):
         return h(
             "div",
             h("h4", "Tokens"),
-            h("p", "A token lets other programs into the database. No service lists those that there are.",
+            h("p", "A token lets other programs into the database. Existing tokens cannot be listed.",
               class_="pm-faint"),
             self._value() if model.shown else None,
             forms[model.asking]() if model.asking else self._buttons(),

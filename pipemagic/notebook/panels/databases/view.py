@@ -41,7 +41,7 @@ class DatabasesView(View):
     def draw(self) -> Node:
         """Draw the form, the list and the details."""
         model, box = self.model, details(self.model, self.inner)
-        again = button("Look again", ("again",), disabled=bool(model.holdings.busy))
+        again = button("Refresh", ("again",), disabled=bool(model.holdings.busy))
         return section(
             self.title,
             form(model),

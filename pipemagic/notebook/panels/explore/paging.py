@@ -277,10 +277,10 @@ def read_value(database: Database, page: Page, row: int, place: int) -> Whole:
     values = f"{sent(written, text=longest, blob=longest)}, length({written}), {LETTER},\n{_sent([column])}"
     result = _execute(database, lambda write: _of_rows(values, rows_sql(at, relation, write), relation))
     if not result.rows:
-        raise ParameterError("the row is not there any more", hint="Look again shows what is")
+        raise ParameterError("the row is not there any more", hint="press Refresh to see what is there")
     given, characters, letter, *shown = result.rows[0]
     if cells([letter, *shown], [column])[0] != page.rows[row][place]:
-        raise ParameterError("another row is at this place now", hint="Look again shows what is")
+        raise ParameterError("another row is at this place now", hint="press Refresh to see what is there")
     stored = int(shown[-1] or 0)
     text, whole = received("text", given, letter, longest), stored <= longest
     return whole_of(text, None if whole else stored if isinstance(text, NotText) else int(characters or 0))

@@ -86,13 +86,13 @@ class ExploreView(View):
             return section(self.title, self._nothing(), state(model))
         page: Page | None = model.page
         inside = self._tables(live=live) if page is None else self._page(page, live=live)
-        again = button("Look again", ("again",), disabled=bool(model.busy))
+        again = button("Refresh", ("again",), disabled=bool(model.busy))
         return section(self.title, inside, tools=[self._connections(), again])
 
     def _nothing(self) -> Node:
         if self.holdings.current:
             words = f"The tables of {self.holdings.current} could not be read."
-            return h("div", empty(words), h("p", button("Look again", ("again",)), self._connections()))
+            return h("div", empty(words), h("p", button("Refresh", ("again",)), self._connections()))
         if self.holdings.connected:
             return h("div", empty("No connection is the current one."), self._connections())
         connect = button("Connect", ("connect",), kind="main", disabled=bool(self.holdings.busy))

@@ -87,7 +87,7 @@ def drawn(model: ProfilingModel) -> Node | None:
     close = button("Close the profiles", ("close_profiles",), kind="plain")
     rows = [_row(one) for one in model.profiles]
     since = h("p", "Cells wrote since these profiles were made.", class_="pm-note", role="note")
-    headings = ["Column", "Values", "NULL", "Different", "Spread or most frequent", "Least", "Median", "Greatest"]
+    headings = ["Column", "Values", "NULL", "Distinct", "Spread or most frequent", "Min", "Median", "Max"]
     return h(
         "div", h("div", h("h3", f"Profiles of {'the filtered' if model.where else 'all'} rows"),
                  button("Stop", ("stop_profile",)) if model.busy else close, class_="pm-head"),
@@ -119,7 +119,7 @@ def _spread(one: ColumnProfile) -> Node:
 
 def _bars(bins: Sequence[int]) -> Node:
     """Draw how the values are spread; those who do not see it hear the counts."""
-    most, words = max(bins), f"counts from the least to the greatest: {', '.join(map(str, bins))}"
+    most, words = max(bins), f"counts from min to max: {', '.join(map(str, bins))}"
     bars = [
         h("rect", x=place * _WIDE, y=_TALL - tall, width=_WIDE - 1, height=tall)
         for place, size in enumerate(bins)

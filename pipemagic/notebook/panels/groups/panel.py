@@ -180,7 +180,7 @@ class GroupsView(ShowsNewLocations):
             progress(model.new_locations),
             problem(model.replicas),
             create_form(has, model.wrong, model.made, busy=bool(model.busy)),
-            tools=button("Look again", ("look",), label="Look again for groups and their replicas"),
+            tools=button("Refresh", ("look",), label="Refresh groups and replicas"),
         )
 
     def saved(self) -> Node:

@@ -57,13 +57,13 @@ def notes(has: Holdings, replicas: ReplicaStates) -> Node | None:
     if not has.complete and has.groups:
         said.append("This service does not list groups and databases: these are the ones made here.")
     if any(len(one.locations) > 1 for one in has.groups):
-        said.append("A primary location stays for good: all writes go there.")
+        said.append("The primary cannot be changed.")
         if replicas.unseen:
             said.append(f"How the replicas are may be out of date: {replicas.unseen}.")
         if not replicas.told:
             said.append("This service does not tell how far replicas are.")
         if any(len(databases_in(has, one)) > LIMIT for one in has.groups):
-            said.append(f"Of each group {LIMIT} databases are asked how far they are.")
+            said.append(f"Lag is measured on up to {LIMIT} databases per group.")
     return h("p", " ".join(said), class_=FAINT, live=True, key="notes") if said else None
 
 

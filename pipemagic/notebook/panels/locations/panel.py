@@ -171,7 +171,7 @@ class LocationsView(ShowsNewLocations):
             self._tools(),
             self._table(),
             [h("p", note, class_="pm-faint", key=note) for note in self._notes()],
-            tools=button("Look again", ("look",), label="Look again for locations and groups",
+            tools=button("Refresh", ("look",), label="Refresh locations and groups",
                          disabled=bool(model.holdings.busy)),
         )  # fmt: skip
 

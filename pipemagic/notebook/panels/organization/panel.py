@@ -181,7 +181,7 @@ class OrganizationView(View):
             h("div", "Asking ..." if figures.busy and not figures.known else None, problem(figures), live=True),
             self._asked(),
             state(model),
-            tools=button("Look again", ("look",), label="Look again at the organization"),
+            tools=button("Refresh", ("look",), label="Refresh the organization"),
         )  # fmt: skip
 
     def saved(self) -> Node:

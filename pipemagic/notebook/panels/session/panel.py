@@ -128,7 +128,7 @@ class SessionModel(WorkingModel):
 def _roll_back(connection: Connection) -> str:
     if connection.transaction is Tx.LOST:
         connection.rollback()
-        return f"The lost transaction is given up; cells run again on {connection.name}."
+        return "Lost transaction discarded."
     try:
         count = connection.rollback()
     except TransactionLost:
@@ -181,7 +181,7 @@ class SessionView(View):
             h("p", opened.trouble, class_="pm-error", role="alert") if opened.trouble else None,
             [self._card(number, seen) for number, seen in enumerate(opened.connections) if _has_card(seen)],
             self._requests(),
-            tools=button("Look again", ("look-again",)),
+            tools=button("Refresh", ("look-again",)),
         )
 
     def on_look_again(self, _values: Values) -> None:
