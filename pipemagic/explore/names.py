@@ -11,9 +11,15 @@ from pipemagic.sql import quote
 
 def near(name: str, known: Iterable[str]) -> str:
     """Give the hint that names the known name which is nearest to a wrong one; '' if none is near."""
+    found = nearest(name, known)
+    return f"did you mean {found}?" if found else ""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return the known name that is nearest to a wrong one, whatever its capitals; '' if none is near."""
     by_small = {one.lower(): one for one in known}
     found = difflib.get_close_matches(name.lower(), by_small, n=1)
-    return f"did you mean {by_small[found[0]]}?" if found else ""
+    return by_small[found[0]] if found else ""
 
 
 def text(value: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+import logging
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,9 +28,12 @@ from pipemagic.errors import (
     UnknownOutcome,
     UnsupportedError,
 )
+from pipemagic.explore.names import near
 from pipemagic.session import refusals, secrets, uploads
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -185,7 +188,7 @@ class Platform:
 
     def create_group(self, name: str, location: str, *, if_not_exists: bool = False) -> Group:
         """Create a group; with ``if_not_exists`` an existing one is given as it is."""
-        with self._changing():
+        with self._naming(location=location), self._changing():
             group = self._unless_there(
                 lambda api: api.create_group(name, location),
                 (lambda api: api.group(name)) if if_not_exists else None,
@@ -197,7 +200,7 @@ class Platform:
 
     def delete_group(self, name: str) -> list[str]:
         """Delete a group with all its databases; gives the names of these, as far as they are known."""
-        with self._changing():
+        with self._naming(group=name), self._changing():
             gone = [one.name for one in self.databases().items if one.group == name]
             self._ask(lambda api: api.delete_group(name))
             self._groups.pop(name, None)
@@ -207,7 +210,7 @@ class Platform:
 
     def add_location(self, name: str, location: str, *, if_not_exists: bool = False) -> Group:
         """Replicate a group to one more location."""
-        with self._changing():
+        with self._naming(group=name, location=location), self._changing():
             known = self._groups.get(name, Group(name, "", ()))
             wanted = replace(known, locations=tuple(dict.fromkeys([*known.locations, location])))
             group = self._unless_there(
@@ -220,7 +223,7 @@ class Platform:
 
     def remove_location(self, name: str, location: str) -> Group:
         """Take a location, not the primary one, from a group; its replicas there are deleted."""
-        with self._changing():
+        with self._naming(group=name, location=location), self._changing():
             group = self._ask(lambda api: api.remove_location(name, location))
             if not group.locations:  # the answer does not say
                 known = self._groups.get(name, group)
@@ -253,7 +256,7 @@ class Platform:
     def _create_database(
         self, name: str, group: str, if_not_exists: bool, create: Callable[[Management], DatabaseInfo]
     ) -> DatabaseInfo:
-        with self._changing():
+        with self._naming(group=group), self._changing():
             database = self._unless_there(
                 create,
                 (lambda api: api.database(name)) if if_not_exists else None,
@@ -265,7 +268,7 @@ class Platform:
 
     def delete_database(self, name: str) -> None:
         """Delete a database and everything in it."""
-        with self._changing():
+        with self._naming(database=name), self._changing():
             self._ask(lambda api: api.delete_database(name))
             self._forget([name])
 
@@ -275,11 +278,13 @@ class Platform:
 
     def create_token(self, database: str, *, expiration: str = "never", read_only: bool = False) -> Secret:
         """Make a token for a database; ``expiration`` is like ``7d``, ``1w2d6h`` or ``never``."""
-        return self._ask(lambda api: api.create_token(database, expiration=expiration, read_only=read_only))
+        with self._naming(database=database):
+            return self._ask(lambda api: api.create_token(database, expiration=expiration, read_only=read_only))
 
     def invalidate_tokens(self, database: str) -> None:
         """Make all tokens of a database invalid, at once; with some services those of its whole group."""
-        self._ask(lambda api: api.invalidate_tokens(database))
+        with self._naming(database=database):
+            self._ask(lambda api: api.invalidate_tokens(database))
 
     def set_overages(self, *, on: bool) -> bool:
         """Set whether the organization may go past its quotas; gives what it is then."""
@@ -322,6 +327,33 @@ class Platform:
             raise
         self.on_change()
 
+    @contextmanager
+    def _naming(self, **given: str) -> Iterator[None]:
+        """Put the nearest known name into the refusal of an unknown group, database or location."""
+        try:
+            yield
+        except ServerError as error:
+            kind = refusals.unknown_kind(error)
+            if kind in given and (hint := self._near(kind, given[kind])):
+                error.hint = hint
+            raise
+
+    def _near(self, kind: str, name: str) -> str:
+        known = self.seen.get(kind)
+        if known is None:
+            try:
+                match kind:
+                    case "group":
+                        known = {one.name for one in self.groups().items}
+                    case "database":
+                        known = {one.name for one in self.databases().items}
+                    case _:
+                        known = {one.code for one in self.locations()}
+            except PipemagicError:
+                _log.debug("no names for a hint", exc_info=True)
+                known = set()
+        return near(name, known - {name})
+
     def _forget(self, databases: Sequence[str]) -> None:
         for name in databases:
             self._databases.pop(name, None)
@@ -336,11 +368,8 @@ class Platform:
                 return self._databases[name]
             if isinstance(error, NotFound) and "organization not found" in error.message:
                 raise
-        near = difflib.get_close_matches(name, [one.name for one in self.databases().items], n=1)
-        hint = "%pipedb databases lists what there is"
-        if near:
-            hint = f"did you mean {near[0]}?"
-        elif re.fullmatch(r"[a-z0-9-]+", name):  # no service makes others
+        hint = near(name, (one.name for one in self.databases().items)) or "%pipedb databases lists what there is"
+        if "did you mean" not in hint and re.fullmatch(r"[a-z0-9-]+", name):  # no service makes others
             hint = f"%pipedb create-database {name} --group GROUP makes it"
         raise SessionError(f"there is no database {name!r} in organization {self.organization}", hint=hint)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from pipemagic.configuration import config_folder, project_of, read_toml
 from pipemagic.errors import SessionError
+from pipemagic.explore.names import near
 from pipemagic.session import durations
 from pipemagic.session.keyrings import SERVICE
 from pipemagic.session.secrets import Whence, at_home
@@ -21,6 +22,7 @@ from pipemagic.session.trust import FILE as TRUSTED
 from pipemagic.session.trust import Route, Trusted
 
 FILE = "connections.toml"
+LISTED = "%pipedb profiles lists them"
 LOCK_TIMEOUT = 10.0
 """Seconds to wait for another process that saves a profile."""
 
@@ -203,7 +205,7 @@ class Profiles:
         """
         profile = Profile(name, address=name, of_project=True) if "://" in name else self.get(name)
         if profile is None:
-            raise SessionError(f"there is no profile {name!r}", hint="%pipedb profiles lists them")
+            raise SessionError(f"there is no profile {name!r}", hint=near(name, self.names()) or LISTED)
         route = Route.of(profile) if profile.of_project else None
         if route is None:
             raise SessionError(f"{name} needs no word of trust: it is yours, or on this machine")
@@ -242,7 +244,7 @@ class Profiles:
     def _take_out(self, name: str) -> None:
         text, known = self._text()
         if name not in known:
-            raise SessionError(f"there is no profile {name!r} in {self.path.name}", hint="%pipedb profiles lists them")
+            raise SessionError(f"there is no profile {name!r} in {self.path.name}", hint=near(name, known) or LISTED)
         rest = {other: table for other, table in known.items() if other != name}
         header = re.compile(rf"^[ \t]*\[[ \t]*(?:{re.escape(_key(name))}|{re.escape(json.dumps(name))})[ \t]*\]", re.M)
         match = header.search(text)

@@ -31,6 +31,12 @@ def add_hint(error: ServerError, *, renewal: str) -> None:
             error.hint += "; %pipedb groups and %pipedb databases show what there is"
 
 
+def unknown_kind(error: ServerError) -> str:
+    """Return the kind of name that a refusal says is unknown: group, database, organization or location; else ''."""
+    unknown = _UNKNOWN.search(error.message) if error.status in (400, 404) else None
+    return next(filter(None, unknown.groups())).lower() if unknown else ""
+
+
 def _of_words(message: str) -> str:
     """Say where the right names are listed if one was wrong, or how something is written."""
     if unknown := _UNKNOWN.search(message):

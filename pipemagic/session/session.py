@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from pipemagic.client import urls
 from pipemagic.configuration import config_folder
-from pipemagic.errors import SessionError
+from pipemagic.errors import PipemagicError, SessionError
+from pipemagic.explore.names import near, nearest
 from pipemagic.frames.collector import collector_paused
 from pipemagic.session import foreign_addresses, hints, inquiries, keyrings, secrets
 from pipemagic.session.belonging import connections_of
@@ -22,7 +23,7 @@ from pipemagic.session.connecting import Opener
 from pipemagic.session.connection import Connection
 from pipemagic.session.known import KnownNames
 from pipemagic.session.platform import Platform
-from pipemagic.session.profiles import FILE, Profile, Profiles
+from pipemagic.session.profiles import FILE, Profile, Profiles, word
 from pipemagic.session.reports import ROLLED_BACK
 from pipemagic.session.results import CellResult, check_tables
 from pipemagic.session.services import BEGIN_ANEW, SHUT_DOWN, Services
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
     from pipemagic.explore.dry_run import DryRun
     from pipemagic.explore.plans import Plan
+
+_log = logging.getLogger(__name__)
 
 NOT_CONNECTED = "%pipedb connect starts a database on this machine, %pipedb connect ADDRESS takes another"
 
@@ -191,9 +194,23 @@ class Session:
                 return connection
             hint = f"%pipedb use {names[0]}" if names else NOT_CONNECTED
             raise SessionError("no database is connected", hint=hint)
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"%pipedb connect {without_passwords(name)}"
+        hint = near(name, names) or self._how_to_connect(name)
         raise SessionError(f"there is no connection {without_passwords(name)!r}", hint=hint)
+
+    def _how_to_connect(self, name: str) -> str:
+        """Say how to connect to what a name that is no connection means, or to what is nearest to it."""
+        known = {*self._profile_names(), *self.known.names("database")}
+        meant = nearest(name, known)
+        if name in known or not meant:
+            return f"%pipedb connect {word(without_passwords(name))}"
+        return f"did you mean {meant}?\n%pipedb connect {word(meant)}"
+
+    def _profile_names(self) -> list[str]:
+        try:
+            return list(self.profiles.names())
+        except PipemagicError:
+            _log.debug("no profiles for a hint", exc_info=True)
+            return []
 
     def connect(
         self,
@@ -264,7 +281,12 @@ class Session:
         if target is None or temporary:
             first = self._services.prepare(temporary=temporary)
             target = target or first
-        found = self.open(target, name, timeout, read_only, platform)
+        try:
+            found = self.open(target, name, timeout, read_only, platform)
+        except SessionError as error:
+            if error.message.startswith(f"there is no database {target!r}") and "did you mean" not in error.hint:
+                error.hint = near(target, [*self._profile_names(), *self.connections]) or error.hint
+            raise
         if temporary:
             found.profile = None  # nothing leads to it again
         return self.adopt(found)
