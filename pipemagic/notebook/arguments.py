@@ -13,8 +13,11 @@ from dataclasses import dataclass, field
 
 from IPython.core.error import UsageError
 
+from pipemagic import sql
+
 _WORD = re.compile(r"""\s*((?:"(?:[^"]|"")*"|'(?:[^']|'')*'|[^\s"'])+)""")
 _PIECE = re.compile(r""""((?:[^"]|"")*)"|'((?:[^']|'')*)'|([^"']+)""")
+_ITEM = re.compile(r""""(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|\([^()]*\)|.""", re.DOTALL)
 _SECRET = re.compile(r"pmp_[\w-]{8}|eyJ[\w-]{8,}\.|auth_?token=|jwt=|bearer\s+\S{16}", re.IGNORECASE)
 
 _USER = re.compile(r"[A-Za-z][\w+.-]*://(?:[^\s/?#]*|\S*:\S*)@|[^\s:/@\\]{2,}:\S*@[\w\[]\S*\Z")
@@ -103,10 +106,10 @@ def words(line: str, start: int = 0) -> Iterator[Word]:
             shown = "" if "@" in line else f": {line[start:].strip()[:40]}"  # it may hold a password
             raise UsageError(f"a quote is not closed{shown}")
         start = match.end()
-        yield Word(_unquoted(match[1]), match[1][0] in "'\"", start)
+        yield Word(_joined(match[1]), match[1][0] in "'\"", start)
 
 
-def _unquoted(text: str) -> str:
+def _joined(text: str) -> str:
     return "".join(_plain(match) for match in _PIECE.finditer(text))
 
 
@@ -114,6 +117,31 @@ def _plain(piece: re.Match[str]) -> str:
     if piece[1] is not None:
         return piece[1].replace('""', '"')
     return piece[3] if piece[2] is None else piece[2].replace("''", "'")
+
+
+def items(text: str, flag: str) -> list[str]:
+    """Split a list at its commas; those inside quotes, brackets and parentheses belong to an item.
+
+    ``flag`` names the option in the UsageError for a list with an empty item, or with none.
+    """
+    found = [""]
+    for piece in _ITEM.findall(text):
+        if piece == ",":
+            found.append("")
+        else:
+            found[-1] += piece
+    stripped = [item.strip() for item in found]
+    if all(stripped):
+        return stripped
+    named = ",".join(filter(None, stripped))
+    if not named:
+        raise UsageError(f"{flag} needs at least one name")
+    raise UsageError(f"{flag} {text.strip()[:60]}: the list has an empty item; write {flag} {named[:60]}")
+
+
+def names(text: str, flag: str) -> list[str]:
+    """Return the names in a list, without the quotes of SQL around them; UsageError as `items` raises it."""
+    return [sql.unquote(item) for item in items(text, flag)]
 
 
 def refuse_secrets(line: str) -> None:

@@ -96,12 +96,9 @@ def question(args: Arguments, text: str, local_ns: Mapping[str, Any] | None, use
 
 
 def using(args: Arguments) -> tuple[str, ...]:
-    """Give the names of ``--with a,b``; UsageError if there is one missing."""
+    """Return the names of ``--with a,b``; UsageError if there is one missing."""
     given = args.get("--with")
-    names = tuple(name.strip() for name in given.split(",")) if given is not None else ()
-    if not all(names):
-        raise UsageError(f"--with takes the names of saved SELECTs, not {given!r}")
-    return names
+    return tuple(arguments.names(given, "--with")) if given is not None else ()
 
 
 def check_cell(cell: Cell, args: Arguments, preferences: PipeMagic) -> None:
@@ -118,7 +115,7 @@ def check_cell(cell: Cell, args: Arguments, preferences: PipeMagic) -> None:
 
 def variables(args: Arguments) -> list[str]:
     """Give the names of ``--out a,_,c``; UsageError for one that no variable can have."""
-    names = (args.get("--out") or "").split(",") if "--out" in args.values else []
+    names = arguments.items(args["--out"], "--out") if "--out" in args.values else []
     for name in names:
         if not name.isidentifier() or keyword.iskeyword(name):
             raise UsageError(f"{name!r} is not a name that a variable can have")

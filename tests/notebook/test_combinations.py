@@ -26,8 +26,8 @@ REFUSED = [
     ("--to-csv x --to-parquet ./x", "name the same file"),
     ("--limit 2 --limit 3", "--limit stands there twice"),
     ("-o a --out b", "--out stands there twice"),
-    ("--with ''", "--with takes the names of saved SELECTs, not ''"),
-    ("--with a,,b", "not 'a,,b'"),
+    ("--with ''", "--with needs at least one name"),
+    ("--with a,,b", "the list has an empty item; write --with a,b"),
 ]
 
 

@@ -116,7 +116,7 @@ def test_what_check_cannot_read(db):
         "": "say what to check: --not-null",
         "--range id": "--range id cannot be read",
         "--references id=other": "--references id=other cannot be read",
-        "--unique ,": "nothing can be unique",
+        "--unique ,": "--unique needs at least one name",
         "--rows '1; 2'": "is not one SQL expression",
     }.items():
         failed = db.fails(f"%pipedb check t {words}")

@@ -40,8 +40,8 @@ def test_types(db):
     [
         ("--append --upsert n", "--append and --upsert do not go together"),
         ("--types n", "--types takes column=TYPE,..., not 'n'"),
-        ("--types n=TEXT,", "there is a comma too many"),
-        ("--upsert ,", "there is a comma too many"),
+        ("--types n=TEXT,", "the list has an empty item; write --types n=TEXT"),
+        ("--upsert ,", "--upsert needs at least one name"),
     ],
 )
 def test_wrong_lines(shell, options, message):

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 from IPython.core.error import UsageError
 
 from pipemagic.errors import CheckError, UnknownName
-from pipemagic.notebook.arguments import Arguments, Option, Positional
+from pipemagic.notebook.arguments import Arguments, Option, Positional, names
 from pipemagic.notebook.commands.base import Command, Context
-from pipemagic.notebook.commands.naming import asked_rules, names_of
+from pipemagic.notebook.commands.naming import asked_rules
 from pipemagic.notebook.commands.server import ON
 from pipemagic.notebook.display import say
 
@@ -36,12 +36,12 @@ def _ask(context: Context, args: Arguments, question: Callable[[Database], T]) -
 
 
 @contextmanager
-def _told_of_what_is_unseen(connection: Connection, *names: str | None) -> Iterator[None]:
+def _told_of_what_is_unseen(connection: Connection, *given: str | None) -> Iterator[None]:
     """Say of a table that is not found why: that only the connection of the cells has it."""
     try:
         yield
     except UnknownName as error:
-        unseen = next((name for name in names if name is not None and connection.schema.unseen(name)), None)
+        unseen = next((name for name in given if name is not None and connection.schema.unseen(name)), None)
         if unseen is not None and repr(unseen) in error.message:
             error.hint = "it is temporary or not committed, so only cells see it: look at it with %%sql"
         raise
@@ -74,7 +74,7 @@ def profile(context: Context, args: Arguments) -> Profile:
     from pipemagic.explore.profile import profile
 
     connection, table = context.session.connection(args.get("--on")), args["TABLE"]
-    columns, known = names_of(args.get("--columns")) or None, connection.schema.of(table)
+    columns, known = _names(args, "--columns"), connection.schema.of(table)
     where = args.get("--where") or ""
     with _told_of_what_is_unseen(connection, table):
         return connection.once(lambda database: profile(database, table, columns, known=known, where=where))
@@ -111,7 +111,7 @@ def diff(context: Context, args: Arguments) -> Diff:
     two = context.session.connection(args["--to"]) if args.get("--to") else one
     if args.get("B") is None and one is two:
         raise UsageError("say what to compare with: B, or --to another connection")
-    limit, key = _limit(args.get("--limit")), names_of(args.get("--key")) or None
+    limit, key = _limit(args.get("--limit")), _names(args, "--key")
     places, words = (one.name, two.name), (args["A"], args.get("B"))
 
     def ask(database: Database, other: Database | None) -> Diff:
@@ -121,6 +121,10 @@ def diff(context: Context, args: Arguments) -> Diff:
         if one is two:
             return one.once(lambda database: ask(database, None))
         return one.once(lambda database: two.once(lambda other: ask(database, other)))
+
+
+def _names(args: Arguments, flag: str) -> list[str] | None:
+    return names(args[flag], flag) if args.get(flag) is not None else None
 
 
 def _limit(words: str | None) -> int:

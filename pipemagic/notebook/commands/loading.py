@@ -12,7 +12,7 @@ from pipemagic import sql
 from pipemagic.counts import plural
 from pipemagic.errors import SessionError
 from pipemagic.hrana.stream import Tx
-from pipemagic.notebook.arguments import Arguments, Option, Positional
+from pipemagic.notebook.arguments import Arguments, Option, Positional, items, names
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.commands.server import ON
 from pipemagic.notebook.display import say
@@ -35,7 +35,8 @@ UPSERT = Option("--upsert", "change the rows with the same KEY, add the others",
 def load(context: Context, args: Arguments) -> None:
     """Write a DataFrame of the notebook into a table."""
     if_exists = wish(args, CREATE, APPEND, REPLACE, UPSERT)
-    keys, declared = names(args.get("--upsert") or ""), _types(args.get("--types") or "")
+    keys = names(args["--upsert"], "--upsert") if args.get("--upsert") is not None else []
+    declared = _types(args["--types"]) if args.get("--types") is not None else {}
     frame = _frame(context, args["FRAME"])
     connection = context.session.connection(args.get("--on"))
     check_no_transaction(connection, "load")
@@ -94,35 +95,15 @@ def check_no_transaction(connection: Connection, what: str) -> None:
         )
 
 
-def names(text: str) -> list[str]:
-    """Read names between commas; one with commas or blanks goes in the quotes of SQL."""
-    return [sql.unquote(part) for part in _parts(text)]
-
-
 def _types(text: str) -> Mapping[str, str]:
     """Read ``col=TYPE,...``; a comma in parentheses belongs to the type."""
     found = {}
-    for part in _parts(text):
+    for part in items(text, "--types"):
         name, equals, declared = part.rpartition("=")
         if not equals or not name.strip() or not declared.strip():
             raise UsageError(f"--types takes column=TYPE,..., not {part[:40]!r}")
         found[sql.unquote(name.strip())] = declared.strip()
     return found
-
-
-def _parts(text: str) -> list[str]:
-    parts, depth = [""], 0
-    for token in sql.tokens(text):
-        depth += {"(": 1, ")": -1}.get(token.text, 0)
-        if token.text == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += token.text
-    if not text.strip():
-        return []
-    if not all(part.strip() for part in parts):
-        raise UsageError(f"there is a comma too many in {text[:40]!r}")
-    return [part.strip() for part in parts]
 
 
 def _types_line(types: Sequence[tuple[str, str]], ready: Load) -> str:

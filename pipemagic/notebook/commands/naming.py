@@ -10,25 +10,15 @@ from typing import TYPE_CHECKING
 
 from IPython.core.error import UsageError
 
-from pipemagic.notebook.arguments import Arguments
+from pipemagic import sql
+from pipemagic.notebook.arguments import Arguments, names
 
 if TYPE_CHECKING:
     from pipemagic.explore.rules import Bound, Rule
 
 _NAME = r'\s*(?:"(?:[^"]|"")*"|[^",.=][^,.=]*)\s*'
-_NAMES = rf"{_NAME}(?:,{_NAME})*"
+_NAMES = rf"(?:{_NAME}|\s*)(?:,(?:{_NAME}|\s*))*"  # `names` refuses the empty ones
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
-
-
-def names_of(words: str | None) -> list[str]:
-    """Read names with commas between them."""
-    return [_plain(found) for found in re.findall(r'\s*"(?:[^"]|"")*"\s*(?=,|$)|[^,]+', words or "") if found.strip()]
-
-
-def _plain(name: str) -> str:
-    name = name.strip()
-    quoted = len(name) > 1 and name[0] == name[-1] == '"'
-    return name[1:-1].replace('""', '"') if quoted else name
 
 
 def asked_rules(table: str, args: Arguments) -> list[Rule]:
@@ -36,8 +26,8 @@ def asked_rules(table: str, args: Arguments) -> list[Rule]:
     from pipemagic.explore import rules
 
     return [
-        *(rules.not_null(table, name) for words in args.all("--not-null") for name in names_of(words)),
-        *(rules.unique(table, names_of(words)) for words in args.all("--unique")),
+        *(rules.not_null(table, name) for words in args.all("--not-null") for name in names(words, "--not-null")),
+        *(rules.unique(table, names(words, "--unique")) for words in args.all("--unique")),
         *(rules.within(table, *_range(words)) for words in args.all("--range")),
         *(rules.references(table, *_references(words)) for words in args.all("--references")),
         *([rules.foreign_keys(table)] if args.on("--foreign-keys") else []),
@@ -49,7 +39,7 @@ def _range(words: str) -> tuple[str, Bound, Bound]:
     match = re.fullmatch(rf"({_NAME})=(.*?)\.\.(.*)", words, re.DOTALL)
     if match is None:
         raise UsageError(f"--range {words} cannot be read; write --range age=0..120, --range 'price=0..'")
-    return _plain(match[1]), _bound(match[2]), _bound(match[3])
+    return sql.unquote(match[1].strip()), _bound(match[2]), _bound(match[3])
 
 
 def _bound(word: str) -> Bound:
@@ -69,4 +59,5 @@ def _references(words: str) -> tuple[list[str], str, list[str]]:
     match = re.fullmatch(rf"({_NAMES})=({_NAME})\.({_NAMES})", words)
     if match is None:
         raise UsageError(f"--references {words} cannot be read; write --references city=cities.id")
-    return names_of(match[1]), _plain(match[2]), names_of(match[3])
+    flag = "--references"
+    return names(match[1], flag), sql.unquote(match[2].strip()), names(match[3], flag)
