@@ -16,6 +16,7 @@ from pipemagic import __version__
 from pipemagic.cli import auth, databases, doctor, groups, organizations, serving
 from pipemagic.cli.base import Commands, note
 from pipemagic.errors import InterruptedRequest, PipemagicError
+from pipemagic.terminals import without_passwords
 
 INTERRUPTED = 130  # what shells give for a command that was interrupted
 
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options, others = parser.parse_known_args(arguments)
     if others and not options.takes_more:
-        parser.error(f"unrecognized arguments: {' '.join(others)}")
+        parser.error(without_passwords(f"unrecognized arguments: {' '.join(others)}"))
     options.others = others
     try:
         code: int | None = options.run(options)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from pipemagic.errors import SessionError
-from pipemagic.terminals import visible
+from pipemagic.terminals import visible, without_passwords
 
 ATTEMPTS = 3  # at an answer to a question
 
@@ -72,7 +72,7 @@ def say(line: str, to: TextIO | None = None) -> None:
 
 def note(line: str) -> None:
     """Tell people something that is not part of the result."""
-    say(line, sys.stderr)
+    say(without_passwords(line), sys.stderr)
 
 
 def say_json(value: Any) -> None:

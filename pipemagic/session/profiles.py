@@ -20,6 +20,7 @@ from pipemagic.session.keyrings import SERVICE
 from pipemagic.session.secrets import Whence, at_home
 from pipemagic.session.trust import FILE as TRUSTED
 from pipemagic.session.trust import Route, Trusted
+from pipemagic.terminals import without_passwords
 
 FILE = "connections.toml"
 LISTED = "%pipedb profiles lists them"
@@ -133,7 +134,10 @@ def _refuse_token(at: str, key: str, value: object) -> None:
     from pipemagic.leaks.patterns import named_like_a_secret
 
     literal = isinstance(value, str) and (
-        _TOKEN_KEYS.fullmatch(key) or holds_secret(value) or named_like_a_secret(key, value)
+        _TOKEN_KEYS.fullmatch(key)
+        or holds_secret(value)
+        or named_like_a_secret(key, value)
+        or without_passwords(value) != value
     )
     if literal or holds_secret(key):
         raise SessionError(

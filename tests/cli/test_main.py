@@ -159,6 +159,16 @@ def test_errors_are_one_line_and_exit_code_1(run, arguments, words):
         assert word in err
 
 
+def test_a_password_in_an_address_is_not_repeated(run, capsys):
+    code, out, err = run("db", "show", "http://user:secret@h")
+    assert (code, out) == (1, "")
+    assert "http://***@h" in err
+    assert "secret" not in err
+    with pytest.raises(SystemExit):
+        cli.main(["db", "list", "--nope", "http://user:secret@h"])
+    assert "secret" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("arguments", [
     [], ["nope"], ["db"], ["db", "create", "x"], ["serve", "--port", "x"], ["serve", "--port", "70000"],
     ["org", "list", "--nope"],

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from pipemagic.notebook import arguments, asking
-from pipemagic.notebook.commands import COMMANDS
+from pipemagic.notebook.commands import COMMANDS, DAILY
 from pipemagic.notebook.commands.topics import EXAMPLES, OTHER_NAMES, TOPICS
 from pipemagic.notebook.magics import PipeMagics
 from pipemagic.notebook.options import OPTIONS
@@ -82,6 +82,24 @@ def test_every_topic_is_shown_and_its_examples_can_be_typed(shell, name):
     for flag in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text):
         flags = {option.flag for command in COMMANDS.values() for option in command.options}
         assert flag in flags | {option.flag for option in OPTIONS}, flag
+
+
+def test_the_list_begins_with_the_commands_of_daily_use(shell):
+    listed, title = {}, ""
+    for line in shell("%pipedb help").out.splitlines()[1:]:
+        if line.startswith("  "):
+            listed[title].append(line.split()[0])
+        elif line:
+            title = line
+            listed[title] = []
+    assert next(iter(listed)) == "Daily use"
+    assert listed["Daily use"] == list(DAILY)
+    assert len(DAILY) == 12
+    assert list(listed)[-1] == "Topics"
+    advanced = [title for title in listed if title.startswith("Advanced: ")]
+    assert list(listed)[1:-1] == advanced
+    rest = [name for title in advanced for name in listed[title]]
+    assert sorted([*DAILY, *rest]) == sorted(COMMANDS)
 
 
 def test_other_names_lead_to_topics(shell):

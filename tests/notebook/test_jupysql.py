@@ -171,6 +171,18 @@ def test_a_password_without_a_scheme_is_never_printed(shell, line):
     assert "secret" not in cell.out + cell.err + repr(cell.error)
 
 
+@pytest.mark.parametrize("address", ["postgresql://user:secret@h/db", "http://user:secret@h", "user:secret@h/db"])
+def test_a_password_in_a_setting_is_never_printed(shell, address, monkeypatch):
+    shell(f"%config PipeMagic.connection = '{address}'")
+    cell = shell.fails("%sql SELECT 1")
+    assert "secret" not in cell.out + cell.err + repr(cell.error)
+    shell("%config PipeMagic.connection = ''")
+    monkeypatch.setenv("PIPEMAGIC_API_URL", address)
+    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", "x")
+    cell = shell.fails("%pipedb databases")
+    assert "secret" not in cell.out + cell.err + repr(cell.error)
+
+
 def test_sql_that_holds_an_address_runs(connected):
     assert connected("%sql SELECT 'http://user@h/x' AS a").value["a"].tolist() == ["http://user@h/x"]
     assert connected("%sql SELECT 1 AS a -- see http://h/x").value["a"].tolist() == [1]

@@ -111,6 +111,7 @@ def test_what_is_wrong_with_a_profile_is_said_when_it_is_used(profiles, text, sa
     "line",
     [f"token = '{TOKEN}'", f"authToken = '{TOKEN}'", "password = 'hunter2'", f"timeout = '{TOKEN}'",
      "jwt = 'x'", f"address = 'libsql://a.example.io?authToken={TOKEN}'", "address = 'https://me:hunter2@a.example.io'",
+     "address = 'https://user:token@a.example.io'",
      "token-env = 'pmp_0123456789abcdef0123'", f"'{TOKEN}' = 'x'"],
 )  # fmt: skip
 def test_a_literal_token_is_refused_and_not_repeated(profiles, line):

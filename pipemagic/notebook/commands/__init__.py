@@ -35,6 +35,12 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
 )
 """All subcommands but ``help``, under the headings of its list."""
 
+DAILY: tuple[str, ...] = (
+    "connect", "use", "connections", "close", "status", "tables", "columns", "profile", "check", "plot",
+    "load", "panel",
+)  # fmt: skip
+"""The commands of daily use, in the order in which help lists them before all others."""
+
 COMMANDS: dict[str, Command] = {command.name: command for _, group in GROUPS for command in group}
 
 
@@ -42,10 +48,10 @@ def run(line: str, context: Context) -> object:
     """Run one line of %pipedb; UsageError for an unknown subcommand."""
     name, _, rest = line.strip().partition(" ")
     if name in ("", "help", "--help", "-h"):
-        helping.show(rest.strip(), GROUPS)
+        helping.show(rest.strip(), GROUPS, DAILY)
         return None
     if rest.strip() in ("--help", "-h"):
-        helping.show(name, GROUPS)
+        helping.show(name, GROUPS, DAILY)
         return None
     command = COMMANDS.get(name)
     if command is None:
@@ -57,4 +63,4 @@ def run(line: str, context: Context) -> object:
     return command(rest, context)
 
 
-__all__ = ["COMMANDS", "GROUPS", "Context", "run"]
+__all__ = ["COMMANDS", "DAILY", "GROUPS", "Context", "run"]

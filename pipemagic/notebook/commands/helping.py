@@ -20,12 +20,12 @@ def topics() -> tuple[str, ...]:
     return tuple(TOPICS)
 
 
-def show(topic: str, groups: Groups) -> None:
-    """Print the help on a topic, the list of everything for ''."""
+def show(topic: str, groups: Groups, daily: Sequence[str]) -> None:
+    """Print the help on a topic; for '' the list of everything, the commands of ``daily`` use first."""
     commands = {command.name: command for _, group in groups for command in group}
     name = OTHER_NAMES.get(topic.lower(), topic)
     if not topic or name == "help":
-        say(_overview(groups))
+        say(_overview(groups, daily))
     elif name == "sql":
         say(_sql())
     elif name in commands:
@@ -39,12 +39,15 @@ def show(topic: str, groups: Groups) -> None:
         raise UsageError(f"no help on {topic[:40]!r}{hint}")
 
 
-def _overview(groups: Groups) -> str:
-    width = max(len(name) for name in [*TOPICS, *(command.name for _, group in groups for command in group)])
-    lines = ["%pipedb SUBCOMMAND, %%sql and %sql; %pipedb help SUBCOMMAND or TOPIC tells more"]
+def _overview(groups: Groups, daily: Sequence[str]) -> str:
+    commands = {command.name: command for _, group in groups for command in group}
+    width = max(map(len, [*TOPICS, *commands]))
+    lines = ["%pipedb SUBCOMMAND, %%sql and %sql; %pipedb help SUBCOMMAND or TOPIC tells more", "", "Daily use"]
+    lines += [f"  {name:{width}}  {commands[name].help}" for name in daily]
     for title, group in groups:
-        lines += ["", title]
-        lines += [f"  {command.name:{width}}  {command.help}" for command in group]
+        if rest := [command for command in group if command.name not in daily]:
+            lines += ["", f"Advanced: {title[:1].lower()}{title[1:]}"]
+            lines += [f"  {command.name:{width}}  {command.help}" for command in rest]
     lines += ["", "Topics"]
     return "\n".join([*lines, *(f"  {name:{width}}  {about}" for name, (about, _) in TOPICS.items())])
 
