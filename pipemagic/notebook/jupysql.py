@@ -173,7 +173,7 @@ class _Asked:
             section = match[1]
         if section is not None:
             arguments.refuse_password(section)
-            _refuse("here a profile has a name and an address; write", [f"%pipedb connect {_word(section)}"])
+            _refuse("connections have their names in profiles here; write", [f"%pipedb connect {_word(section)}"])
         if not alone or starts_statement(alone):
             return
         if alone in session.connections and cell is None:

@@ -342,7 +342,7 @@ def test_profiles(explore):
     panel.wait("%pipedb profile flights --columns delay --on main")
     until(lambda: panel.find("table", "Profiles"))
     headings = [node.words for node in panel.find("th") if node.attributes.get("scope") == "col"]
-    assert ["Column", "Values", "NULL", "Distinct", "Spread or most frequent", "Min", "Median", "Max"] == headings[-8:]
+    assert headings[-8:] == ["Column", "Values", "NULL", "Distinct", "Spread or most frequent", "Min", "Median", "Max"]
     assert cells(panel, "Profiles") == [["117", "13", "117", "", "1.5", "97.5", "193.5"]]
     panel.click("Profile all columns")
     until(lambda: len(cells(panel, "Profiles")) == 4)
