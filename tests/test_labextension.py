@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tomllib
 from pathlib import Path
 
 import pipemagic
+from pipemagic.notebook.options import OPTIONS
 
 ROOT = Path(__file__).parent.parent
 EXTENSION = ROOT / "labextension"
@@ -30,3 +32,11 @@ def test_the_wheel_puts_it_where_jupyter_looks():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     shared = project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
     assert shared == {"labextension": "share/jupyter/labextensions/pipemagic-sql"}
+
+
+def test_the_script_knows_which_options_take_a_value():
+    (script,) = EXTENSION.glob("static/*")
+    listed = re.search(r"TAKES_VALUE = new Set\(\[(.*?)\]\)", script.read_text("utf-8"), re.DOTALL)
+    assert listed is not None
+    expected = {flag for option in OPTIONS if option.value for flag in (option.flag, option.short) if flag}
+    assert set(re.findall(r"'([^']+)'", listed[1])) == expected

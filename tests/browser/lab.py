@@ -147,6 +147,7 @@ def _running(command: list[str], folder: Path, root: Path, ready: str) -> Iterat
            "IPYTHONDIR": "ipython", "JUPYTERLAB_SETTINGS_DIR": "settings",
            "JUPYTERLAB_WORKSPACES_DIR": "workspaces"}  # fmt: skip
     environment = {**os.environ, **{name: str(folder / place) for name, place in own.items()}}
+    environment["JUPYTER_PREFER_ENV_PATH"] = "0"  # else an installed copy of the lab extension hides that of the folder
     log = folder / f"{command[0]}.log"
     with log.open("wb") as out:
         process = subprocess.Popen(

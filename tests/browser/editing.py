@@ -1,0 +1,123 @@
+"""Ctrl+/ in %%sql cells and the colours of %sql and %pipedb lines, in JupyterLab with its light and its dark theme.
+
+Arguments: the path of chromium, a folder to work in. Leaves ``light.png`` and ``dark.png`` there.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from lab import Notebook, browser, jupyterlab
+from playwright.sync_api import Locator, Page, expect
+
+BODY = ["-- all of them", "SELECT origin", "", "  FROM flight"]
+LINES = [
+    "late = %sql --on 'my db' SELECT origin IN ('JFK') AS class FROM flight",
+    "%pipedb load frame --table \"my table\" for in class",
+    "total = 7 % sql",
+    "note = '''",
+    "%sql SELECT 1",
+    "'''",
+]  # fmt: skip
+CELLS = ["import this", "\n".join(["%%sql -o flights", *BODY]), "\n".join(LINES)]
+COLOURS = """cell => [...cell.querySelectorAll('.cm-line')].map(line => {
+  const walker = document.createTreeWalker(line, NodeFilter.SHOW_TEXT), styles = [], found = {};
+  while (walker.nextNode()) {
+    const {color, fontWeight} = getComputedStyle(walker.currentNode.parentElement);
+    for (const _ of walker.currentNode.data) styles.push(`${color} ${fontWeight}`);
+  }
+  for (const {0: word, index} of line.textContent.matchAll(/[^\\s()]+/g))
+    found[word] = [...new Set(styles.slice(index, index + word.length))].join(' and ');
+  return found;
+})"""
+
+
+def main(chromium: str, folder: Path) -> None:
+    with jupyterlab(folder) as lab, browser(chromium) as page:
+        check_colours(Notebook(page, lab, CELLS), page, folder / "light.png")
+        for app in ("lab/tree", "notebooks"):
+            toggle_comments(Notebook(page, lab, CELLS, app), page)
+    with jupyterlab(folder, dark=True) as lab, browser(chromium) as page:
+        check_colours(Notebook(page, lab, CELLS), page, folder / "dark.png")
+
+
+def check_colours(notebook: Notebook, page: Page, picture: Path) -> None:
+    """The parts of a line have the colours that they have in a cell of SQL; what has no meaning there has none."""
+    python, sql, cell = (notebook.cells.nth(number).locator(".cm-content") for number in range(3))
+    expect(sql).to_have_attribute("data-language", "sql")
+    expect(cell.locator(".pipemagic-sql-plain").first).to_be_visible()
+    page.screenshot(path=picture)
+    plain = sql.evaluate("cell => getComputedStyle(cell).color + ' 400'")
+    magic, _, body = sql.evaluate(COLOURS)[:3]
+    assert magic["flights"] == body["origin"] == plain, (magic, body)
+    assert len({magic["%%sql"], magic["-o"], body["SELECT"], plain}) == 4, (magic, body)
+
+    late, load, total, _, text, _ = cell.evaluate(COLOURS)
+    assert late["%sql"] == load["%pipedb"] == magic["%%sql"], (late, load)
+    assert late["--on"] == load["--table"] == magic["-o"], (late, load)
+    assert late["SELECT"] == late["IN"] == late["FROM"] == body["SELECT"], late
+    assert late["late"] == late["class"] == late["flight"] == plain, late
+    assert load["load"] == load["for"] == load["in"] == load["class"] == plain, load
+    assert late["'JFK'"] == late["db'"] == load['table"'] != plain, (late, load)
+    assert total["sql"] == plain, total
+    assert text["SELECT"] == text["%sql"] == text["1"], text  # a string of Python
+    expect(python.locator(".pipemagic-sql-plain")).to_have_count(0)
+
+
+def toggle_comments(notebook: Notebook, page: Page) -> None:
+    """Ctrl+/ never changes the line of the magic, and comments the rest as it would without that line."""
+    cell = notebook.cells.nth(1).locator(".cm-content")
+    press = page.keyboard.press
+    cell.click()
+
+    press("Control+a")
+    press("Control+/")
+    expect_body(cell, ["-- -- all of them", "-- SELECT origin", "", "--   FROM flight"])
+    press("Control+/")
+    expect_body(cell, BODY)
+    press("Control+/")
+    press("Control+z")
+    expect_body(cell, BODY)
+
+    press("Control+Home")  # from the middle of the magic line to the middle of the third
+    for key in ("ArrowRight", "ArrowRight", "Shift+ArrowDown", "Shift+ArrowDown"):
+        press(key)
+    press("Control+/")
+    expect_body(cell, ["-- -- all of them", "-- SELECT origin", *BODY[2:]])
+    press("Control+/")
+    expect_body(cell, BODY)
+
+    press("Control+Home")  # below the magic line
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "Shift+Control+End"):
+        press(key)
+    press("Control+/")
+    expect_body(cell, [BODY[0], "-- SELECT origin", "", "--   FROM flight"])
+    press("Control+/")
+    expect_body(cell, BODY)
+
+    press("Control+Home")  # the magic line alone
+    press("Control+/")
+    press("Shift+ArrowDown")
+    press("Control+/")
+    expect_body(cell, BODY)
+
+    press("Control+a")  # the block comment of JupyterLab
+    press("Alt+a")
+    expect_body(cell, ["/* -- all of them", *BODY[1:3], "  FROM flight */"])
+    press("Control+a")
+    press("Alt+a")
+    expect_body(cell, BODY)
+
+    press("Control+Home")  # what is typed is typed
+    page.keyboard.type("-- ")
+    expect(cell.locator(".cm-line").first).to_have_text("-- %%sql -o flights")
+
+
+def expect_body(cell: Locator, body: list[str]) -> None:
+    expect(cell.locator(".cm-line")).to_have_text(["%%sql -o flights", *body])
+    expect(cell).to_have_attribute("data-language", "sql")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
