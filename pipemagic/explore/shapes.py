@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING
 
 from pipemagic.sql import Token, tokens, unquote
 
 if TYPE_CHECKING:
     from pipemagic.explore.schema import Relation
+
+
+TypedColumns = tuple[tuple[str, str], ...]
+"""The names of columns, each with its declared type or ''."""
 
 
 @dataclass(frozen=True)
@@ -27,13 +32,22 @@ class Reference:
 
 @dataclass(frozen=True)
 class Shape:
-    """A table or view (``kind``) with the names of its columns in order; ``relation`` is all that the server told."""
+    """A table or view (``kind``) with the names of its columns in order; ``relation`` is all that the server told.
+
+    ``types`` are the declared types of the columns in the same order, '' for a column without one.
+    """
 
     name: str
     kind: str = "table"
     columns: tuple[str, ...] = ()
     references: tuple[Reference, ...] = ()
     relation: Relation | None = field(default=None, repr=False, compare=False)
+    types: tuple[str, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def typed(self) -> TypedColumns:
+        """The columns with their types."""
+        return tuple(zip_longest(self.columns, self.types[: len(self.columns)], fillvalue=""))
 
 
 @dataclass(frozen=True)
@@ -46,6 +60,9 @@ class Change:
 
 
 _OF_TABLE = ("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN")
+_AFTER_TYPE = frozenset(
+    ["CONSTRAINT", "PRIMARY", "NOT", "NULL", "UNIQUE", "CHECK", "DEFAULT", "COLLATE", "REFERENCES", "GENERATED", "AS"]
+)
 
 
 def is_name(token: Token) -> bool:
@@ -73,7 +90,9 @@ def declared(text: str) -> Change | None:
     name = unquote(rest[0].text)
     if head[0] == "DROP":
         return Change(name, None, temporary)
-    return Change(name, Shape(name, kind.lower(), tuple(_columns(rest[1:]))), temporary)
+    columns = tuple(_columns(rest[1:]))
+    shape = Shape(name, kind.lower(), tuple(one for one, _ in columns), types=tuple(type_ for _, type_ in columns))
+    return Change(name, shape, temporary)
 
 
 def _after_if_exists(rest: Sequence[Token]) -> Sequence[Token]:
@@ -83,15 +102,22 @@ def _after_if_exists(rest: Sequence[Token]) -> Sequence[Token]:
     return rest[3:] if words == ["IF", "NOT", "EXISTS"] else rest
 
 
-def _columns(rest: Sequence[Token]) -> Iterator[str]:
-    """Give the names in the parentheses that follow the name; a table made AS SELECT has none there."""
+def _columns(rest: Sequence[Token]) -> Iterator[tuple[str, str]]:
+    """Yield the columns in the parentheses after the table's name; a table made AS SELECT has none there."""
     if not rest or rest[0].text != "(":
         return
     for definition in _between_commas(rest[1:]):
         first = definition[0]
         if not is_name(first) or (first.kind == "word" and first.text.upper() in _OF_TABLE):
             return
-        yield unquote(first.text)
+        yield unquote(first.text), _type(definition[1:])
+
+
+def _type(rest: Sequence[Token]) -> str:
+    """Return the declared type at the beginning of a column's definition, without needless blanks."""
+    found = takewhile(lambda token: token.kind != "word" or token.text.upper() not in _AFTER_TYPE, rest)
+    text = " ".join(token.text for token in found)
+    return text.replace(" (", "(").replace("( ", "(").replace(" )", ")").replace(" ,", ",").replace(", ", ",")
 
 
 def _between_commas(rest: Iterable[Token]) -> Iterator[list[Token]]:

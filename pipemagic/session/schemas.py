@@ -222,4 +222,5 @@ def _shape(relation: Relation, keys: Mapping[str, tuple[str, ...]]) -> Shape:
         tuple(column.name for column in relation.columns if not column.hidden),
         tuple(one for one in references if len(one.columns) == len(one.to)),
         relation,
+        tuple(column.type for column in relation.columns if not column.hidden),
     )

@@ -11,13 +11,15 @@ from IPython.core.completer import provisionalcompleter
 from waiting import Stopwatch, until
 
 from pipemagic.explore.shapes import Reference, Shape
+from pipemagic.notebook.commands import COMMANDS, DAILY
 from pipemagic.notebook.completion.tab import Tab
 
-AIRPORT = Shape("airport", "table", ("code", "name", "city name"))
-CARRIER = Shape("carrier", "table", ("id", "name"))
+AIRPORT = Shape("airport", "table", ("code", "name", "city name"), types=("TEXT", "TEXT", "VARCHAR(20)"))
+CARRIER = Shape("carrier", "table", ("id", "name"), types=("INTEGER", "TEXT"))
 FLIGHT = Shape(
     "flight", "table", ("id", "origin", "dest", "carrier_id", "to", "größe"),
     (Reference(("origin",), "airport", ("code",)), Reference(("carrier_id",), "carrier", ("id",))),
+    types=("INTEGER", "TEXT", "TEXT", "INT", "", "DOUBLE PRECISION"),
 )  # fmt: skip
 HOSTILE = Shape('we"ird <script>', "view", ("a b", 'x"y', "select", "bell\x07", "ünï", "😀"))
 TABLES = [AIRPORT, CARRIER, FLIGHT, HOSTILE, Shape("odd]", "table", ("a,b", '"full"', " a", "plain"))]
@@ -43,7 +45,7 @@ def body(shell, sql):
 @pytest.fixture
 def known(shell, monkeypatch):
     """A shell that knows some tables, and has no connection at all."""
-    monkeypatch.setattr(Tab, "_tables", lambda tab, on: TABLES)
+    monkeypatch.setattr(Tab, "tables", lambda tab, on: TABLES)
     return shell
 
 
@@ -130,7 +132,7 @@ def test_sql_goes_on_with(known, sql, expected):
 
 def test_the_likely_comes_first(known):
     on = "%%sql\nSELECT * FROM flight f JOIN airport a ON |"
-    assert offers(known, on)[:2] == ["a.code = f.origin", "f.origin = a.code"]
+    assert offers(known, on)[:2] == ["a.code = f.origin", "id"]
     on = "%%sql\nSELECT * FROM flight f JOIN airport a ON f.origin = a.code\nJOIN carrier c ON c.|"
     assert offers(known, on) == ["id = f.carrier_id", "id", "name"]
     assert offers(known, "%%sql\nSELECT * FROM flight f JOIN |")[:2] == ["airport", "carrier"]
@@ -141,11 +143,100 @@ def test_the_likely_comes_first(known):
 
 
 def test_every_entry_says_what_it_is(known):
-    kinds = {one.text: one.type for one in tab(known, "%%sql\nSELECT c| FROM carrier c")[1]}
+    kinds = described(known, "%%sql\nSELECT c| FROM carrier c")
     assert (kinds["c"], kinds["count("], kinds["coalesce("], kinds["CASE"]) == (
         "table", "aggregate", "function", "keyword",
     )  # fmt: skip
     assert [one.type for one in tab(known, "%%sql\nSELECT * FROM we|")[1]] == ["view"]
+
+
+def described(shell, cell):
+    """Return what the list shows beside each entry; JupyterLab breaks the line at plain spaces and hyphens."""
+    found = {one.text: one.type for one in tab(shell, cell)[1]}
+    assert not any(char in description for description in found.values() for char in " -")
+    return {text: description.translate({0xA0: " ", 0x2011: "-"}) for text, description in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("cell", "types"),
+    [
+        ("SELECT f.| FROM flight f", {"id": "INTEGER", "origin": "TEXT", '"to"': "", "größe": "DOUBLE PRECISION"}),
+        ("SELECT city| FROM airport", {'"city name"': "VARCHAR(20)"}),
+        ("SELECT ca|", {"carrier_id": "INT"}),
+        ("UPDATE carrier SET |", {"id": "INTEGER", "name": "TEXT"}),
+        ("INSERT INTO carrier (|", {"id": "INTEGER", "name": "TEXT"}),
+        ("SELECT * FROM flight JOIN carrier USING (|", {"id": "INTEGER"}),
+        ("WITH q(a, b) AS (SELECT id, x FROM flight) SELECT q.| FROM q", {"a": "INTEGER", "b": ""}),
+        ("SELECT s.| FROM (SELECT c.id AS n, name m, upper(name) AS o, c.id + 1 AS p FROM carrier c) s",
+         {"n": "INTEGER", "m": "TEXT", "o": "", "p": ""}),
+        ("SELECT s.| FROM (SELECT * FROM carrier JOIN airport) s", {"id": "INTEGER", '"city name"': "VARCHAR(20)"}),
+        ("CREATE TABLE z (p UNSIGNED BIG INT NOT NULL, q DECIMAL (10, 2), r, s DEFAULT 1);\nSELECT z.| FROM z",
+         {"p": "UNSIGNED BIG INT", "q": "DECIMAL(10,2)", "r": "", "s": ""}),
+    ],
+)  # fmt: skip
+def test_columns_are_listed_with_their_types(known, cell, types):
+    found = described(known, f"%%sql\n{cell}")
+    assert {name: found[name] for name in types} == {name: f"column {one}".strip() for name, one in types.items()}
+
+
+def test_subcommands_options_and_topics_are_listed_with_their_descriptions(known):
+    assert described(known, "%%sql --atom|") == {
+        "--atomic": "option: apply all of the cell or nothing, in one round trip"
+    }
+    assert described(known, "%pipedb connec|")["connect"] == (
+        "subcommand: Connect to a database and make it the current one"
+    )
+    assert described(known, "%pipedb connect --read|")["--read-only"].startswith("option: ")
+    assert described(known, "%pipedb help tok|")["tokens"].startswith("topic: ")
+    assert described(known, "%pipedb plot histogram airport --x co|") == {"code": "column TEXT"}
+    assert max(map(len, described(known, "%pipedb connect --|").values())) <= 64
+
+
+def test_the_subcommands_of_daily_use_come_first(known):
+    found = offers(known, "%pipedb |")
+    assert found[:12] == list(DAILY)
+    assert sorted(found) == sorted([*COMMANDS, "help"])
+
+
+@pytest.mark.parametrize(
+    ("on", "expected"),
+    [
+        ("FROM flight f JOIN airport a ON |", ["a.code = f.origin"]),
+        ("FROM flight f JOIN airport a ON f|", ["f.origin = a.code"]),
+        ("FROM flight f JOIN airport a ON f.|", ["origin = a.code"]),
+        ("FROM flight f JOIN airport a ON a.|", ["code = f.origin"]),
+        ("FROM carrier a JOIN carrier b ON |", ["b.id = a.id", "b.name = a.name"]),
+        ('FROM flight "f.g" JOIN airport a ON "f.g".|', ["origin = a.code"]),
+    ],
+)
+def test_a_condition_of_a_join_is_offered_once(known, on, expected):
+    found = tab(known, f"%%sql\nSELECT * {on}")[1]
+    assert [one.text for one in found if one.type == "join"] == expected
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ('%%sql --on "my|', '%%sql --on "my db"'),
+        ('%%sql --on "my|"', '%%sql --on "my db"'),  # JupyterLab writes the closing quote by itself
+        ("%%sql --on 'm|'\nSELECT 1", "%%sql --on 'my db'\nSELECT 1"),
+        ('%%sql --on "my db"|', '%%sql --on "my db"'),
+        ("%%sql --on m|", '%%sql --on "my db"'),
+        ('%%sql --on="m|"', '%%sql --on="my db"'),
+        ("%%sql --on=m|", '%%sql --on="my db"'),
+        ('%pipedb use "m|"', '%pipedb use "my db"'),
+        ('%pipedb status --on "m|"', '%pipedb status --on "my db"'),
+        ('%pipedb columns --on "my db" "a|"', '%pipedb columns --on "my db" "a b"'),
+        ('%pipedb columns --on="my db" a|', '%pipedb columns --on="my db" "a b"'),
+        ('%%sql --on="my db"\nSELECT "y| FROM "a b"', '%%sql --on="my db"\nSELECT "y z" FROM "a b"'),
+    ],
+)
+def test_the_quotes_of_the_line_stay_whole(shell, cell, expected):
+    shell('%pipedb connect --temporary --as "my db"\n%sql CREATE TABLE "a b" (x INTEGER, "y z" TEXT)')
+    shell("%pipedb connect --temporary --as other")
+    session = shell.ip.magics_manager.registry["PipeMagics"].session
+    until(lambda: session.connections["my db"].schema.tables)
+    assert [one.removeprefix("%%sql\n") for one in tab(shell, cell)[0]] == [expected]
 
 
 def test_parameters_are_the_variables(known):

@@ -130,7 +130,8 @@ def test_tab_in_a_kernel(kernel):
     until(lambda: complete(kernel, "%%sql\nSELECT * FROM CI|") == city)
     found, replaced = complete(kernel, "%%sql -o 😀\n-- 😀\nSELECT c.| FROM city AS c")
     assert (found, replaced) == ([("name", "column"), ('"first name"', "column")], "")
-    assert complete(kernel, "%pipedb connect --tempo|") == ([("--temporary", "option")], "--tempo")
+    ((name, description),), replaced = complete(kernel, "%pipedb connect --tempo|")
+    assert (name, description.split("\u00a0")[0], replaced) == ("--temporary", "option:", "--tempo")
     assert complete(kernel, "%%sql\nSELECT 'pri|'")[0] == []
     assert ("print", "function") in complete(kernel, "prin|")[0]
 

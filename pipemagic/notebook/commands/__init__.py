@@ -35,13 +35,12 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
 )
 """All subcommands but ``help``, under the headings of its list."""
 
-DAILY: tuple[str, ...] = (
-    "connect", "use", "connections", "close", "status", "tables", "columns", "profile", "check", "plot",
-    "load", "panel",
-)  # fmt: skip
-"""The commands of daily use, in the order in which help lists them before all others."""
-
 COMMANDS: dict[str, Command] = {command.name: command for _, group in GROUPS for command in group}
+
+DAILY = (
+    "connect", "use", "status", "tables", "columns", "schema", "load", "profile", "plot", "check", "rollback", "panel",
+)  # fmt: skip
+"""The commands of daily use, which help and Tab list before all others."""
 
 
 def run(line: str, context: Context) -> object:

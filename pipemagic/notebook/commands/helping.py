@@ -15,11 +15,6 @@ from pipemagic.notebook.display import say
 Groups = Sequence[tuple[str, Sequence[Command]]]
 
 
-def topics() -> tuple[str, ...]:
-    """Give the names of the topics."""
-    return tuple(TOPICS)
-
-
 def show(topic: str, groups: Groups, daily: Sequence[str]) -> None:
     """Print the help on a topic; for '' the list of everything, the commands of ``daily`` use first."""
     commands = {command.name: command for _, group in groups for command in group}

@@ -11,19 +11,26 @@ from pipemagic.notebook.completion.scope import Source
 Side = list[tuple[Source, str]]
 
 
-def conditions(sources: Sequence[Source]) -> Iterator[tuple[str, str]]:
-    """Give what the last of some tables can be joined on, each with the label that it begins with."""
+Condition = dict[str, str]
+"""A condition under the label of the table that it begins with: ``a.x = b.y`` and ``b.y = a.x`` are one."""
+
+
+def conditions(sources: Sequence[Source]) -> list[Condition]:
+    """Return what the last of some tables can be joined on, each condition once; its own side is the first."""
     if len(sources) < 2:
-        return
+        return []
     last, found = sources[-1], []
     for other in reversed(sources[:-1]):
         found += [*_by_keys(last, other), *((b, a) for a, b in _by_keys(other, last))]
     for other in [] if found else reversed(sources[:-1]):
         same = {column.lower() for column in other.columns}
         found += [([(last, one)], [(other, one)]) for one in last.columns if one.lower() in same]
-    for left, right in found:
-        for one, two in ((left, right), (right, left)):
-            yield one[0][0].label, " AND ".join(f"{_of(a)} = {_of(b)}" for a, b in zip(one, two, strict=True))
+    written = [{left[0][0].label: _text(left, right), right[0][0].label: _text(right, left)} for left, right in found]
+    return [condition for at, condition in enumerate(written) if condition not in written[:at]]
+
+
+def _text(left: Side, right: Side) -> str:
+    return " AND ".join(f"{_of(a)} = {_of(b)}" for a, b in zip(left, right, strict=True))
 
 
 def tied(one: Shape, other: Shape) -> bool:
@@ -31,11 +38,11 @@ def tied(one: Shape, other: Shape) -> bool:
     return _refers(one, other) or _refers(other, one)
 
 
-def shared(sources: Sequence[Source]) -> Iterator[str]:
+def shared(sources: Sequence[Source]) -> Iterator[tuple[str, str]]:
     """Give the columns of the last of some tables that another one has, too: USING takes these."""
-    for name in sources[-1].columns if sources else ():
+    for name, type_ in sources[-1].typed if sources else ():
         if _in_others(name, sources[:-1]):
-            yield name
+            yield name, type_
 
 
 def _by_keys(holder: Source, target: Source) -> Iterator[tuple[Side, Side]]:

@@ -15,6 +15,9 @@ _log = logging.getLogger(__name__)
 
 IDENTIFIER = "pipemagic"
 
+_UNBROKEN = {ord(" "): "\u00a0", ord("-"): "\u2011"}
+"""JupyterLab gives a description the width of its longest word; these keep it in one line."""
+
 Matcher = Callable[[CompletionContext], SimpleMatcherResult]
 
 
@@ -39,7 +42,7 @@ def matcher_of(magics: PipeMagics) -> Matcher:
             answer = None
         if answer is None:
             return SimpleMatcherResult(completions=[])
-        offered = [SimpleCompletion(offer.text, type=offer.kind) for offer in answer.offers]
+        offered = [SimpleCompletion(offer.text, type=offer.description.translate(_UNBROKEN)) for offer in answer.offers]
         return SimpleMatcherResult(
             completions=offered or _Nothing(), matched_fragment=answer.fragment, suppress=True, ordered=True
         )

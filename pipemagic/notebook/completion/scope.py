@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pipemagic.explore.shapes import Shape
+from pipemagic.explore.shapes import Shape, TypedColumns
 from pipemagic.explore.words import KEYWORDS
 from pipemagic.notebook.completion.cursor import Group
 from pipemagic.sql import Token
@@ -26,8 +26,13 @@ class Source:
     """Something that has columns under a name: ``label`` is its alias, or its own name."""
 
     label: str
-    columns: tuple[str, ...]
+    typed: TypedColumns
     shape: Shape | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(name for name, _ in self.typed)
 
 
 @dataclass(frozen=True)
@@ -101,12 +106,14 @@ def _common(group: Group, tables: Mapping[str, Shape], depth: int) -> dict[str, 
         while group.word(index) in ("AS", "NOT", "MATERIALIZED"):
             index += 1
         body = group.group(index)
-        columns = _names(named) if named else ()
+        names = _names(named) if named else ()
+        columns: TypedColumns = ()
         if body is not None:
-            columns = columns or columns_of(body, {**tables, **found}, depth + 1)
+            columns = columns_of(body, {**tables, **found}, depth + 1)
             index += 1
-        if not (body is None and not columns):
-            found[name.lower()] = Shape(name, "common table", tuple(columns))
+        names, types = names or tuple(name for name, _ in columns), tuple(type_ for _, type_ in columns)
+        if body is not None or names:
+            found[name.lower()] = Shape(name, "common table", names, types=types)
         if group.word(index) != ",":
             break
         index += 1
@@ -159,12 +166,12 @@ def _read_source(block: Group, index: int, tables: Mapping[str, Shape], depth: i
     if block.word(index) == "." and block.is_name(index + 1):
         name, index = block.name(index + 1), index + 2
     if block.group(index) is not None and name.lower() not in tables:
-        columns = _TABLE_FUNCTIONS.get(name.lower(), ())
+        columns = tuple((column, "") for column in _TABLE_FUNCTIONS.get(name.lower(), ()))
         index += 1
     else:
-        columns = tables[name.lower()].columns if name.lower() in tables else ()
+        columns = tables[name.lower()].typed if name.lower() in tables else ()
     alias, index = _alias(block, index)
-    found.append(Source(alias or name, tuple(columns), tables.get(name.lower())))
+    found.append(Source(alias or name, columns, tables.get(name.lower())))
     return index
 
 
@@ -180,8 +187,8 @@ def _alias(block: Group, index: int) -> tuple[str, int]:
     return "", index
 
 
-def columns_of(query: Group, tables: Mapping[str, Shape], depth: int = 0) -> tuple[str, ...]:
-    """Give the names of the columns that a query returns, as far as its text tells them."""
+def columns_of(query: Group, tables: Mapping[str, Shape], depth: int = 0) -> TypedColumns:
+    """Return the columns of a query as far as its text names them; those taken from a table have its types."""
     if depth > _DEPTH:
         return ()
     tables = {**tables, **_common(query, tables, depth)}
@@ -190,12 +197,12 @@ def columns_of(query: Group, tables: Mapping[str, Shape], depth: int = 0) -> tup
         return ()
     if query.word(start) == "VALUES":
         row = query.group(start + 1)
-        return () if row is None else tuple(f"column{number + 1}" for number in range(len(_listed(row, 0))))
+        return () if row is None else tuple((f"column{number + 1}", "") for number in range(len(_listed(row, 0))))
     end = next((at for at in range(start, len(query.items)) if query.word(at) in _COMPOUND), len(query.items))
     block = Group(query.items[start:end])
     first = 2 if block.word(1) in ("DISTINCT", "ALL") else 1
     sources = _sources(block, tables, depth)
-    return tuple(name for item in _listed(block, first) for name in _named(item, sources))
+    return tuple(column for item in _listed(block, first) for column in _named(item, sources))
 
 
 def _listed(block: Group, first: int) -> list[Group]:
@@ -213,19 +220,39 @@ def _listed(block: Group, first: int) -> list[Group]:
     return [*found, piece] if piece.items else found
 
 
-def _named(item: Group, sources: list[Source]) -> tuple[str, ...]:
-    """Give the names that one item of a SELECT gives to columns."""
+def _named(item: Group, sources: list[Source]) -> TypedColumns:
+    """Return the columns that one item of a SELECT stands for."""
     last = len(item.items) - 1
     if item.word(last) == "*":
         if last == 0:
-            return tuple(dict.fromkeys(column for source in sources for column in source.columns))
+            found: dict[str, str] = {}
+            for source in sources:
+                for name, type_ in source.typed:
+                    found.setdefault(name, type_)
+            return tuple(found.items())
         if last == 2 and item.word(1) == "." and item.is_name(0):
             wanted = item.name(0).lower()
-            return next((source.columns for source in sources if source.label.lower() == wanted), ())
+            return next((source.typed for source in sources if source.label.lower() == wanted), ())
         return ()
     if not item.is_name(last) or item.word(last) == "END":
         return ()
-    if last == 0 or item.word(last - 1) in ("AS", "."):
-        return (item.name(last),)
+    if last == 0 or item.word(last - 1) == ".":
+        return ((item.name(last), _type_of(item, last + 1, sources)),)
+    if item.word(last - 1) == "AS":
+        return ((item.name(last), _type_of(item, last - 1, sources)),)
     operator = isinstance(item.items[last - 1], Token) and item.items[last - 1].kind == "op"  # type: ignore[union-attr]
-    return () if operator or item.word(last - 1) in KEYWORDS - {"END"} else (item.name(last),)
+    if operator or item.word(last - 1) in KEYWORDS - {"END"}:
+        return ()
+    return ((item.name(last), _type_of(item, last, sources)),)
+
+
+def _type_of(item: Group, end: int, sources: Iterable[Source]) -> str:
+    """Return the type of what stands before ``end`` if that is nothing but a column, else ''."""
+    if end == 1 and item.is_name(0):
+        owner, column = None, item.name(0).lower()
+    elif end == 3 and item.is_name(0) and item.word(1) == "." and item.is_name(2):
+        owner, column = item.name(0).lower(), item.name(2).lower()
+    else:
+        return ""
+    searched = (source.typed for source in sources if owner in (None, source.label.lower()))
+    return next((type_ for typed in searched for name, type_ in typed if name.lower() == column), "")

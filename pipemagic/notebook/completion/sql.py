@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from pipemagic.explore import words
-from pipemagic.explore.shapes import Shape, declared
+from pipemagic.explore.shapes import Shape, TypedColumns, declared
 from pipemagic.notebook.completion import joins
 from pipemagic.notebook.completion.cursor import Group, Place, find
 from pipemagic.notebook.completion.offers import MOST, Offer, fitting
@@ -70,11 +70,11 @@ class _Completion:
         place = self.place
         if place.quote:
             text = words.quoted(offer.name, '"' if place.quote == "[" and "]" in offer.name else place.quote)
-            return Offer(text[:-1] if place.closed else text, offer.kind, offer.name)
+            return replace(offer, text=text[:-1] if place.closed else text)
         if offer.kind == "keyword" and place.lower:
-            return Offer(offer.text.lower(), offer.kind)
+            return replace(offer, text=offer.text.lower())
         if place.calls and offer.text.endswith("("):
-            return Offer(offer.text[:-1], offer.kind)
+            return replace(offer, text=offer.text[:-1])
         return offer
 
     def offers(self) -> Iterator[Offer]:
@@ -116,7 +116,7 @@ class _Completion:
             return _keywords(words.OF_ALTER)
         if first == "ALTER" and previous in ("COLUMN", "DROP", "RENAME") and self.group.is_name(2):
             shape = self.scope.tables.get(self.group.name(2).lower())
-            return _columns(shape.columns if shape else ())
+            return _columns(shape.typed if shape else ())
         if previous == "AS" and self.here.before_group == "CAST":
             return _keywords(words.OF_COLUMN[:5])
         if self.here.before_group == "OVER" and self.at == 0:
@@ -125,7 +125,7 @@ class _Completion:
             return _keywords(words.AFTER[previous])
         return None
 
-    def _list_of_columns(self) -> tuple[str, ...] | None:
+    def _list_of_columns(self) -> TypedColumns | None:
         """Give the columns for parentheses after a table's name: INSERT INTO t (, USING (, REFERENCES t (."""
         parent = self.group.parent
         if parent is None:
@@ -133,7 +133,7 @@ class _Completion:
         index = index_in(parent, self.group)
         given = {self.group.name(at).lower() for at in range(len(self.group.items)) if self.group.is_name(at)}
         if parent.word(index - 1) == "USING":
-            return tuple(name for name in joins.shared(self.scope.sources) if name.lower() not in given)
+            return tuple(column for column in joins.shared(self.scope.sources) if column[0].lower() not in given)
         if parent.word(index - 1) in ("KEY", "UNIQUE") and parent.parent is not None:
             return None
         if not parent.is_name(index - 1) or parent.word(index - 2) not in ("INTO", "REFERENCES", "ON", "."):
@@ -142,10 +142,10 @@ class _Completion:
             return None
         name = parent.name(index - 1).lower()
         if parent.word(index - 1) == "CONFLICT":
-            columns = self.scope.sources[0].columns if self.scope.sources else ()
+            columns = self.scope.sources[0].typed if self.scope.sources else ()
         else:
-            columns = self.scope.tables[name].columns if name in self.scope.tables else ()
-        return tuple(column for column in columns if column.lower() not in given)
+            columns = self.scope.tables[name].typed if name in self.scope.tables else ()
+        return tuple(column for column in columns if column[0].lower() not in given)
 
     # -- what stands there
 
@@ -159,14 +159,15 @@ class _Completion:
         if owner.lower() in ("main", "temp") and (source is None or source.shape is None):
             yield from map(_table, sorted(self.scope.tables.values(), key=lambda one: one.name.lower()))
         elif source is not None:
-            for left, text in self._conditions():
-                if left.lower() == owner.lower():
-                    yield Offer(text.split(".", 1)[1], "join")
-            yield from _columns(source.columns)
+            for condition in self._conditions():
+                if source.label in condition:
+                    rest = condition[source.label].removeprefix(f"{words.written(source.label)}.")
+                    yield Offer(rest, "join")
+            yield from _columns(source.typed)
         elif owner.lower() in ("new", "old") and self.place.trigger.lower() in self.scope.tables:
-            yield from _columns(self.scope.tables[self.place.trigger.lower()].columns)
+            yield from _columns(self.scope.tables[self.place.trigger.lower()].typed)
         elif owner.lower() in self.scope.tables:  # not in FROM yet
-            yield from _columns(self.scope.tables[owner.lower()].columns)
+            yield from _columns(self.scope.tables[owner.lower()].typed)
 
     def _names(self) -> Iterator[Offer]:
         """Names of whatever is visible, for a quote that is open."""
@@ -204,9 +205,9 @@ class _Completion:
             yield from _rest_of_keywords()
             return
         if clause in ("ON",) and self.group.word(0) != "CREATE":
-            yield from (Offer(text, "join") for _, text in self._conditions())
+            yield from (Offer(self._as_typed(condition), "join") for condition in self._conditions())
         if clause == "SET" and self.here.previous in ("SET", ","):
-            yield from _columns(self.scope.sources[0].columns if self.scope.sources else ())
+            yield from _columns(self.scope.sources[0].typed if self.scope.sources else ())
         yield from self._expression(clause)
 
     def _expression(self, clause: str) -> Iterator[Offer]:
@@ -229,31 +230,43 @@ class _Completion:
         for source in [*self.scope.sources, *self.scope.outer]:
             yield Offer(words.written(source.label), "table", source.label)
 
-    def _visible_columns(self) -> Iterator[str]:
-        """Give the columns that can be named here; while there is no FROM yet, those of all tables."""
+    def _visible_columns(self) -> Iterator[tuple[str, str]]:
+        """Yield the columns that can be named here; while there is no FROM yet, those of all tables."""
         sources = [*self.scope.sources, *self.scope.outer]
         own = [*_output_names(self.group)] if self.here.clause in ("ORDER", "GROUP", "HAVING") else []
-        yield from own
+        yield from ((name, "") for name in own)
         if sources:
             for source in sources:
-                yield from source.columns
+                yield from source.typed
         elif self.place.typed or len(self.tables) <= _FEW:
             yield from self._columns_of_all_tables()
 
-    def _columns_of_all_tables(self) -> Iterator[str]:
+    def _columns_of_all_tables(self) -> Iterator[tuple[str, str]]:
         """Give those that fit what is typed, no more than are shown: there may be very many."""
         wanted = self.place.typed.lower()
         shapes = [*self.scope.common, *self.tables]
-        fitting = dict.fromkeys(name for shape in shapes for name in shape.columns if wanted in name.lower())
-        begin = [name for name in fitting if name.lower().startswith(wanted)]
+        fitting: dict[str, str] = {}
+        for shape in shapes:
+            if wanted in "\0".join(shape.columns).lower():
+                for name, type_ in shape.typed:
+                    if wanted in name.lower():
+                        fitting.setdefault(name, type_)
+        begin = [(name, type_) for name, type_ in fitting.items() if name.lower().startswith(wanted)]
         yield from begin[:MOST]
         if len(begin) < MOST:
-            yield from islice(fitting, 2 * MOST)
+            yield from islice(fitting.items(), 2 * MOST)
 
-    def _conditions(self) -> Iterator[tuple[str, str]]:
-        """Give what the last table can be joined on, if the cursor stands in its ON."""
+    def _conditions(self) -> list[joins.Condition]:
+        """Return what the last table can be joined on, if the cursor stands in its ON."""
         if self.here.clause == "ON" and self.here.previous in ("ON", "AND", "."):
-            yield from joins.conditions(self._joined_so_far())
+            return joins.conditions(self._joined_so_far())
+        return []
+
+    def _as_typed(self, condition: joins.Condition) -> str:
+        """Return the condition with the side first that is typed already."""
+        typed = self.place.typed.lower()
+        first, *_ = sides = list(condition.values())
+        return next((side for side in sides if typed and side.lower().startswith(typed)), first)
 
     def _joined_so_far(self) -> list[Source]:
         """Give the sources up to the join of the cursor: those of later joins cannot be named in its ON."""
@@ -270,12 +283,12 @@ def _output_names(group: Group) -> Iterator[str]:
             yield group.name(index + 1)
 
 
-def _columns(names: Iterable[str]) -> Iterator[Offer]:
+def _columns(columns: Iterable[tuple[str, str]]) -> Iterator[Offer]:
     seen = set()
-    for name in names:
+    for name, type_ in columns:
         if name not in seen and words.can_be_shown(name):
             seen.add(name)
-            yield Offer(words.written(name), "column", name)
+            yield Offer(words.written(name), "column", name, type_)
 
 
 def _table(shape: Shape) -> Offer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipemagic.notebook.arguments import Arguments
@@ -20,7 +21,46 @@ if TYPE_CHECKING:
     from pipemagic.session import Connection, Session
 
 _CELL = re.compile(r"\s*%%sql(?=\s|\Z)")
-_LINE = re.compile(r"\s*(?:[^\W\d]\w*\s*=\s*)?%(sql|pipedb)\s")  # also x = %sql ...
+_LINE = re.compile(r"\s*(?:[^\W\d]\w*\s*=\s*)?%(sql|pipedb)(?=\s|\Z)")  # also x = %sql ...
+
+
+@dataclass(frozen=True)
+class MagicText:
+    """The text of one of the magics: its line after the name, and the body of the cell below it.
+
+    ``at`` is the offset of the cursor in ``text``, below 0 if the cursor is in the name or before it.
+    """
+
+    name: str
+    line: str
+    body: str
+    at: int
+
+    @property
+    def text(self) -> str:
+        """The line and the body."""
+        return f"{self.line}\n{self.body}"
+
+    @property
+    def on_line(self) -> bool:
+        """Whether the cursor is on the line of the magic."""
+        return self.at <= len(self.line)
+
+
+def magic_at(text: str, row: int, column: int) -> MagicText | None:
+    """Find the magic whose text the cursor is in; None if it is none of ours."""
+    rows = text.split("\n")
+    start = next((number for number, one in enumerate(rows) if one.strip()), 0)
+    if (head := _CELL.match(rows[start])) and row >= start:
+        line, below = rows[start][head.end() :], rows[start + 1 :]
+        if row == start:
+            at = column - head.end()
+        else:
+            at = len(line) + 1 + sum(len(one) + 1 for one in rows[start + 1 : row]) + column
+        return MagicText("sql", line, "\n".join(below), at)
+    if match := _LINE.match(rows[row]):
+        return MagicText(match[1], rows[row][match.end() :], "", column - match.end())
+    return None
 
 
 class Tab:
@@ -37,38 +77,24 @@ class Tab:
 
     def answer(self, context: CompletionContext) -> Answer | None:
         """Give what to offer; None if the cursor is in none of our magics."""
-        text = context.full_text
-        rows = text.split("\n")
-        before = rows[context.cursor_line][: context.cursor_position]
-        start = next((number for number, row in enumerate(rows) if row.strip()), 0)
-        if _CELL.match(rows[start]) and context.cursor_line >= start:
-            return self._cell(rows, start, context.cursor_line, before)
-        if match := _LINE.match(before):
-            rest = before[match.end() :]
-            if match[1] == "pipedb":
-                return self._pipedb(rest)
-            return self._sql_line(rest + context.line_with_cursor[context.cursor_position :], len(rest), "")
-        return None
-
-    def _cell(self, rows: list[str], start: int, line: int, before: str) -> Answer | None:
-        head = _CELL.match(rows[start])
-        assert head is not None
-        first, body = rows[start][head.end() :], "\n".join(rows[start + 1 :])
-        if line == start:
-            at = len(before) - head.end()
-            return None if at <= 0 else self._sql_line(first, at, body)
-        args, rest = _leading(first)
-        at = sum(len(row) + 1 for row in rows[start + 1 : line]) + len(before)
-        return self._sql(f"{rest}\n{body}", len(rest) + 1 + at, args)
+        magic = magic_at(context.full_text, context.cursor_line, context.cursor_position)
+        if magic is None or magic.at <= 0:
+            return None
+        if magic.name == "pipedb":
+            return self._pipedb(magic.line[: magic.at], magic.line[magic.at :])
+        if magic.on_line:
+            return self._sql_line(magic.line, magic.at, magic.body)
+        args, rest = leading(f"{magic.line}\n")
+        return self._sql(rest + magic.body, magic.at - len(magic.line) - 1 + len(rest), args)
 
     def _sql_line(self, line: str, at: int, body: str) -> Answer:
         """Complete the options at the beginning of a line, or the SQL after them."""
-        args, rest = _leading(line[:at])
+        args, rest = leading(line[:at])
         typed = lines.read(line[:at])
-        _, _, waiting = lines._taken(typed.words, OPTIONS)
+        _, _, waiting = lines.taken(typed.words, OPTIONS)
         started = len(line[:at]) - len(rest)
         if waiting is not None or typed.fragment.startswith("-") or not rest:
-            answer = lines.complete(line[:at], (), OPTIONS, self._names(args))
+            answer = lines.complete(line[:at], (), OPTIONS, self._names(args), line[at:])
             if rest or waiting is not None or typed.fragment:
                 return answer
             starts = self._sql("", 0, args)
@@ -77,7 +103,7 @@ class Tab:
         return self._sql(f"{text}\n{body}" if body else text, at - started, args)
 
     def _sql(self, text: str, at: int, args: Arguments) -> Answer:
-        tables = self._tables(args.get("--on"))
+        tables = self.tables(args.get("--on"))
         return sql.complete(text, at, tables, self._parameters(args))
 
     def _parameters(self, args: Arguments) -> list[str]:
@@ -89,26 +115,29 @@ class Tab:
     def _variables(self) -> Iterator[tuple[str, Any]]:
         return lines.variables(self.magics.user_ns, self.magics.shell.user_ns_hidden)
 
-    def _pipedb(self, line: str) -> Answer:
-        from pipemagic.notebook.commands import COMMANDS
-        from pipemagic.notebook.commands.helping import topics
+    def _pipedb(self, line: str, after: str) -> Answer:
+        from pipemagic.notebook.commands import COMMANDS, DAILY
+        from pipemagic.notebook.commands.topics import TOPICS
 
-        on = re.search(r"--on[= ]+(\S+)", line)
-        args = Arguments({"--on": on[1]} if on else {})
+        on = lines.value_of("--on", lines.read(line).words)
+        args = Arguments({"--on": on} if on else {})
         names = {**self._names(args), "column": lambda: self._columns_on(line, args)}
-        return lines.complete_command(line, COMMANDS, topics(), names)
+        commands = [COMMANDS[name] for name in dict.fromkeys([*DAILY, *COMMANDS])]
+        about = {name: topic for name, (topic, _) in TOPICS.items()}
+        return lines.complete_command(line, commands, about, names, after)
 
-    def _columns_on(self, line: str, args: Arguments) -> list[str]:
-        """Give the columns of the tables that the line names."""
+    def _columns_on(self, line: str, args: Arguments) -> Mapping[str, str]:
+        """Return the columns of the tables that the line names, with their types."""
         named = {word.lower() for word in lines.read(line).words}
-        return [name for one in self._tables(args.get("--on")) if one.name.lower() in named for name in one.columns]
+        tables = [one for one in self.tables(args.get("--on")) if one.name.lower() in named]
+        return {name: type_ for table in tables for name, type_ in table.typed}
 
     def _names(self, args: Arguments) -> lines.Names:
         """Give what there is of each kind; nothing is asked of a server."""
         return {
             "connection": lambda: list(self.session.connections) if self.session else [],
             "target": self._targets,
-            "table": lambda: sorted(shape.name for shape in self._tables(args.get("--on"))),
+            "table": lambda: sorted(shape.name for shape in self.tables(args.get("--on"))),
             "snippet": lambda: [one.name for one in self.session.snippets] if self.session else [],
             "profile": lambda: self.session.profiles.names() if self.session else [],
             "group": lambda: self._known("group"),
@@ -128,7 +157,8 @@ class Tab:
     def _known(self, kind: str) -> list[str]:
         return self.session.known.names(kind) if self.session else []
 
-    def _tables(self, on: str | None) -> list[Shape]:
+    def tables(self, on: str | None) -> list[Shape]:
+        """Return what is known of the tables of a connection, by default of the current one."""
         connection = self._connection(on)
         return connection.schema.tables if connection is not None else []
 
@@ -138,13 +168,14 @@ class Tab:
         return self.session.connections.get(name or self.session.current or "")
 
 
-def _leading(line: str) -> tuple[Arguments, str]:
+def leading(line: str) -> tuple[Arguments, str]:
     """Read the options that stand at the beginning of a line, as far as they are right; never fails.
 
     Gives the rest of the line as it stands.
     """
     found, end = Arguments(), 0
-    pattern = re.compile(r"""\s*(--?[A-Za-z][\w-]*)(?:=(\S*))?(?=\s)""")
+    value_of = r"""("(?:[^"]|"")*"|'(?:[^']|'')*'|[^\s"']\S*)"""
+    pattern = re.compile(rf"""\s*(--?[A-Za-z][\w-]*)(?:=({value_of})?)?(?=\s)""")
     while match := pattern.match(line, end):
         option = next((one for one in OPTIONS if match[1] in (one.flag, one.short)), None)
         end = match.end()
@@ -152,9 +183,9 @@ def _leading(line: str) -> tuple[Arguments, str]:
             continue
         value = match[2]
         if value is None:
-            following = re.compile(r"""\s+("(?:[^"]|"")*"|'(?:[^']|'')*'|\S+)""").match(line, end)
+            following = re.compile(rf"\s+{value_of}").match(line, end)
             if following is None:
                 return found, ""
-            end, value = following.end(), following[1].strip("'\"")
-        found.values[option.flag] = value
+            end, value = following.end(), following[1]
+        found.values[option.flag] = lines.plain(value)
     return found, line[end:].lstrip()
