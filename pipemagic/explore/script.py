@@ -31,15 +31,15 @@ def script(database: Database, table: str | None = None) -> Script:
     Run on an empty database they make the same schema: tables come before views. UnknownName if there is no such table.
     """
     if table is not None:
-        return Script("\n".join(_statements(read_relation(database, table))))
+        return Script("\n".join(statements(read_relation(database, table))))
     # What serves a virtual table is made with it.
     relations = [relation for relation in read_schema(database).relations if relation.kind != "shadow"]
     ordered = sorted(relations, key=lambda one: one.kind == "view")
-    return Script("\n\n".join("\n".join(_statements(relation)) for relation in ordered))
+    return Script("\n\n".join("\n".join(statements(relation)) for relation in ordered))
 
 
-def _statements(relation: Relation) -> Iterator[str]:
-    """Give each statement with its semicolon; what SQLite makes by itself for a key has none."""
+def statements(relation: Relation) -> Iterator[str]:
+    """Yield each statement with its semicolon; what SQLite makes by itself for a key has none."""
     beside = [*(index.sql for index in relation.indexes), *(trigger.sql for trigger in relation.triggers)]
     for sql in (relation.sql, *beside):
         if sql:

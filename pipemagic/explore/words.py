@@ -136,13 +136,13 @@ NO_ARGUMENTS = frozenset(_NO_ARGUMENTS.split())
 
 _WORD = re.compile(rf"{FIRST_LETTER}{LETTER}*\Z")
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-_FREE = frozenset(["KEY", "ACTION", "PLAN", "QUERY", "VIEW", "FIRST", "LAST"])
+NAMES = frozenset(["KEY", "ACTION", "PLAN", "QUERY", "VIEW", "FIRST", "LAST"])
 """Keywords that are a name as they stand, on every server."""
 
 
 def written(name: str) -> str:
     """Give a name as SQL has it: in quotes where it needs them."""
-    if _WORD.match(name) and (name.upper() not in KEYWORDS or name.upper() in _FREE):
+    if _WORD.match(name) and (name.upper() not in KEYWORDS or name.upper() in NAMES):
         return name
     return quoted(name, '"')
 
@@ -157,3 +157,8 @@ def quoted(name: str, quote: str) -> str:
 def can_be_shown(name: str) -> bool:
     """Whether a list can hold the name: none with control characters, or those that turn the text around."""
     return bool(name) and not _UNSEEN.search(name)
+
+
+def printable(text: str) -> str:
+    """Return the text in one line without control characters, each replaced by U+FFFD."""
+    return _UNSEEN.sub("\ufffd", text)

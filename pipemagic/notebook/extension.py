@@ -17,6 +17,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from pipemagic.errors import SessionError
 from pipemagic.notebook.completion.matcher import Matcher, matcher_of
 from pipemagic.notebook.display import warn
+from pipemagic.notebook.kernel import KernelInspection
 from pipemagic.notebook.limits import restore
 from pipemagic.notebook.magics import PipeMagics
 
@@ -31,6 +32,7 @@ class _Loaded:
     matcher: Matcher
     replaced: dict[tuple[str, str], Magic]  # (kind, name) -> the other extension's function
     hints: dict[str, Magic]  # line magics of JupySQL, which say what to type
+    inspection: KernelInspection | None  # None in a terminal, where there is no kernel
 
 
 _loaded: WeakKeyDictionary[InteractiveShell, _Loaded] = WeakKeyDictionary()
@@ -58,7 +60,9 @@ def load(shell: InteractiveShell) -> None:
     _configurables(shell).append(magics.preferences)  # for %config
     matcher = matcher_of(magics)
     shell.Completer.custom_matchers.append(matcher)
-    _loaded[shell] = _Loaded(magics, matcher, replaced, hints)
+    kernel = getattr(shell, "kernel", None)
+    inspection = KernelInspection(kernel, magics) if hasattr(kernel, "do_inspect") else None
+    _loaded[shell] = _Loaded(magics, matcher, replaced, hints, inspection)
     atexit.register(magics.shut_down)
     if replaced:
         names = " and ".join(sorted({f"{'%%' if kind == 'cell' else '%'}{name}" for kind, name in replaced}))
@@ -83,6 +87,8 @@ def unload(shell: InteractiveShell) -> None:
     atexit.unregister(loaded.magics.shut_down)
     if loaded.matcher in shell.Completer.custom_matchers:
         shell.Completer.custom_matchers.remove(loaded.matcher)
+    if loaded.inspection is not None:
+        loaded.inspection.remove()
     table = shell.magics_manager.magics
     for kind, functions in loaded.magics.magics.items():
         for name, function in functions.items():

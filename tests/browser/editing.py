@@ -1,6 +1,7 @@
-"""Ctrl+/ in %%sql cells and the colours of %sql and %pipedb lines, in JupyterLab with its light and its dark theme.
+"""Ctrl+/ and Shift+Tab in %%sql cells, what Tab shows beside its entries, and the colours of %sql and %pipedb lines.
 
-Arguments: the path of chromium, a folder to work in. Leaves ``light.png`` and ``dark.png`` there.
+Arguments: the path of chromium, a folder to work in. Leaves ``light.png``, ``dark.png``, ``tooltip.png``, ``types.png``
+and ``options.png`` there.
 """
 
 from __future__ import annotations
@@ -21,6 +22,13 @@ LINES = [
     "'''",
 ]  # fmt: skip
 CELLS = ["import this", "\n".join(["%%sql -o flights", *BODY]), "\n".join(LINES)]
+HELP = [
+    "%reload_ext pipemagic\n%pipedb connect --temporary --as 'my db'\n"
+    "%sql CREATE TABLE flight (origin TEXT NOT NULL, \"air time\" REAL)\nflight = origin = 'a variable of Python'\n"
+    "get_ipython().magics_manager.registry['PipeMagics'].session.connection().schema.ready.wait(30)",
+    "%%sql\nSELECT f.origin FROM flight f",
+    "origin",
+]  # fmt: skip
 COLOURS = """cell => [...cell.querySelectorAll('.cm-line')].map(line => {
   const walker = document.createTreeWalker(line, NodeFilter.SHOW_TEXT), styles = [], found = {};
   while (walker.nextNode()) {
@@ -38,6 +46,7 @@ def main(chromium: str, folder: Path) -> None:
         check_colours(Notebook(page, lab, CELLS), page, folder / "light.png")
         for app in ("lab/tree", "notebooks"):
             toggle_comments(Notebook(page, lab, CELLS, app), page)
+            show_help(Notebook(page, lab, HELP, app), page, folder)
     with jupyterlab(folder, dark=True) as lab, browser(chromium) as page:
         check_colours(Notebook(page, lab, CELLS), page, folder / "dark.png")
 
@@ -112,6 +121,56 @@ def toggle_comments(notebook: Notebook, page: Page) -> None:
     press("Control+Home")  # what is typed is typed
     page.keyboard.type("-- ")
     expect(cell.locator(".cm-line").first).to_have_text("-- %%sql -o flights")
+
+
+def show_help(notebook: Notebook, page: Page, folder: Path) -> None:
+    """Shift+Tab shows what SQL means by a name; Tab's list shows types and descriptions, each in one line."""
+    notebook.run(0)
+    press, kind = page.keyboard.press, page.keyboard.type
+    sql, python = (notebook.cells.nth(number).locator(".cm-content") for number in (1, 2))
+    tooltip, entries = page.locator(".jp-Tooltip"), page.locator(".jp-Completer .jp-Completer-item")
+    sql.click()
+    press("Control+End")
+    press("Shift+Tab")
+    expect(tooltip).to_contain_text("flight: table, 2 columns (as f)")
+    expect(tooltip).to_contain_text("TEXT  NOT NULL")
+    page.screenshot(path=folder / "tooltip.png")
+    for _ in " FROM flight f":  # which closes the tooltip
+        press("ArrowLeft")
+    expect(tooltip).to_have_count(0)
+    press("Shift+Tab")
+    expect(tooltip).to_have_text("flight.origin: TEXT NOT NULL")
+    press("ArrowLeft")
+    expect(tooltip).to_have_count(0)
+    python.click()
+    press("Control+End")
+    press("Shift+Tab")
+    expect(tooltip).to_contain_text("a variable of Python")
+    press("ArrowLeft")
+    expect(tooltip).to_have_count(0)
+
+    for text, picture, shown in (
+        ("%%sql\nSELECT * FROM flight f WHERE f.", "types.png", ["column text", "column real"]),
+        ("%pipedb connect --re", "options.png", ["option: send nothing that may write"]),
+    ):
+        press("Control+a")
+        kind(text)
+        press("Tab")
+        found = entries.locator(".jp-Completer-typeExtended")
+        expect(found.filter(has_text=shown[0])).to_have_count(1)
+        texts = [one.translate({0xA0: " ", 0x2011: "-"}) for one in found.all_inner_texts()]
+        assert set(shown) <= set(texts), texts
+        lines = found.evaluate_all("all => all.map(one => one.scrollHeight <= one.clientHeight)")
+        assert all(lines), texts
+        page.screenshot(path=folder / picture)
+        press("Escape")
+        press("Enter")
+    press("Control+a")
+    kind('%pipedb use "m')
+    press("Tab")
+    expect(entries).to_have_count(1)
+    press("Enter")
+    expect(python).to_have_text('%pipedb use "my db"')
 
 
 def expect_body(cell: Locator, body: list[str]) -> None:

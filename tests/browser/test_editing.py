@@ -1,9 +1,9 @@
-"""Comments and the colours of lines in a real browser; the script runs in a process for them all (see host.py)."""
+"""Comments, colours of lines and help in a real browser; the script runs in a process for them all (see host.py)."""
 
 from __future__ import annotations
 
 
-def test_comments_leave_the_magic_line_alone_and_lines_have_colours(run, tmp_path):
+def test_comments_colours_and_help(run, tmp_path):
     run("editing.py", tmp_path)
-    for picture in ("light.png", "dark.png"):
+    for picture in ("light.png", "dark.png", "tooltip.png", "types.png", "options.png"):
         assert (tmp_path / picture).stat().st_size > 10_000

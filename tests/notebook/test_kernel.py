@@ -136,6 +136,48 @@ def test_tab_in_a_kernel(kernel):
     assert ("print", "function") in complete(kernel, "prin|")[0]
 
 
+def inspect(kernel, cell, detail_level=0):
+    """Ask for help at the | of a cell, as Shift+Tab does; returns its text, None if nothing was found."""
+    at = cell.index("|")
+    code = cell[:at] + cell[at + 1 :]
+    content = kernel.client.inspect(code, at, detail_level, reply=True, timeout=PATIENCE)["content"]
+    assert content["status"] == "ok"
+    assert content["found"] == bool(content["data"])
+    return re.sub(r"\x1b\[[0-9;]*m", "", content["data"]["text/plain"]) if content["found"] else None
+
+
+def test_help_in_a_kernel(kernel):
+    assert kernel.run('%pipedb connect\n%sql CREATE TABLE city (name TEXT NOT NULL, "first name")').status == "ok"
+    kernel.run("city = name = 'a variable'\ndef plus(a):\n    return a + 1")
+    table = 'city: table, 2 columns\n  name          TEXT  NOT NULL\n  "first name"'
+    until(lambda: inspect(kernel, "%%sql\nSELECT * FROM city|") == table)
+    full = inspect(kernel, "%%sql -o 😀\n-- 😀\nSELECT * FROM city|", detail_level=1)
+    assert full == f'{table}\n\nCREATE TABLE city (name TEXT NOT NULL, "first name");'
+    assert inspect(kernel, "%sql SELECT c.na|me FROM city c") == "city.name: TEXT NOT NULL"
+    assert inspect(kernel, "%%sql\nSELECT 'ci|ty'") is None
+    assert inspect(kernel, "%pipedb connect --temporar|y").startswith("--temporary\n")
+    assert "a variable" in inspect(kernel, "cit|y")
+    assert "Signature: plus(a)" in inspect(kernel, "plus(|)")
+    assert "return a + 1" in inspect(kernel, "plus(|)", detail_level=1)
+    assert inspect(kernel, "nothing_of_that_name|") is None
+
+
+def test_the_kernel_is_left_as_it_was(kernel):
+    own = "print('do_inspect' in vars(get_ipython().kernel))"
+    assert kernel.run(own).text == "True\n"
+    kernel.run("city = 'a variable'\n%unload_ext pipemagic")
+    assert kernel.run(own).text == "False\n"
+    assert "a variable" in inspect(kernel, "%%sql\nSELECT * FROM city|")
+    kernel.run("%load_ext pipemagic\nkernel = get_ipython().kernel\ntheirs = kernel.do_inspect")
+    kernel.run("def ours(*args):\n    return theirs(*args)\nkernel.do_inspect = ours")
+    assert inspect(kernel, "%%sql\nSELECT * FROM city|") is None
+    kernel.run("%unload_ext pipemagic")
+    assert "a variable" in inspect(kernel, "%%sql\nSELECT * FROM city|")  # the wrapper stays and passes it on
+    kernel.run("%load_ext pipemagic\n%unload_ext pipemagic")
+    assert kernel.run("print(kernel.do_inspect is ours)").text == "True\n"
+    kernel.run("del kernel.do_inspect")
+
+
 def test_an_interrupt_ends_a_statement_and_the_next_cell_works(kernel, local_service):
     assert "Connected to main (embedded service)." in kernel.run("%pipedb connect").text
     kernel.run("%sql CREATE TABLE t (a)")

@@ -24,7 +24,7 @@ def show(topic: str, groups: Groups, daily: Sequence[str]) -> None:
     elif name == "sql":
         say(_sql())
     elif name in commands:
-        say(_command(commands[name]))
+        say(command_help(commands[name]))
     elif name in TOPICS:
         say(TOPICS[name][1])
     else:
@@ -47,7 +47,8 @@ def _overview(groups: Groups, daily: Sequence[str]) -> str:
     return "\n".join([*lines, *(f"  {name:{width}}  {about}" for name, (about, _) in TOPICS.items())])
 
 
-def _command(command: Command) -> str:
+def command_help(command: Command) -> str:
+    """Return the help on a subcommand: usage, description, arguments, examples."""
     lines = [command.usage, "", f"{command.help}."]
     if rows := _rows(command.positionals, command.options):
         lines += ["", *rows]

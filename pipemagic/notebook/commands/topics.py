@@ -224,7 +224,10 @@ Nothing is asked of a server then. The names are read in the background after co
 DROP and ALTER, and after a cell when somebody else has changed the schema (looked at every 10 s at most).
 %config PipeMagic.read_ahead = False switches that off.
 
-JupyterLab and Notebook 7 colour %%sql cells as SQL; Ctrl+/ comments with --."""
+Shift+Tab in a notebook shows what the name at the cursor means to SQL: the columns of a table, the type of a column,
+the signature of a function. On options and subcommands it shows their descriptions.
+
+JupyterLab and Notebook 7 colour %%sql cells and %sql lines as SQL; Ctrl+/ comments with -- below the magic line."""
 
 TOPICS: dict[str, tuple[str, str]] = {
     "sql": ("what a %%sql cell can hold, and its options", SQL),
@@ -237,7 +240,7 @@ TOPICS: dict[str, tuple[str, str]] = {
     "config": ("settings and profiles", CONFIG),
     "tokens": ("where tokens come from, and what to do when one expires", TOKENS),
     "limits": ("what servers refuse, and how to live with it", LIMITS),
-    "completion": ("Tab and colours", COMPLETION),
+    "completion": ("Tab, Shift+Tab and colours", COMPLETION),
 }
 """The topics in the order of the list: what each is about, and its text."""
 

@@ -99,6 +99,27 @@ def find(text: str, at: int) -> Place | None:
     )  # fmt: skip
 
 
+def name_at(text: str, at: int) -> tuple[Place, Token | None] | None:
+    """Find the name or parameter that the offset ``at`` is in or right behind, with the place where it begins.
+
+    The token is None where there is no name. The result is None inside a string or a comment.
+    """
+    touched = [token for token in tokens(text) if token.start <= at <= token.start + len(token.text)]
+    found = next((token for token in touched if token.kind in ("word", "quoted", "param")), None)
+    for token in touched:
+        inside = token.start < at and (at < token.start + len(token.text) or token.text.startswith("--"))
+        if inside and token.kind in ("string", "blob", "comment"):
+            return None
+    start = at if found is None else found.start
+    ahead, rest = list(tokens(text[:start])), text[start:]
+    top, inside_of = _tree(_statement_before(ahead), _until_semicolon(rest))
+    place = Place(
+        "", "", "", closed=False, calls=False, top=top, inside=inside_of, before=_earlier(ahead),
+        lower=_writes_small(ahead), trigger=_trigger(ahead),
+    )  # fmt: skip
+    return place, found
+
+
 def _swallows(token: Token) -> bool:
     """Whether the cursor right after the token is inside it: of a comment to the end of the line, an open string."""
     if token.kind == "comment":

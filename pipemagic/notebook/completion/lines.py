@@ -120,7 +120,7 @@ def _argument(
         yield from _values(waiting, typed, names)
         return
     if typed.flag:
-        option = _find(typed.flag.removesuffix("="), options)
+        option = find(typed.flag.removesuffix("="), options)
         if option is not None and option.value:
             value = Typed(fragment=typed.fragment.removeprefix(typed.flag), quote=typed.quote, closed=typed.closed)
             for offer in _values(option, value, names):
@@ -147,14 +147,15 @@ def taken(given: Sequence[str], options: Sequence[Option]) -> tuple[int, set[str
         if not word.startswith("-") or word == "-":
             count += 1
             continue
-        option = _find(word.partition("=")[0], options)
+        option = find(word.partition("=")[0], options)
         if option is not None:
             flags.add(option.flag)
             waiting = option if option.value and "=" not in word else None
     return count, flags, waiting
 
 
-def _find(flag: str, options: Sequence[Option]) -> Option | None:
+def find(flag: str, options: Sequence[Option]) -> Option | None:
+    """Return the option of that name, None if there is none."""
     return next((one for one in options if flag in (one.flag, one.short)), None)
 
 

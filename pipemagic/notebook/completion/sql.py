@@ -38,12 +38,12 @@ def complete(text: str, at: int, tables: Iterable[Shape], parameters: Sequence[s
         )
     if place.fragment[:1].isdigit() or place.fragment[:1] == "?":
         return Answer([], place.fragment)
-    completion = _Completion(place, _with_earlier(tables, place.before))
+    completion = _Completion(place, with_earlier(tables, place.before))
     found = fitting(completion.offers(), place.typed)
     return Answer([completion.finished(offer) for offer in found if place.can_hold(offer.name)], place.fragment)
 
 
-def _with_earlier(tables: Iterable[Shape], before: Sequence[str]) -> list[Shape]:
+def with_earlier(tables: Iterable[Shape], before: Sequence[str]) -> list[Shape]:
     """Add what earlier statements of the cell create, and leave out what they drop."""
     known = {shape.name.lower(): shape for shape in tables}
     for statement in before:

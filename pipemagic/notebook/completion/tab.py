@@ -28,18 +28,19 @@ _LINE = re.compile(r"\s*(?:[^\W\d]\w*\s*=\s*)?%(sql|pipedb)(?=\s|\Z)")  # also x
 class MagicText:
     """The text of one of the magics: its line after the name, and the body of the cell below it.
 
-    ``at`` is the offset of the cursor in ``text``, below 0 if the cursor is in the name or before it.
+    ``marker`` is the name as it stands, with its percent signs. ``at`` is the offset of the cursor after it, below 0 if
+    the cursor is in the name or before it.
     """
 
-    name: str
+    marker: str
     line: str
     body: str
     at: int
 
     @property
-    def text(self) -> str:
-        """The line and the body."""
-        return f"{self.line}\n{self.body}"
+    def name(self) -> str:
+        """The name of the magic."""
+        return self.marker.lstrip("%")
 
     @property
     def on_line(self) -> bool:
@@ -57,9 +58,9 @@ def magic_at(text: str, row: int, column: int) -> MagicText | None:
             at = column - head.end()
         else:
             at = len(line) + 1 + sum(len(one) + 1 for one in rows[start + 1 : row]) + column
-        return MagicText("sql", line, "\n".join(below), at)
+        return MagicText("%%sql", line, "\n".join(below), at)
     if match := _LINE.match(rows[row]):
-        return MagicText(match[1], rows[row][match.end() :], "", column - match.end())
+        return MagicText(f"%{match[1]}", rows[row][match.end() :], "", column - match.end())
     return None
 
 
