@@ -63,7 +63,7 @@ def test_the_wrong_number_of_names_is_told_afterwards_where_only_the_server_know
     assert "a" not in db.names
 
 
-NO_NAMES = [("a,", "''"), ("a,1b", "'1b'"), ("a,class", "'class'"), ("a,a", "twice")]
+NO_NAMES = [("a,", "empty item"), ("a,1b", "'1b'"), ("a,class", "'class'"), ("a,a", "twice")]
 
 
 def test_names_are_names(db):
