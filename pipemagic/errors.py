@@ -132,7 +132,7 @@ class TransactionLost(PipemagicError):
 
 
 class StatementError(PipemagicError):
-    """The database refused a statement. ``code`` is the server's code.
+    """The database refused a statement. ``code`` is the server's code, or that of UnknownName.
 
     ``index`` is the number of the statement within what was sent, from 0; ``sql`` its text; ``offset``
     the place of the error in it, in UTF-8 bytes, where the server says it. ``cell`` is what the cell did until then

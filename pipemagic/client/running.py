@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pipemagic.client.consistency import AGAIN, BEHIND
 from pipemagic.client.stream import ClientStream, Dialect
-from pipemagic.errors import PipemagicError, ProtocolError, StatementError
+from pipemagic.errors import PipemagicError, ProtocolError, StatementError, UnknownName
 from pipemagic.hrana.batches import chain, probe, transactional
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import (
@@ -30,6 +30,7 @@ from pipemagic.hrana.stream import Tx
 
 _OFFSET = re.compile(r"\s*\(at offset (\d+)\)\Z")
 _AROUND = re.compile(r"\(?at offset (\d+)\)?|around L(\d+):(\d+)")
+_UNKNOWN = re.compile(r"(?:^|: )(?:no such (?:table|view|column): |table .+ has no column named )")
 
 
 @dataclass(frozen=True)
@@ -96,13 +97,23 @@ def result_of(entry: Entry, sql: str = "", index: int = 0) -> StmtResult:
 
 
 def statement_error(error: Error, sql: str = "", index: int = 0) -> StatementError:
-    """Give the error to raise: the server's code, its message without the server's own wrapping, the place."""
+    """Return the error to raise: the server's message without its prefix, the place, the code.
+
+    The code is the server's, except for unknown tables and columns: each server has several codes for these.
+    """
     message = error.message.removeprefix("SQLite error: ").removeprefix("SQLite input error: ")
     message = _OFFSET.sub("", message.removeprefix("SQL input error: "))
     hint = AGAIN if error.code == BEHIND else ""
     return StatementError(
-        message, code=error.code or "", index=index, sql=sql, offset=_offset(error.message, sql), hint=hint
+        message, code=_code(error), index=index, sql=sql, offset=_offset(error.message, sql), hint=hint
     )  # fmt: skip
+
+
+def _code(error: Error) -> str:
+    code = error.code or ""
+    if _UNKNOWN.search(error.message) and not code.startswith("SQLITE_CONSTRAINT"):  # not the text of a RAISE
+        return UnknownName.code
+    return code
 
 
 def _offset(message: str, sql: str) -> int | None:

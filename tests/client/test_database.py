@@ -63,6 +63,44 @@ def test_a_failed_statement(database) -> None:
     assert not str(caught.value).startswith("SQLite error")
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT * FROM nope",
+        "SELECT nope FROM t",
+        "SELECT nope.a FROM t",
+        "INSERT INTO nope VALUES (1)",
+        "INSERT INTO t (nope) VALUES (1)",
+        "UPDATE t SET nope = 1",
+        "DELETE FROM t WHERE nope = 1",
+        "DROP TABLE nope",
+        "DROP VIEW nope",
+        "CREATE INDEX i ON nope (a)",
+        "ALTER TABLE t RENAME COLUMN nope TO b",
+    ],
+)
+def test_unknown_tables_and_columns_have_one_code(database, statement) -> None:
+    database.execute("CREATE TABLE t(a)")
+    with pytest.raises(errors.StatementError, match="nope") as caught:
+        database.execute(statement)
+    assert caught.value.code == errors.UnknownName.code == "UNKNOWN_NAME"
+    with pytest.raises(errors.StatementError, match="nope") as caught:
+        database.batch(["SELECT 1", statement])
+    assert caught.value.code == "UNKNOWN_NAME"
+
+
+def test_other_errors_keep_the_code_of_the_server(database) -> None:
+    database.execute("CREATE TABLE t(a)")
+    database.execute(
+        "CREATE TRIGGER refuse BEFORE INSERT ON t BEGIN SELECT RAISE(ABORT, 'no such table: t in this year'); END"
+    )
+    raising = ["INSERT INTO t VALUES (1)"] if database.dialect is not Dialect.SEED else []  # which has one code for all
+    for statement in (*raising, "SELECT nope(1)", "SELEC 1", "CREATE TABLE t(a)"):
+        with pytest.raises(errors.StatementError) as caught:
+            database.execute(statement)
+        assert caught.value.code not in ("UNKNOWN_NAME", ""), statement
+
+
 def test_a_frame(database) -> None:
     database.execute("CREATE TABLE t(a INTEGER, b BOOLEAN, c DATETIME)")
     database.execute(

@@ -244,7 +244,7 @@ def test_errors_stop_run_all_and_are_short(kernel):
     assert "not reached" not in reply.text
     plain = re.sub(r"\x1b\[[0-9;]*m", "", reply.text)
     assert "Traceback" not in plain
-    assert plain.endswith("SQL_INPUT_ERROR: no such column: nope\n  SELECT nope\n         ^")
+    assert plain.endswith("UNKNOWN_NAME: no such column: nope\n  SELECT nope\n         ^")
 
 
 def test_nobody_is_asked_for_a_token_without_standard_input(kernel, sqld_database):

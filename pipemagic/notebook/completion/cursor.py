@@ -7,46 +7,13 @@ the rest of the statement.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from pipemagic.explore.token_tree import Group
 from pipemagic.sql import Token, tokens, unquote
 
 _MEANINGLESS = ("space", "comment")
 _CLOSING = {'"': '"', "`": "`", "[": "]"}
-
-
-@dataclass
-class Group:
-    """Tokens, and groups of tokens in parentheses. ``cursor`` is the index at which the cursor stands, if it does."""
-
-    items: list[Token | Group] = field(default_factory=list)
-    cursor: int | None = None
-    parent: Group | None = None
-
-    def word(self, index: int) -> str:
-        """Give the word or sign at an index in capitals; '' for what is quoted, a group, or not there."""
-        if not 0 <= index < len(self.items):
-            return ""
-        item = self.items[index]
-        return item.text.upper() if isinstance(item, Token) and item.kind not in ("quoted", "string") else ""
-
-    def is_name(self, index: int) -> bool:
-        """Whether a name can be at the index: a word or something quoted."""
-        if not 0 <= index < len(self.items):
-            return False
-        item = self.items[index]
-        return isinstance(item, Token) and item.kind in ("word", "quoted")
-
-    def name(self, index: int) -> str:
-        """Give the name at an index, without quotes."""
-        item = self.items[index]
-        assert isinstance(item, Token)
-        return unquote(item.text)
-
-    def group(self, index: int) -> Group | None:
-        """Give the group in parentheses at an index, None if there is something else."""
-        item = self.items[index] if 0 <= index < len(self.items) else None
-        return item if isinstance(item, Group) else None
 
 
 @dataclass
@@ -196,22 +163,11 @@ def _tree(before: list[Token], after: list[Token]) -> tuple[Group, Group]:
     """Put tokens into groups by their parentheses; gives the outermost group and that of the cursor."""
     top = group = Group()
     for token in before:
-        group = _grow(group, token)
+        group = group.grown(token)
     inside, group.cursor = group, len(group.items)
     for token in after:
-        group = _grow(group, token)
+        group = group.grown(token)
     return top, inside
-
-
-def _grow(group: Group, token: Token) -> Group:
-    if token.text == "(":
-        inner = Group(parent=group)
-        group.items.append(inner)
-        return inner
-    if token.text == ")":
-        return group.parent or group
-    group.items.append(token)
-    return group
 
 
 _TELLING = frozenset(["select", "from", "where", "insert", "update", "delete", "create", "join", "with"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from pipemagic.explore import words
+from pipemagic.explore.scope import Source
 from pipemagic.explore.shapes import Shape
-from pipemagic.notebook.completion.scope import Source
 
 Side = list[tuple[Source, str]]
 

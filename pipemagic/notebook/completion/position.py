@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pipemagic.explore import words
-from pipemagic.notebook.completion.cursor import Group, Place
+from pipemagic.explore.token_tree import Group
+from pipemagic.notebook.completion.cursor import Place
 
 _CLAUSES = frozenset(
     ["SELECT", "FROM", "JOIN", "ON", "USING", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "SET", "VALUES", "INTO",

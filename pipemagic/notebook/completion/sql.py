@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from pipemagic.explore import words
+from pipemagic.explore.scope import Scope, Source, scope_at
 from pipemagic.explore.shapes import Shape, TypedColumns, declared
+from pipemagic.explore.token_tree import Group
 from pipemagic.notebook.completion import joins
-from pipemagic.notebook.completion.cursor import Group, Place, find
+from pipemagic.notebook.completion.cursor import Place, find
 from pipemagic.notebook.completion.offers import MOST, Offer, fitting
 from pipemagic.notebook.completion.position import Position, index_in
-from pipemagic.notebook.completion.scope import Scope, Source, scope_at
 from pipemagic.sql import Token
 
 _FEW = 60  # tables: if there are more, columns of no table in particular are offered once a letter is typed

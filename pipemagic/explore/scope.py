@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pipemagic.explore.shapes import Shape, TypedColumns
+from pipemagic.explore.token_tree import Group
 from pipemagic.explore.words import KEYWORDS
-from pipemagic.notebook.completion.cursor import Group
 from pipemagic.sql import Token
 
 _DEPTH = 12  # levels of queries in queries that are looked into
