@@ -72,7 +72,12 @@ class UnknownOutcome(PipemagicError):
 
 
 class AnswerTimeout(UnknownOutcome):
-    """The request was sent and the answer did not come in time."""
+    """The request was sent and the answer did not come in time.
+
+    ``code`` is ``unchanged`` where it is certain that nothing was changed.
+    """
+
+    unchanged = "TIMEOUT"
 
 
 class InterruptedRequest(UnknownOutcome):

@@ -226,10 +226,11 @@ def _placed(error: StatementError, statement: str) -> StatementError:
     """Draw where in the statement the error is."""
     from pipemagic.session import places
 
-    fault = places.read(error.message, statement)
-    offset = fault.offset if error.offset is None else sqltext.character_offset(statement, error.offset)
+    fault = places.fault_of(error, statement)
+    offset = fault.offset
     drawn = "" if offset is None else "".join(f"\n  {line}" for line in sqltext.caret(statement, offset).split("\n"))
-    return StatementError(f"{fault.message}{drawn}", hint=error.hint, code=error.code, sql=statement)
+    line = f"line {sqltext.position(statement, offset)[0]}: " if fault.of_line and offset is not None else ""
+    return StatementError(f"{line}{fault.message}{drawn}", hint=error.hint, code=error.code, sql=statement)
 
 
 @contextmanager

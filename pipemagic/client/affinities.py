@@ -53,6 +53,33 @@ def check_affinity(column: Column, declared: str, table: str = "") -> None:
         )
 
 
+def is_integer(given: SqlValue) -> bool:
+    """Return True if SQLite takes a value for an INTEGER PRIMARY KEY: integers, and what is exactly one."""
+    if given is None or isinstance(given, int):
+        return True
+    if isinstance(given, bytes):
+        return False
+    try:
+        number = float(given)
+    except ValueError:
+        return False
+    return number.is_integer() and abs(number) < 2**63
+
+
+def check_rowids(column: Column, name: str) -> None:
+    """Refuse a column with values that the INTEGER PRIMARY KEY of this name cannot hold."""
+    if column.declared == "INTEGER":
+        return
+    wrong = next(((row, value) for row, value in enumerate(values_of(column)) if not is_integer(value)), None)
+    if wrong is not None:
+        row, value = wrong
+        shown = repr(value[:40]) if isinstance(value, str | bytes) else str(value)
+        raise LoadError(
+            f"row {row}: {name} is an INTEGER PRIMARY KEY and cannot hold {shown}; nothing was changed",
+            hint="convert the column in the frame first",
+        )
+
+
 def _may_change(column: Column, kind: str) -> bool:
     """Tell whether the values have to be looked at: by what they all are it is mostly clear."""
     match column.declared:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -41,13 +42,17 @@ class Seen:
 
 @dataclass(frozen=True)
 class ColumnThere:
-    """A column of the table. ``required``: it may not be NULL and has no default."""
+    """A column of the table. ``required``: it may not be NULL and has no default.
+
+    ``is_rowid``: it is an INTEGER PRIMARY KEY, which holds nothing but integers.
+    """
 
     name: str
     declared: str
     required: bool
     fills_itself: bool
     generated: bool
+    is_rowid: bool = False
 
 
 class KeyColumn(NamedTuple):
@@ -76,7 +81,8 @@ def look(database: Database, table: str) -> Table | None:
     if not named:
         return None
     kind, name, text = named[0]
-    columns = {one.name.lower(): one for one in _columns(database, str(name))} if kind == "table" else {}
+    found = _columns(database, str(name), rowid=not _WITHOUT_ROWID.search(str(text or ""))) if kind == "table" else []
+    columns = {one.name.lower(): one for one in found}
     foreign = bool(rows(database, "SELECT 1 FROM pragma_foreign_key_list(?) LIMIT 1", name)) if columns else False
     return Table(str(name), str(kind), str(text or ""), columns, foreign, seen)
 
@@ -189,13 +195,18 @@ def rows(database: Database, sql: str, *args: Any) -> list[tuple[Any, ...]]:
     return list(database.execute(sql, list(args)).rows)
 
 
-def _columns(database: Database, table: str) -> list[ColumnThere]:
+_WITHOUT_ROWID = re.compile(r"\)[^)]*\bWITHOUT\s+ROWID\b[^)]*\Z", re.IGNORECASE)
+
+
+def _columns(database: Database, table: str, *, rowid: bool) -> list[ColumnThere]:
     asked = 'SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(?)'
-    found = []
-    for name, declared, not_null, default, key, hidden in rows(database, asked, table):
+    there, found = rows(database, asked, table), []
+    single = sum(bool(key) for *_, key, _ in there) == 1
+    for name, declared, not_null, default, key, hidden in there:
         itself = default is not None or hidden != 0 or (bool(key) and str(declared).upper() == "INTEGER")
         required = bool(not_null or key) and not itself
-        found.append(ColumnThere(str(name), str(declared or ""), required, itself, hidden in (2, 3)))
+        is_rowid = rowid and single and bool(key) and str(declared).upper() == "INTEGER"
+        found.append(ColumnThere(str(name), str(declared or ""), required, itself, hidden in (2, 3), is_rowid))
     return found
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pipemagic.client import definitions, surroundings
-from pipemagic.client.affinities import check_affinity, check_types
+from pipemagic.client.affinities import check_affinity, check_rowids, check_types
 from pipemagic.client.keys import check_keys, unique_key
 from pipemagic.errors import LoadError, StatementError
 from pipemagic.frames.writing import Column
@@ -242,3 +242,5 @@ def _check_values(found: surroundings.Table, columns: Sequence[Column]) -> None:
                 f"column {there.name} of {found.name} is generated and cannot be written; nothing was changed"
             )
         check_affinity(column, there.declared, found.name)
+        if there.is_rowid:
+            check_rowids(column, f"{found.name}.{there.name}")

@@ -64,3 +64,17 @@ def tree_of(found: Iterable[Token]) -> Group:
     for token in found:
         group = group.grown(token)
     return top
+
+
+def group_at(text: str, offset: int) -> Group:
+    """Return the group of a statement that holds a character, with the cursor there."""
+    group, inside = Group(), None
+    for token in tokens(text):
+        if token.kind in ("space", "comment", "semi"):
+            continue
+        if inside is None and token.start >= offset:
+            inside, group.cursor = group, len(group.items)
+        group = group.grown(token)
+    if inside is None:
+        inside, group.cursor = group, len(group.items)
+    return inside

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from pipemagic.client.database import Database
@@ -28,6 +29,7 @@ from pipemagic.session.bookkeeping import Bookkeeping
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.changes import Changes
 from pipemagic.session.clocks import Clocks
+from pipemagic.session.explanations import explained
 from pipemagic.session.interrupts import Finding
 from pipemagic.session.keeping import KeepAlive
 from pipemagic.session.kinds import only_reads
@@ -171,6 +173,9 @@ class Connection:
         is_open = self.transaction is Tx.OPEN and not wanted.close
         if ran.error is not None:
             count = self.statements_open if is_open else None
+            if 0 <= ran.error.index < len(cell.stmts):
+                stmt = cell.stmts[ran.error.index]
+                ran.error.message = explained(ran.error, stmt, partial(hints.known_tables, self))
             failure = reports.Failure(cell, ran.error, len(ran.results), before, count, atomic=wanted.atomic)
             fault = reports.statement_error(self._books.ended_by(failure, self.transaction), notes)
             fault.cell = failed(failure, done, fault.message.split("\n")[0])

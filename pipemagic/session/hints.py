@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pipemagic.errors import PipemagicError, StatementError
+from pipemagic.explore import idioms
 from pipemagic.explore.shapes import Shape
 from pipemagic.explore.words import FUNCTIONS, written
 from pipemagic.hrana import faults
 from pipemagic.session import schemas
-from pipemagic.sql import tokens, unquote
+from pipemagic.sql import character_offset, tokens, unquote
 
 if TYPE_CHECKING:
     from pipemagic.session.connection import Connection
@@ -28,6 +29,7 @@ PATIENCE = 3.0
 _NO_TABLE = re.compile(r"no such (?:table|view): (?:main\.)?(.+)")
 _NO_COLUMN = re.compile(r"no such column: (.+?)(?: - should this be .*)?$|has no column named (.+)")
 _NO_FUNCTION = re.compile(r"no such function: (.+)")
+_ALIKE = 0.75  # of two names of functions: `regexp` is not meant as `exp`
 
 _LIMITS = (
     (faults.TRANSACTION_TIMEOUT, "", "a transaction has 5 s: put BEGIN to COMMIT into one cell, or write --atomic"),
@@ -67,12 +69,16 @@ def of_name(error: StatementError, connection: Connection, others: Mapping[str, 
     """Name the table, column or function that was meant; '' if nothing is near or nothing was unknown."""
     first = error.message.split("\n", 1)[0]
     if match := _NO_TABLE.search(first):
-        return _table(_bare(match[1]), connection, others)
+        name = _bare(match[1])
+        return idioms.of_table(name) or _table(name, connection, others)
+    place = None if error.offset is None else character_offset(error.sql, error.offset)
     if match := _NO_COLUMN.search(first):
-        return _column(_bare(match[1] or match[2]), error.sql, connection)
+        idiom = idioms.of_column(error.sql, place)
+        return idiom or _column(_bare(match[1] or match[2]), error.sql, connection)
     if match := _NO_FUNCTION.search(first):
-        return _near(match[1], FUNCTIONS)
-    return ""
+        instead = idioms.of_function(match[1])
+        return _near(match[1], FUNCTIONS, cutoff=_ALIKE) if instead is None else instead
+    return "" if place is None or "syntax error" not in first else idioms.of_syntax(error.sql, place)
 
 
 def _bare(name: str) -> str:
@@ -81,7 +87,7 @@ def _bare(name: str) -> str:
 
 
 def _table(name: str, connection: Connection, others: Mapping[str, Connection]) -> str:
-    shapes = _shapes(connection)
+    shapes = known_tables(connection)
     if hint := _near(name, (shape.name for shape in shapes)):
         return hint
     for other in others.values():
@@ -91,7 +97,7 @@ def _table(name: str, connection: Connection, others: Mapping[str, Connection]) 
 
 
 def _column(name: str, text: str, connection: Connection) -> str:
-    shapes = _shapes(connection)
+    shapes = known_tables(connection)
     named = {unquote(token.text).lower() for token in tokens(text) if token.kind in ("word", "quoted")}
     inside = [shape for shape in shapes if shape.name.lower() in named]
     if hint := _near(name, (column for shape in inside for column in shape.columns)):
@@ -104,22 +110,28 @@ def _column(name: str, text: str, connection: Connection) -> str:
     return ""
 
 
-def _near(name: str, known: Iterable[str]) -> str:
+def _near(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     by_small = {one.lower(): one for one in known}
-    found = [one for one in difflib.get_close_matches(name.lower(), by_small, n=2) if one != name.lower()]
+    close = difflib.get_close_matches(name.lower(), by_small, n=2, cutoff=cutoff)
+    found = [one for one in close if one != name.lower()]
     return f"did you mean {written(by_small[found[0]])}?" if found else ""
 
 
-def _shapes(connection: Connection) -> list[Shape]:
-    """Give what is known of the tables; if nothing is, ask once, without insisting."""
-    if known := connection.schema.tables:
+def known_tables(connection: Connection, *, typed: bool = False) -> list[Shape]:
+    """Return what is known of the tables; if nothing is, ask once, without insisting.
+
+    With ``typed`` a table whose types are not known is asked about, too; the session's own DDL tells only its names.
+    """
+    known = connection.schema.tables
+    if known and not (typed and any(shape.relation is None for shape in known)):
         return known
     try:
         with connection.database.sibling(timeout=PATIENCE) as database:
-            return schemas.read(database)[1]
+            found = {shape.name.lower(): shape for shape in schemas.read(database)[1]}
     except PipemagicError:
-        _log.debug("no schema for a hint", exc_info=True)
-        return []
+        _log.debug("no schema for a message", exc_info=True)
+        found = {}
+    return [found.pop(shape.name.lower(), shape) for shape in known] + list(found.values())
 
 
 def of_refused_token(connection: Connection) -> str:

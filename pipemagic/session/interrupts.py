@@ -41,6 +41,9 @@ class Finding(Enum):
     OPEN = "What was sent may have run, wholly or in part."
 
 
+_UNCHANGED = (Finding.ONLY_READS, Finding.ROLLED_BACK, Finding.NOTHING)
+
+
 def find_out(cell: Cell, before: Ledger, *, atomic: bool, ask: Callable[[], Finding | None]) -> Finding:
     """Tell what became of a cell without an answer; ``ask`` is called only where the text does not settle it.
 
@@ -119,7 +122,16 @@ def tell(error: PipemagicError, cell: Cell, finding: Finding) -> None:
     if isinstance(error, InterruptedRequest):
         first = "interrupted while a request was under way"
     ran = f"{error.ran} of {len(cell.statements)} statements ran before it." if error.ran else ""
-    error.message = "\n".join(line for line in (first, ran, finding.value, rest) if line)
+    known = finding.value
+    if isinstance(error, AnswerTimeout) and finding in _UNCHANGED:
+        error.code = AnswerTimeout.unchanged
+        first = first.partition(";")[0].replace("stopped waiting", "stopped")
+        rest = rest if rest.startswith("Undone") else ""
+        if not rest:
+            known = "Nothing was changed."
+        if not (rest or ran):
+            first, known = f"{first}. {known}", ""
+    error.message = "\n".join(line for line in (first, ran, known, rest) if line)
     if finding in (Finding.ONLY_READS, Finding.NOTHING):
         error.hint = error.hint if rest else ""
     elif finding is not Finding.ROLLED_BACK:

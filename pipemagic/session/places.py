@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from pipemagic.errors import StatementError
+from pipemagic.explore.syntax_errors import cause
 from pipemagic.sql import character_offset, tokens
 
 _PREFIX = re.compile(r"^(?:SQLite error|SQL input error|SQL string could not be parsed): ")
@@ -24,10 +26,22 @@ _MEANING = ("space", "comment")
 
 @dataclass(frozen=True)
 class Fault:
-    """A server's message without its dressing, and the offset in characters it points to, if it does."""
+    """A server's message without its dressing, and the offset in characters it points to, if it does.
+
+    ``of_line`` marks a message that begins with the number of the line.
+    """
 
     message: str
     offset: int | None = None
+    of_line: bool = False
+
+
+def fault_of(error: StatementError, sql: str) -> Fault:
+    """Return what is wrong with a statement: the cause where its text proves one, else what the server says."""
+    told = read(error.message, sql)
+    offset = told.offset if error.offset is None else character_offset(sql, error.offset)
+    found = cause(error.message, sql, offset)
+    return Fault(told.message, offset) if found is None else Fault(*found)
 
 
 def read(message: str, sql: str) -> Fault:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pipemagic import sql
 from pipemagic.counts import plural
 from pipemagic.errors import StatementError, TransactionLost
+from pipemagic.explore.syntax_errors import ends_early, unterminated_comment
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.session import places
 from pipemagic.session.cells import Cell
 from pipemagic.session.ledger import Ledger, listing, shorten
 from pipemagic.session.losses import Loss
+from pipemagic.session.places import Fault
 from pipemagic.session.text.woven import Place, Source
 
 END_IT = "COMMIT keeps what ran in it, ROLLBACK undoes it"
@@ -71,15 +73,21 @@ def statement_error(failure: Failure, notes: Sequence[str] = ()) -> StatementErr
     if error.code == RESPONSE_TOO_LARGE and len(cell.statements) > 1 and failure.ran == error.index == 0:
         return _too_large(failure)
     sent = cell.sent(error.index)
-    fault = places.read(error.message, sent)
-    offset = fault.offset if error.offset is None else sql.character_offset(sent, error.offset)
+    fault = places.fault_of(error, sent)
+    message, offset = fault.message, fault.offset
     place = None if offset is None else cell.place(error.index, offset)
+    comment = unterminated_comment(cell.text) if ends_early(error.message) else None
+    if comment is not None and error.index == len(cell.statements) - 1:  # it is no part of what was sent
+        fault, place = Fault("unterminated comment", None, of_line=True), Place(Source(cell.text, cell.source), comment)
+        message = fault.message
+    if fault.of_line and place is not None:
+        message = f"{place.where}: {message}"
     still = failure.open_after
     hints = ["" if still is None else f"The transaction is still open, {so_far(still)}: {END_IT}.", error.hint, *notes]
     if failure.lost is not None:
         hints.append(after_loss(failure.lost))
     return StatementError(
-        "\n".join([fault.message, *_where(failure, place), *_fate(failure)]),
+        "\n".join([message, *_where(failure, place, named=fault.of_line), *_fate(failure)]),
         hint="\n".join(hint for hint in hints if hint),
         code=error.code,
         index=cell.before + error.index,
@@ -110,8 +118,8 @@ def _around(failure: Failure) -> str:
     return ""
 
 
-def _where(failure: Failure, place: Place | None) -> list[str]:
-    """Name the statement and its line, and draw the place."""
+def _where(failure: Failure, place: Place | None, *, named: bool = False) -> list[str]:
+    """Name the statement and its line, unless it is the only one and the line is ``named``, and draw the place."""
     cell, index = failure.cell, failure.error.index
     statement, total = cell.statements[index], cell.total
     shown = place or Place(Source(cell.text, cell.source), statement.start)
@@ -121,7 +129,8 @@ def _where(failure: Failure, place: Place | None) -> list[str]:
     elif total > 1:
         head = [f"{number}, {shown.where}:"]
     else:
-        head = [f"{shown.where}:"] if shown.source.name or "\n" in cell.text.strip() else []
+        several = shown.source.name or "\n" in cell.text.strip()
+        head = [f"{shown.where}:"] if several and not named else []
     if place is not None:
         return head + [f"  {text}" for text in sql.caret(place.source.text, place.offset).split("\n")]
     return [*head, f"  {shorten(statement.text, 76)}"] if head else []

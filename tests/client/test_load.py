@@ -238,6 +238,38 @@ def test_a_table_that_the_server_cannot_make_is_called_by_its_own_name(full) -> 
         full.load(wide, "wide")
 
 
+@pytest.mark.parametrize("if_exists", ["append", "upsert", "replace"])
+@pytest.mark.parametrize(("ids", "shown"), [([7, 1.5], "1.5"), (["8", "x"], "'x'"), ([7.0, b"x"], "b'x'")])
+def test_what_an_integer_primary_key_cannot_hold_is_named(full, if_exists, ids, shown) -> None:
+    full.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, b TEXT)")
+    frame = pd.DataFrame({"id": ids, "b": ["x", "y"]})
+    if ids[0] == "8":  # which would become 8
+        frame["id"] = [None, "x"]
+    with pytest.raises(errors.LoadError) as caught:
+        full.load(frame, "t", if_exists=if_exists, keys=["id"] if if_exists == "upsert" else ())
+    if if_exists == "upsert" and ids[0] == "8":
+        assert "the key of row 0 is NULL" in caught.value.message
+    else:
+        said = f"row 1: t.id is an INTEGER PRIMARY KEY and cannot hold {shown}; nothing was changed"
+        assert caught.value.message == said
+    assert full.execute("SELECT count(*) FROM t").rows == [(0,)]
+
+
+def test_what_only_looks_like_an_integer_primary_key_holds_anything(full) -> None:
+    frame = pd.DataFrame({"id": [7, 1.5], "n": [1, 2]})
+    for table in (
+        "t(id INTEGER PRIMARY KEY, n) WITHOUT ROWID",
+        "u(id INT PRIMARY KEY, n)",
+        "v(id INTEGER, n, PRIMARY KEY (id, n))",
+    ):
+        full.execute(f"CREATE TABLE {table}")
+        full.load(frame, table[0], if_exists="append")
+        assert full.execute(f"SELECT count(*) FROM {table[0]}").rows == [(2,)]
+    full.execute("CREATE TABLE w(id INTEGER PRIMARY KEY, n)")
+    full.load(pd.DataFrame({"id": [7.0, None], "n": [1, 2]}), "w", if_exists="append")
+    assert full.execute("SELECT id FROM w").rows == [(7,), (8,)]
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [

@@ -37,11 +37,54 @@ def test_did_you_mean(db, ahead):
     assert 'a b" is a column of "we""ird"' in db.fails("%sql SELECT [a b] FROM city").out
 
 
+@pytest.mark.parametrize(
+    ("expression", "hint"),
+    [
+        ("name REGEXP 'x'", "write x GLOB '[A-Z]*' or x LIKE 'a%'"),
+        ("name RLIKE 'x'", "write x GLOB"),
+        ("name ILIKE 'x'", "write x LIKE 'a%'"),
+        ("date_trunc('month', name)", "write date(d, 'start of month') or"),
+        ("NOW()", "write datetime('now')"),
+        ("nvl(name, '')", "write ifnull(n, 0)"),
+        ("EXTRACT(year FROM name)", "write CAST(strftime('%Y', d) AS INTEGER)"),
+        ("DATEDIFF(name, name)", "write julianday(d) - julianday(e)"),
+        ("to_char(name, 'YYYY')", "write strftime('%Y-%m-%d', d)"),
+        ("name - INTERVAL '1 day'", "write date(d, '+1 day')"),
+        ("DATE '2024-01-01'", "dates are text: write '2024-01-01'"),
+        ("name::text", "write CAST(... AS text)"),
+    ],
+)
+def test_syntax_and_functions_of_other_databases(db, expression, hint):
+    db(TABLES)
+    out = db.fails(f"%sql SELECT {expression} FROM city").out
+    assert hint in out
+    assert "did you mean" not in out
+
+
+def test_no_guess_that_is_far_away(db):
+    db(TABLES)
+    assert "did you mean" not in db.fails("%sql SELECT initcap(name) FROM city").out
+    assert "did you mean" not in db.fails("%sql SELECT regexes(name) FROM city").out
+
+
 def test_no_hint_where_nothing_is_unknown(db):
     db(TABLES)
     cell = db.fails("%sql SELECT name FROM city WHERE")
     assert "did you mean" not in cell.out
     assert "lists what there is" not in db.fails("%sql INSERT INTO city VALUES (1)").out
+
+
+def test_messages_name_tables_values_and_lines(db):
+    db(TABLES + "; CREATE TABLE mayor (id INTEGER PRIMARY KEY, name TEXT)")
+    failed = db.fails("%%sql\nSELECT name\nFROM city c, mayor").out
+    assert failed == (
+        "SQL_INPUT_ERROR: name is in both c and mayor; write c.name or mayor.name\nline 2:\n  SELECT name\n         ^\n"
+    )
+    assert db.fails("%sql INSERT INTO mayor VALUES ('x', 'y')").out.startswith(
+        "SQLITE_MISMATCH: mayor.id is an INTEGER PRIMARY KEY and cannot hold 'x'\n"
+    )
+    failed = db.fails("%%sql\nSELECT name\nFROM city WHERE name = 'x").out
+    assert failed.startswith("SQL_PARSE_ERROR: line 3: unterminated string literal\n  FROM city WHERE name = 'x\n")
 
 
 def test_a_table_of_another_connection(shell, service, monkeypatch):

@@ -13,7 +13,7 @@ from magic_shell import make_database
 from waiting import AT_ONCE, Stopwatch, until
 
 from pipemagic.client.database import Database
-from pipemagic.errors import InterruptedRequest, SessionError, TransactionLost
+from pipemagic.errors import AnswerTimeout, InterruptedRequest, SessionError, TransactionLost
 from pipemagic.hrana.stream import Phase
 from pipemagic.session import Connection, Session
 from pipemagic.session.interrupts import Finding, where_to_look
@@ -77,6 +77,24 @@ def test_a_read_changed_nothing(numbers):
     assert count(numbers) == 1
     with pytest.raises(SessionError, match="nothing to run again"):
         numbers.connection().retry()
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+@pytest.mark.parametrize("text", [ENDLESS, f"INSERT INTO n {ENDLESS}"])
+def test_a_timeout_after_which_nothing_was_changed(numbers, text, atomic):
+    with pytest.raises(AnswerTimeout) as caught:
+        numbers.run_cell(text, wanted=Wanted(timeout=0.4, atomic=atomic))
+    error = caught.value
+    assert (error.code, error.message, error.hint) == ("TIMEOUT", "stopped after 0.4 s. Nothing was changed.", "")
+    assert count(numbers) == 1
+
+
+def test_a_timeout_after_which_it_is_not_known_what_was_changed(numbers):
+    with pytest.raises(AnswerTimeout, match="stopped waiting after 0.4 s") as caught:
+        numbers.run_cell(f"INSERT INTO n VALUES (2); {ENDLESS}", wanted=Wanted(timeout=0.4))
+    assert caught.value.code == "UNKNOWN_OUTCOME"
+    assert lines(caught.value)[1] == Finding.CHANGED.value
+    assert caught.value.hint == "look before you run it again: SELECT count(*) FROM n"
 
 
 def test_a_write_that_was_not_applied_is_known_not_to_be(numbers):

@@ -1,0 +1,168 @@
+"""What to write on SQLite in place of functions and syntax that other databases have.
+
+Each idiom is an expression, or a statement, over a table ``t`` with the columns ``x`` and ``y`` (text), ``n`` (a
+number), ``d`` and ``e`` (dates). The tests run every one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from pipemagic.sql import Token, tokens
+
+_MEDIAN = (
+    "SELECT avg(n) FROM (SELECT n FROM t WHERE n IS NOT NULL ORDER BY n "
+    "LIMIT 2 - (SELECT count(n) FROM t) % 2 OFFSET (SELECT (count(n) - 1) / 2 FROM t))"
+)
+_VARIANCE = "(sum(1.0 * n * n) - sum(n) * avg(n)) / (count(n) - 1)"
+_SERIES = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 10) SELECT i FROM r"
+_YEAR = "CAST(strftime('%Y', d) AS INTEGER)"
+
+# The names that call for the same idioms, and these.
+_IDIOMS: dict[str, tuple[str, ...]] = {
+    "regexp regexp_like regexp_matches regexp_contains rlike similar_to": ("x GLOB '[A-Z]*'", "x LIKE 'a%'"),
+    "regexp_replace translate": ("replace(x, 'a', 'b')",),
+    "regexp_substr regexp_extract split_part substring_index": ("substr(x, 1, instr(x, '-') - 1)",),
+    "ilike": ("x LIKE 'a%'",),
+    "now getdate sysdate systimestamp localtimestamp current_timestamp": ("datetime('now')",),
+    "curdate current_date today": ("date('now')",),
+    "curtime current_time": ("time('now')",),
+    "date_trunc datetrunc trunc_date": ("date(d, 'start of month')", "strftime('%Y-%m-%d %H:00', d)"),
+    "date_part datepart extract year": (_YEAR,),
+    "month": ("CAST(strftime('%m', d) AS INTEGER)",),
+    "day dayofmonth": ("CAST(strftime('%d', d) AS INTEGER)",),
+    "hour": ("CAST(strftime('%H', d) AS INTEGER)",),
+    "minute": ("CAST(strftime('%M', d) AS INTEGER)",),
+    "second": ("CAST(strftime('%S', d) AS INTEGER)",),
+    "dayofweek weekday dow": ("CAST(strftime('%w', d) AS INTEGER)",),
+    "dayofyear doy": ("CAST(strftime('%j', d) AS INTEGER)",),
+    "week weekofyear": ("CAST(strftime('%W', d) AS INTEGER)",),
+    "quarter": ("(CAST(strftime('%m', d) AS INTEGER) + 2) / 3",),
+    "datediff date_diff timestampdiff age": ("julianday(d) - julianday(e)",),
+    "dateadd date_add adddate timestampadd interval": ("date(d, '+1 day')", "datetime(d, '-3 hours')"),
+    "date_sub subdate": ("date(d, '-1 day')",),
+    "add_months": ("date(d, '+1 month')",),
+    "last_day eomonth": ("date(d, 'start of month', '+1 month', '-1 day')",),
+    "to_date str_to_date": ("date(d)",),
+    "to_timestamp from_unixtime": ("datetime(n, 'unixepoch')",),
+    "unix_timestamp": ("CAST(strftime('%s', d) AS INTEGER)",),
+    "to_char date_format format_date": ("strftime('%Y-%m-%d', d)", "printf('%.2f', n)"),
+    "nvl isnull": ("ifnull(n, 0)",),
+    "nvl2 if": ("CASE WHEN n > 0 THEN 'a' ELSE 'b' END",),
+    "decode": ("CASE x WHEN 'a' THEN 1 ELSE 0 END",),
+    "left": ("substr(x, 1, 2)",),
+    "right": ("substr(x, -2)",),
+    "mid": ("substr(x, 2, 3)",),
+    "concat": ("x || y",),
+    "concat_ws": ("x || ', ' || y",),
+    "string_agg listagg": ("group_concat(x, ', ')",),
+    "array_agg collect_list": ("json_group_array(x)",),
+    "unnest string_split": ("SELECT value FROM json_each('[1, 2]')",),
+    "generate_series": (_SERIES,),
+    "len char_length character_length datalength": ("length(x)",),
+    "charindex locate position strpos": ("instr(x, 'a')",),
+    "ucase": ("upper(x)",),
+    "lcase": ("lower(x)",),
+    "greatest": ("max(n, 0)",),
+    "least": ("min(n, 0)",),
+    "lpad": ("printf('%05d', n)", "printf('%10s', x)"),
+    "rpad": ("printf('%-10s', x)",),
+    "repeat": ("replace(hex(zeroblob(3)), '00', 'ab')",),
+    "reverse initcap": (),
+    "stddev stddev_samp stdev": (f"sqrt({_VARIANCE})",),
+    "stddev_pop stdevp": ("sqrt(avg(1.0 * n * n) - avg(n) * avg(n))",),
+    "variance var_samp var": (_VARIANCE,),
+    "var_pop varp": ("avg(1.0 * n * n) - avg(n) * avg(n)",),
+    "median percentile percentile_cont percentile_disc quantile approx_quantile": (_MEDIAN,),
+    "countif count_if": ("count(*) FILTER (WHERE n > 0)",),
+    "sumif sum_if": ("sum(n) FILTER (WHERE n > 0)",),
+    "any_value first arbitrary": ("min(x)",),
+    "bool_or": ("max(n > 0)",),
+    "bool_and every": ("min(n > 0)",),
+    "truncate trunc": ("CAST(n AS INTEGER)",),
+    "rand": ("random()",),
+    "newid uuid gen_random_uuid": ("lower(hex(randomblob(16)))",),
+    "try_cast safe_cast to_number": ("CAST(x AS REAL)",),
+    "json_value": ("json_extract('{\"a\": 1}', '$.a')",),
+    "isnumeric": ("typeof(n) IN ('integer', 'real')",),
+    "md5 sha1 sha2 sha256 crc32": (),
+}
+
+IDIOMS: dict[str, tuple[str, ...]] = {name: idioms for names, idioms in _IDIOMS.items() for name in names.split()}
+"""The idioms by the name of the function, in lower case; () where SQLite has none."""
+
+_STATEMENTS = {"SHOW": "%pipedb tables", "DESCRIBE": "%pipedb columns TABLE", "DESC": "%pipedb columns TABLE",
+               "TRUNCATE": "write DELETE FROM t"}  # fmt: skip
+_LIMIT = "write LIMIT 5 at the end"
+_WINDOW = "write SELECT * FROM (SELECT n, row_number() OVER (ORDER BY n) AS r FROM t) WHERE r = 1"
+
+
+def of_function(name: str) -> str | None:
+    """Return what to write instead of a function; '' if SQLite has nothing like it, None if it is not known."""
+    idioms = IDIOMS.get(name.lower())
+    return None if idioms is None else write(idioms)
+
+
+def of_table(name: str) -> str:
+    """Return what to write instead of a function that gives rows; '' for any other unknown table."""
+    return write(IDIOMS[name.lower()]) if name.lower() in ("generate_series", "unnest", "string_split") else ""
+
+
+def write(idioms: Sequence[str]) -> str:
+    """Return the line that says to write one of the idioms; '' for none."""
+    return f"write {' or '.join(idioms)}" if idioms else ""
+
+
+def of_syntax(text: str, offset: int) -> str:
+    """Return what to write instead of syntax that another database has; '' for any other error.
+
+    ``offset`` (in characters) is the place of the error.
+    """
+    words = [token for token in tokens(text) if token.kind not in ("space", "comment")]
+    number = next((at for at, token in enumerate(words) if token.start == offset), None)
+    if number is None:
+        return ""
+    word, before, after = (_word(words, number + step) for step in (0, -1, 1))
+    if number == 0:
+        return _STATEMENTS.get(word, "")
+    if before == "TOP" and words[number].kind == "number":
+        return _LIMIT
+    if word in ("FETCH", "FIRST", "NEXT") and "FETCH" in (word, before):
+        return _LIMIT
+    if "QUALIFY" in (word, before):
+        return _WINDOW
+    if word == "ISNULL" and after == "(":
+        return write(IDIOMS["isnull"])
+    for operator in ("ILIKE", "RLIKE"):
+        if operator in (word, before):  # after an expression SQLite takes it for an alias
+            return write(IDIOMS[operator.lower()])
+    if word == "FROM" and (function := _function_around(words, number)) in ("EXTRACT", "SUBSTRING"):
+        return write((_YEAR,) if function == "EXTRACT" else IDIOMS["mid"])
+    return ""
+
+
+def of_column(text: str, offset: int | None) -> str:
+    """Return what to write instead of DATE '2024-01-01' and INTERVAL '1 day'; '' for any other unknown column."""
+    words = [token for token in tokens(text) if token.kind not in ("space", "comment")]
+    for one, following in pairwise(words):
+        if one.start == offset and following.kind == "string":
+            if one.text.upper() == "INTERVAL":
+                return write(IDIOMS["interval"])
+            if one.text.upper() in ("DATE", "TIME", "TIMESTAMP"):
+                return f"dates are text: write {following.text}"
+    return ""
+
+
+def _word(words: Sequence[Token], number: int) -> str:
+    return words[number].text.upper() if 0 <= number < len(words) and words[number].kind in ("word", "op") else ""
+
+
+def _function_around(words: Sequence[Token], number: int) -> str:
+    """Return the name before the parenthesis that a word stands in."""
+    depth = 0
+    for at in range(number - 1, 0, -1):
+        depth += {")": 1, "(": -1}.get(_word(words, at), 0)
+        if depth < 0:
+            return _word(words, at - 1)
+    return ""
