@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pipemagic.errors import StatementError
 
 if TYPE_CHECKING:
-    from pipemagic.client.database import Database, Result
+    from pipemagic.client.database import Database, Result, Statement
 
 # As PRAGMAs some servers take them for writes.
 _VERSIONS = "SELECT s.schema_version, d.data_version FROM pragma_schema_version AS s, pragma_data_version AS d"
@@ -16,7 +16,7 @@ _VERSIONS = "SELECT s.schema_version, d.data_version FROM pragma_schema_version 
 MOVED = "The database was written to meanwhile: the figures may be of different moments."
 
 
-def ask(database: Database, statements: Sequence[str]) -> tuple[list[Result], bool]:
+def ask(database: Database, statements: Sequence[Statement]) -> tuple[list[Result], bool]:
     """Run queries in one round trip; gives their results, and whether another connection wrote between them.
 
     Raises what `ask_at` does.
@@ -25,7 +25,7 @@ def ask(database: Database, statements: Sequence[str]) -> tuple[list[Result], bo
     return results, moved
 
 
-def ask_at(database: Database, statements: Sequence[str]) -> tuple[list[Result], bool, int]:
+def ask_at(database: Database, statements: Sequence[Statement]) -> tuple[list[Result], bool, int]:
     """Run queries as `ask` does; gives also the version of the schema before them.
 
     They are no transaction, which the server would end after 5 s. StatementError if one fails; its

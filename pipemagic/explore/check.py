@@ -10,11 +10,13 @@ from pipemagic.counts import plural
 from pipemagic.errors import CheckError, ParameterError, PipemagicError, StatementError, UnknownName
 from pipemagic.explore import rules
 from pipemagic.explore.asking import ask
+from pipemagic.explore.conditions import used
 from pipemagic.explore.names import quoted
 from pipemagic.explore.rules import Bound, Found, Rule
 from pipemagic.explore.schema import ForeignKey, read_relation
 from pipemagic.explore.values import one_line
 from pipemagic.frames import to_frame
+from pipemagic.hrana.values import SqlValue
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -63,13 +65,15 @@ def check(
     references: Mapping[Columns, tuple[str, Columns]] | None = None,
     foreign_keys: bool = False,
     rows: Iterable[str] = (),
+    params: Mapping[str, SqlValue] | None = None,
     limit: int = 5,
 ) -> Checked:
     """Check a table or view; CheckError tells which rules are broken, with the first ``limit`` rows of each.
 
     ``not_null`` are columns, each of ``unique`` is a column or several together, ``ranges`` maps a column to its lowest
     and highest value (None: no bound), ``references`` maps a column, or a tuple of them, to a table and its column or
-    columns, ``foreign_keys`` checks those that the table declares, ``rows`` are SQL expressions that hold for each row.
+    columns, ``foreign_keys`` checks those that the table declares, ``rows`` are SQL expressions that hold for each row;
+    ``params`` has the values of their parameters.
     UnknownName for a wrong name, StatementError for a wrong expression.
     """
     wanted = [
@@ -81,7 +85,7 @@ def check(
             for names, (other, targets) in (references or {}).items()
         ),
         *([rules.foreign_keys(table)] if foreign_keys else []),
-        *(rules.holds(table, expression) for expression in rows),
+        *(rules.holds(table, expression, used(expression, params or {})) for expression in rows),
     ]
     return check_rules(database, table, wanted, limit=limit)
 
@@ -127,7 +131,7 @@ def _rule_of(database: Database, table: str, key: ForeignKey) -> Rule:
 
 def _look(database: Database, broken: Sequence[Rule], limit: int) -> tuple[Failure, ...]:
     """Fetch the first rows that break each rule, and how many there are; rules that are not broken are left out."""
-    statements = [sql for rule in broken for sql in (rule.counting, rule.first(limit))]
+    statements = [statement for rule in broken for statement in (rule.counting, rule.first(limit))]
     results, _ = ask(database, statements)
     pairs = zip(broken, results[::2], results[1::2], strict=True)
     return tuple(

@@ -6,7 +6,7 @@ order (see `pipemagic.explore.diff_streams`). Values are the same only if their 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pipemagic.errors import UnsupportedError
 from pipemagic.explore import diff_sql, diff_streams
 from pipemagic.explore.asking import ask
+from pipemagic.explore.conditions import used
 from pipemagic.explore.diff_streams import Found, Row, not_unique
 from pipemagic.explore.infinities import decoded
 from pipemagic.explore.sources import Column, Source, keyed, shared, source
@@ -22,7 +23,7 @@ from pipemagic.hrana.values import SqlValue, Value, decode
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from pipemagic.client.database import Database
+    from pipemagic.client.database import Database, Statement
 
 
 @dataclass(frozen=True)
@@ -114,14 +115,15 @@ def diff(
     key: Sequence[str] | None = None,
     limit: int = 10,
     places: tuple[str, str] = ("A", "B"),
+    params: Mapping[str, SqlValue] | None = None,
 ) -> Diff:
     """Compare ``a`` of one database with ``b`` of the same or an ``other`` one; without ``b`` with its namesake there.
 
     Both are tables, views or SELECTs. Rows are matched by ``key``, by default by the primary key if both have the same
     one, else whole rows are compared. ``limit`` is how many rows of each kind to give. ``places`` tell the two apart
-    where they have one name. UnknownName for a wrong name, ParameterError for a key that several rows have.
+    where they have one name. ``params`` has the values of the parameters of SELECTs. UnknownName for a wrong name, ParameterError for a key that several rows have.
     """
-    sides = source(database, a), source(other or database, a if b is None else b)
+    sides = source(database, a, params), source(other or database, a if b is None else b, params)
     columns = shared(*sides)
     if not columns or len(columns) > diff_sql.WIDEST:
         raise UnsupportedError(
@@ -141,8 +143,14 @@ def diff(
     return _put_together(sides, columns, by, rest, found, moved)
 
 
+def _bound(statements: Sequence[str], a: Source, b: Source) -> list[Statement]:
+    """Return statements with the values of the parameters that each of them has."""
+    params = {**a.args, **b.args}
+    return [(statement, used(statement, params) or None) if params else statement for statement in statements]
+
+
 def _by_row(database: Database, a: Source, b: Source, columns: Sequence[Column], limit: int) -> tuple[Found, bool]:
-    (total, result), moved = ask(database, [diff_sql.total(a), diff_sql.by_row(a, b, columns, limit)])
+    (total, result), moved = ask(database, _bound([diff_sql.total(a), diff_sql.by_row(a, b, columns, limit)], a, b))
     only_a, only_b, *_ = map(decode, result.wire.rows[0])
     listed = [(_whole(decode(row[0])), decoded(row[1:])) for row in result.wire.rows[1:]]
     return Found(
@@ -161,7 +169,7 @@ def _by_key(
         diff_sql.duplicates(b, [column.b for column in key]), by.only("a"), by.only("a", limit), by.only("b"),
         by.only("b", limit), by.changed(), by.changed(limit),
     ]  # fmt: skip
-    results, moved = ask(database, statements)
+    results, moved = ask(database, _bound(statements, a, b))
     total, twice_a, twice_b, only_a, rows_a, only_b, rows_b, changed, pairs = results
     if twice_a.rows[0][0] or twice_b.rows[0][0]:
         raise not_unique([column.a for column in key])

@@ -86,7 +86,7 @@ class _Comparison:
         names = ["t." + quote(column.b if side else column.a) for column in self._columns]
         order = ", ".join(f"{name} COLLATE BINARY" for name in names[: self._key or None])
         shown = sent(names) if signs else ", ".join(names)
-        return self._databases[side].cursor(f"SELECT {shown} FROM {one.rows} AS t ORDER BY {order}")
+        return self._databases[side].cursor(f"SELECT {shown} FROM {one.rows} AS t ORDER BY {order}", one.args or None)
 
     def _merge(self, a: _Side, b: _Side) -> None:
         found = self._found

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pipemagic.errors import AnswerTimeout, StatementError, UnknownName
 from pipemagic.explore import conditions
 from pipemagic.explore.asking import ask_at
+from pipemagic.explore.conditions import Condition
 from pipemagic.explore.profile_sql import BINS, LONGEST, column_sql
 from pipemagic.explore.schema import Column, Relation, Schema, read_relation
 from pipemagic.explore.sending import received
@@ -130,10 +131,12 @@ def profile(
     top: int = 5,
     known: Schema | None = None,
     where: str = "",
+    params: Mapping[str, SqlValue] | None = None,
 ) -> Profile:
     """Look at a table or view, or only at some of its ``columns``; UnknownName for a wrong name.
 
     ``where`` is an SQL expression: only rows for which it holds are looked at. ParameterError if it is not one.
+    ``params`` has the values of its parameters.
 
     One round trip, after one that looks the columns up. That is not needed if ``table`` is a Relation, or if it is in
     ``known``, a schema that was read earlier: whether it still holds is asked in the same round trip. ``top`` is how
@@ -141,17 +144,18 @@ def profile(
     """
     wanted = None if columns is None else tuple(columns)
     if where:
-        conditions.check(where)
+        conditions.check(where, parameters=params is not None)
+    condition = Condition(where, conditions.used(where, params) if params else {})
     if known is not None and isinstance(table, str):
-        found = _if_it_still_holds(database, known, table, wanted, top, where)
+        found = _if_it_still_holds(database, known, table, wanted, top, condition)
         if found is not None:
             return found
     relation = read_relation(database, table) if isinstance(table, str) else table
-    return _ask(database, relation, _chosen(relation, wanted), top, where)[0]
+    return _ask(database, relation, _chosen(relation, wanted), top, condition)[0]
 
 
 def _if_it_still_holds(
-    database: Database, known: Schema, table: str, columns: Sequence[str] | None, top: int, where: str
+    database: Database, known: Schema, table: str, columns: Sequence[str] | None, top: int, where: Condition
 ) -> Profile | None:
     """Go by a schema of earlier; None if it does not know the names, or is not that of the database any more."""
     try:
@@ -174,17 +178,18 @@ def _chosen(relation: Relation, columns: Sequence[str] | None) -> Sequence[Colum
 
 
 def _ask(
-    database: Database, relation: Relation, columns: Sequence[Column], top: int, where: str
+    database: Database, relation: Relation, columns: Sequence[Column], top: int, where: Condition
 ) -> tuple[Profile, int]:
     """Give the profile and the version of the schema that it was taken under."""
-    statements = [column_sql(relation.name, column.name, top=top, where=where) for column in columns]
+    args = where.args or None
+    statements = [(column_sql(relation.name, column.name, top=top, where=where.sql), args) for column in columns]
     try:
         results, moved, version = ask_at(database, statements)
     except AnswerTimeout as error:
         error.hint = "look at fewer columns at once with --columns, or wait longer with timeout=... of connect()"
         raise
     found = tuple(_read(column, result.rows) for column, result in zip(columns, results, strict=True))
-    return Profile(relation.name, found[0].rows, found, moved, where), version
+    return Profile(relation.name, found[0].rows, found, moved, where.sql), version
 
 
 def _read(column: Column, rows: Sequence[tuple[SqlValue, ...]]) -> ColumnProfile:

@@ -7,11 +7,12 @@ for a text, and a check of it would find nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pipemagic.errors import ParameterError
 from pipemagic.explore.names import quoted, text
+from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import tokens
 
 Bound = int | float | str | None
@@ -34,8 +35,8 @@ class Found:
 class Rule:
     """``told`` names it for people. ``broken`` is the FROM part that gives the rows that break it, or groups of rows.
 
-    ``found`` describes these. ``other`` is another table that it looks at; ``declared`` marks the one for all foreign
-    keys that the table declares.
+    ``args`` are the values of its parameters, ``found`` describes the rows. ``other`` is another table that it looks
+    at; ``declared`` marks the one for all foreign keys that the table declares.
     """
 
     told: str
@@ -43,15 +44,16 @@ class Rule:
     found: Found
     other: str = ""
     declared: bool = False
+    args: Mapping[str, SqlValue] = field(default_factory=dict)
 
     @property
-    def counting(self) -> str:
-        """The statement that counts them."""
-        return f"SELECT count(*) FROM {self.broken}"
+    def counting(self) -> tuple[str, Mapping[str, SqlValue] | None]:
+        """The statement that counts them, with its arguments."""
+        return f"SELECT count(*) FROM {self.broken}", self.args or None
 
-    def first(self, limit: int) -> str:
-        """Give the statement that gives the first of them."""
-        return f"SELECT * FROM {self.broken} LIMIT {limit}"
+    def first(self, limit: int) -> tuple[str, Mapping[str, SqlValue] | None]:
+        """Give the statement that gives the first of them, with its arguments."""
+        return f"SELECT * FROM {self.broken} LIMIT {limit}", self.args or None
 
 
 def column(table: str, name: str) -> str:
@@ -124,8 +126,13 @@ def filled(table: str, names: Sequence[str], other: str) -> Rule:
     return Rule(f"{listed} is in {other}, which is not there", where(table, full), found)
 
 
-def holds(table: str, expression: str) -> Rule:
-    """Take an SQL expression that is true or NULL for each row, as for a CHECK; ParameterError if it is not one."""
+def holds(
+    table: str, expression: str, args: Mapping[str, SqlValue] | None = None, description: str | None = None
+) -> Rule:
+    """Take an SQL expression that is true or NULL for each row, as for a CHECK; ParameterError if it is not one.
+
+    ``args`` are the values of its parameters. ``description`` names the rule, by default the expression does.
+    """
     depth = 0
     for token in tokens(expression):
         depth += {"(": 1, ")": -1}.get(token.text, 0)
@@ -133,9 +140,9 @@ def holds(table: str, expression: str) -> Rule:
             raise ParameterError(f"{expression!r} is not one SQL expression")
     if depth or not expression.strip():
         raise ParameterError(f"{expression!r} is not one SQL expression")
-    told = " ".join(expression.split())
+    told = " ".join((description or expression).split())
     found = Found(told, "failing row")
-    return Rule(told, where(table, f"NOT ({expression}\n)"), found)
+    return Rule(told, where(table, f"NOT ({expression}\n)"), found, args=args or {})
 
 
 def literal(value: Bound) -> str:

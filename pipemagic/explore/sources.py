@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pipemagic import sql
 from pipemagic.errors import ParameterError, UnknownName
+from pipemagic.explore.conditions import used
 from pipemagic.explore.names import near
 from pipemagic.explore.schema import Relation, folded, read_relation
 from pipemagic.explore.values import one_line
 from pipemagic.frames.reading import affinity
+from pipemagic.hrana.values import SqlValue
 from pipemagic.svg import shortened
 
 if TYPE_CHECKING:
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 class Source:
     """``rows`` stands in FROM. ``columns`` are names and declared types.
 
-    ``indexed`` tells that rows are found by the primary key as it is compared here, byte by byte.
+    ``indexed`` tells that rows are found by the primary key as it is compared here, byte by byte. ``args`` are the
+    values of the parameters of a query.
     """
 
     name: str
@@ -30,6 +33,7 @@ class Source:
     columns: tuple[tuple[str, str], ...]
     primary_key: tuple[str, ...] = ()
     indexed: bool = False
+    args: Mapping[str, SqlValue] = field(default_factory=dict)
 
     def named(self, name: str) -> str:
         """Give the column of that name as it is written here; UnknownName with the nearest one."""
@@ -53,8 +57,11 @@ class Column:
         return affinity(self.types[0]) == affinity(self.types[1])
 
 
-def source(database: Database, words: str) -> Source:
-    """Read what is compared: the name of a table or view, or a SELECT; UnknownName for a name that there is not."""
+def source(database: Database, words: str, params: Mapping[str, SqlValue] | None = None) -> Source:
+    """Read what is compared: the name of a table or view, or a SELECT; UnknownName for a name that there is not.
+
+    ``params`` has the values of the parameters of a SELECT; ParameterError for one without a value.
+    """
     statement = _query(words)
     if statement is None:
         relation = read_relation(database, words)
@@ -64,11 +71,13 @@ def source(database: Database, words: str) -> Source:
         rows, key = f"main.{sql.quote(relation.name)}", relation.primary_key
         return Source(relation.name, rows, columns, key, relation.kind == "table" and _is_binary(relation))
     rows = f"({statement}\n)"
-    cols = database.execute(f"SELECT * FROM {rows} LIMIT 0").wire.cols
+    args = used(statement, params or {})
+    cols = database.execute(f"SELECT * FROM {rows} LIMIT 0", args or None).wire.cols
     return Source(
         shortened(one_line(" ".join(words.split())), 40),
         rows,
         tuple((col.name or "", col.decltype or "") for col in cols),
+        args=args,
     )
 
 
@@ -78,9 +87,14 @@ def _is_binary(relation: Relation) -> bool:
     return all(column.collation == "BINARY" for index in of_key for column in index.columns)
 
 
+def is_query(words: str) -> bool:
+    """Return True if the text is a query, not the name of a table."""
+    return sql.keyword(words) in ("SELECT", "WITH", "VALUES") and len(words.split()) >= 2
+
+
 def _query(words: str) -> str | None:
     """Give the query, None for a name; ParameterError if there are several statements."""
-    if sql.keyword(words) not in ("SELECT", "WITH", "VALUES") or len(words.split()) < 2:
+    if not is_query(words):
         return None
     statements = sql.split(words)
     if len(statements) != 1:

@@ -18,7 +18,12 @@ from pipemagic import sql
 _WORD = re.compile(r"""\s*((?:"(?:[^"]|"")*"|'(?:[^']|'')*'|[^\s"'])+)""")
 _PIECE = re.compile(r""""((?:[^"]|"")*)"|'((?:[^']|'')*)'|([^"']+)""")
 _ITEM = re.compile(r""""(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|\([^()]*\)|.""", re.DOTALL)
-_SECRET = re.compile(r"pmp_[\w-]{8}|eyJ[\w-]{8,}\.|auth_?token=|jwt=|bearer\s+\S{16}", re.IGNORECASE)
+# A column may be named jwt or auth_token: only in an address, or before what is long enough for a token, it is one.
+_SECRET = re.compile(
+    r"pmp_[\w-]{8}|eyJ[\w-]{8,}\.|bearer\s+\S{16}"
+    r"|[?&;](?:auth_?token|jwt)=|(?:auth_?token|jwt)\s*=\s*['\"]*[\w.~+/-]{16}",
+    re.IGNORECASE,
+)
 
 _USER = re.compile(r"[A-Za-z][\w+.-]*://(?:[^\s/?#]*|\S*:\S*)@|[^\s:/@\\]{2,}:\S*@[\w\[]\S*\Z")
 """A word that is an address with a user, and perhaps a password; SQL in quotes has blanks."""
@@ -227,7 +232,7 @@ def _find(word: str, options: Sequence[Option], usage: str) -> tuple[Option, str
     for option in options:
         if name in (option.flag, option.short):
             return option, value if equals else None
-    if "token" in name.lower() and "env" not in name.lower():
+    if ("token" in name.lower() and "env" not in name.lower()) or name.lower() == "--jwt":
         raise UsageError(NO_TOKEN_HERE)
     flags = [option.flag for option in options]
     near = difflib.get_close_matches(name, flags, n=1, cutoff=0.5)

@@ -199,3 +199,12 @@ def test_views_and_hostile_names(database):
     assert found[1].frame.iloc[0].tolist() == ["<b>", 2]
     database.execute(f"CREATE VIEW w AS SELECT v FROM {QUOTED}")
     assert str(check(database, "w", ranges={"v": (1, 1)})) == "w: 1 check passed, 2 rows."
+
+
+def test_parameters_of_an_expression(database):
+    database.execute("CREATE TABLE t (a)")
+    database.execute("INSERT INTO t VALUES (1), (2), (3)")
+    (found,) = failures(database, "t", rows=["a < :most", "a > 0"], params={"most": 3})
+    assert (found.rule, found.count, found.frame["a"].tolist()) == ("a < :most", 1, [3])
+    with pytest.raises(ParameterError, match=":most has no value"):
+        check(database, "t", rows=["a < :most"])

@@ -337,3 +337,16 @@ def test_wide_tables(pair):
     wide = "SELECT " + ", ".join(f"1 AS c{number}" for number in range(700))
     with pytest.raises(UnsupportedError, match="have 700 columns in common"):
         compared(pair, wide, wide)
+
+
+def test_parameters_of_selects(embedded, embedded_too):
+    for database in (embedded, embedded_too):
+        database.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b)")
+        database.execute("INSERT INTO t VALUES (1, 'x'), (2, 'y'), (3, 'z')")
+    queries = "SELECT * FROM t WHERE a < :most", "SELECT * FROM t WHERE a > @least"
+    for other in (None, embedded_too):
+        for key in (["a"], None):
+            found = diff(embedded, *queries, other=other, key=key, params={"most": 3, "least": 1})
+            assert (found.same_rows, found.only_a_count, found.only_b_count) == (1, 1, 1)
+    with pytest.raises(ParameterError, match="@least has no value"):
+        diff(embedded, *queries, params={"most": 3})

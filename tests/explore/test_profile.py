@@ -265,12 +265,21 @@ def test_only_some_rows(mixed):
     assert profile(mixed, "m", ["id"], where="0", known=read_schema(mixed)).rows == 0
 
 
+def test_parameters_of_a_condition(database):
+    database.execute("CREATE TABLE t (a, b)")
+    database.execute("INSERT INTO t VALUES (1, 'x'), (2, 'y'), (3, 'x')")
+    found = profile(database, "t", where="a > :least AND b = @b", params={"least": 1, "b": "x", "more": 5})
+    assert (found.rows, found["a"].minimum) == (1, 3)
+    with pytest.raises(ParameterError, match=":other has no value"):
+        profile(database, "t", where="a > :other", params={"least": 1})
+
+
 @pytest.mark.parametrize("known", [False, True])
 def test_a_wrong_condition(embedded, known):
     embedded.execute("CREATE TABLE t (a)")
     schema = read_schema(embedded) if known else None
     with pytest.raises(StatementError, match="no such column: nope"):
         profile(embedded, "t", where="nope > 1", known=schema)
-    for wrong in ("1) OR (1", "a = 'x", "1; DROP TABLE t", "a = ?"):
+    for wrong in ("1) OR (1", "a = 'x", "1; DROP TABLE t", "a = ?", "a = :b"):
         with pytest.raises(ParameterError):
             profile(embedded, "t", where=wrong, known=schema)

@@ -84,12 +84,34 @@ def test_the_usage_line():
         "a eyJhbGciOiJFZERTQSJ9.abc123.x",
         "a pmp_abc123abc123",
         "a --as 'Bearer abc123abc123abc123'",
+        "a --jwt abc123",
+        "a --jwt=abc123",
+        "libsql://x.example?tls=1&jwt=abc123",
+        "a authToken=abc123abc123abc123",
+        "a --as \"jwt='abc123abc123abc123'\"",
+        "a --as \"jwt='eyJhbGciOiJFZERTQSJ9.abc123.x'\"",
     ],
 )
 def test_a_token_on_the_line_is_refused_and_not_repeated(line):
     with pytest.raises(UsageError, match="a token does not go on the line of a magic") as caught:
         parsed(line)
     assert "abc123" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "jwt='x'",
+        "jwt = 'x' AND n > 1",
+        "token = 'abc'",
+        "token='abc'",
+        "auth_token = :value",
+        "jwt IS NOT NULL",
+        "t.jwt=u.jwt",
+    ],
+)
+def test_a_condition_on_a_column_is_not_taken_for_a_token(condition):
+    assert parsed(f'a --as "{condition}"')["--as"] == condition
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,63 @@ def test_check(db):
     assert "did you mean id?" in db.fails(f"%pipedb check {QUOTED} --not-null idd").out
 
 
+FLIGHTS = """%%sql
+CREATE TABLE flight (id INTEGER PRIMARY KEY, carrier TEXT, delay INTEGER, jwt TEXT, token TEXT);
+INSERT INTO flight VALUES (1, 'AA', 5, 'x', 'abc'), (2, 'AA', 7, 'y', 'abc'), (3, 'it''s', 20, 'x', NULL)
+"""
+
+
+def test_parameters_are_those_of_a_cell(db):
+    db(FLIGHTS)
+    db.names.update(code="it's", codes=["AA", "it's"], most=10, column="carrier")
+    profile = db("%pipedb profile flight --where 'carrier = :code'").value
+    assert (profile.rows, profile.where) == (1, "carrier = :code")
+    assert profile["delay"].maximum == 20
+    assert db("%pipedb profile flight --where 'carrier IN :codes AND delay < @most'").value.rows == 2
+    assert db("%pipedb profile flight --where '{column} = $code -- of the :others'").value.rows == 1
+    assert db("%pipedb check flight --rows 'delay < :most + 11' --rows 'carrier IN :codes'").lines == [
+        "flight: 2 checks passed, 3 rows."
+    ]
+    failed = db.fails("%pipedb check flight --rows 'delay < :most' --not-null token")
+    assert "  delay < :most: " in failed.out
+    assert [failure.frame["id"].tolist() for failure in failed.error.failures] == [[3], [3]]
+    drawn = db("%pipedb plot bar flight --x carrier --where 'carrier IN :codes AND delay < :most'")
+    assert drawn.error is None
+    found = db('%pipedb diff "SELECT * FROM flight WHERE delay < :most" "SELECT * FROM flight WHERE carrier IN :codes"')
+    assert (found.value.same_rows, found.value.only_b_count) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%sql SELECT * FROM flight WHERE carrier = :cod",
+        "%pipedb profile flight --where 'carrier = :cod'",
+        "%pipedb check flight --rows 'carrier = :cod'",
+        "%pipedb plot bar flight --x carrier --where 'carrier = :cod'",
+        "%pipedb diff flight 'SELECT * FROM flight WHERE carrier = :cod'",
+    ],
+)
+def test_a_parameter_without_a_value_is_the_same_error_everywhere(db, line):
+    db(FLIGHTS)
+    db.names.update(code="AA")
+    assert db.fails(line).out == (
+        "PARAMETER: line 1: :cod has no value: no variable or key 'cod'\ndid you mean :code?\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("condition", "rows"), [("jwt='x'", 2), ("jwt = 'x'", 2), ("token = 'abc'", 2), ("token='abc'", 2)]
+)
+def test_a_condition_on_a_column_named_token_is_no_token(db, condition, rows):
+    db(FLIGHTS)
+    assert db(f'%pipedb profile flight --where "{condition}"').value.rows == rows
+    assert db(f'%pipedb plot bar flight --x carrier --where "{condition}"').error is None
+    assert "a token does not go on the line" not in db.run(f'%pipedb check flight --rows "{condition}"').err
+    secret = "eyJhbGciOiJFZERTQSJ9.eyJhIjoicncifQ.c2lnbmF0dXJl"
+    failed = db.fails(f"""%pipedb profile flight --where "jwt='{secret}'" """)
+    assert secret not in failed.out + failed.err
+
+
 def test_what_check_cannot_read(db):
     for words, told in {
         "": "say what to check: --not-null",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from IPython.core.error import UsageError
@@ -11,7 +12,7 @@ from IPython.core.error import UsageError
 from pipemagic.errors import CheckError, UnknownName
 from pipemagic.notebook.arguments import Arguments, Option, Positional, names
 from pipemagic.notebook.commands.base import Command, Context
-from pipemagic.notebook.commands.naming import asked_rules
+from pipemagic.notebook.commands.naming import asked_rules, condition, query
 from pipemagic.notebook.commands.server import ON
 from pipemagic.notebook.display import say
 
@@ -76,15 +77,22 @@ def profile(context: Context, args: Arguments) -> Profile:
     connection, table = context.session.connection(args.get("--on")), args["TABLE"]
     columns, known = _names(args, "--columns"), connection.schema.of(table)
     where = args.get("--where") or ""
+    bound = condition(context, where) if where else None
+
+    def ask(database: Database) -> Profile:
+        if bound is None:
+            return profile(database, table, columns, known=known)
+        return profile(database, table, columns, known=known, where=bound.sql, params=bound.args)
+
     with _told_of_what_is_unseen(connection, table):
-        return connection.once(lambda database: profile(database, table, columns, known=known, where=where))
+        return replace(connection.once(ask), where=where)  # as it was written
 
 
 def check(context: Context, args: Arguments) -> None:
     """Say that a table keeps the rules; CheckError, with the rows that break them shown before, if it does not."""
     from pipemagic.explore.check import check_rules
 
-    connection, rules = context.session.connection(args.get("--on")), asked_rules(args["TABLE"], args)
+    connection, rules = context.session.connection(args.get("--on")), asked_rules(context, args["TABLE"], args)
     if not rules:
         raise UsageError("say what to check: --not-null, --unique, --range, --references, --foreign-keys, --rows")
     try:
@@ -113,9 +121,11 @@ def diff(context: Context, args: Arguments) -> Diff:
         raise UsageError("say what to compare with: B, or --to another connection")
     limit, key = _limit(args.get("--limit")), _names(args, "--key")
     places, words = (one.name, two.name), (args["A"], args.get("B"))
+    a, params = query(context, words[0])
+    b, more = (None, {}) if words[1] is None else query(context, words[1])
 
     def ask(database: Database, other: Database | None) -> Diff:
-        return diff(database, *words, other=other, key=key, limit=limit, places=places)
+        return diff(database, a, b, other=other, key=key, limit=limit, places=places, params={**params, **more})
 
     with _told_of_what_is_unseen(one, *words), _told_of_what_is_unseen(two, *words):
         if one is two:
@@ -158,7 +168,7 @@ COMMANDS: tuple[Command, ...] = (
         (TABLE,),
         (
             Option("--columns", "look only at these columns, with commas between them", "A,B"),
-            Option("--where", "look only at rows for which this SQL expression holds", "SQL"),
+            Option("--where", "look only at rows for which this holds; :name takes the value of a variable", "SQL"),
             ON,
         ),
     ),
@@ -173,7 +183,7 @@ COMMANDS: tuple[Command, ...] = (
             Option("--range", "values within bounds, one of which may be left out", "COLUMN=LOW..HIGH", many=True),
             Option("--references", "values that are in another table", "A,B=TABLE.C,D", many=True),
             Option("--foreign-keys", "the foreign keys that the table declares find their rows"),
-            Option("--rows", "an SQL expression that holds for each row", "SQL", many=True),
+            Option("--rows", "holds for each row; :name takes the value of a variable", "SQL", many=True),
             ON,
         ),
     ),
@@ -182,7 +192,7 @@ COMMANDS: tuple[Command, ...] = (
         "Show what differs between two tables, views or SELECTs: columns, types, rows",
         diff,
         (
-            Positional("A", "a table, a view, or a SELECT in quotes", completes="table"),
+            Positional("A", "a table, a view, or a SELECT in quotes, with :name for variables", completes="table"),
             Positional("B", "what to compare with; by default the same, with --to", optional=True, completes="table"),
         ),
         (

@@ -6,6 +6,7 @@ Names stand with commas between them; one that holds a comma, a point or ``=`` s
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from IPython.core.error import UsageError
@@ -14,16 +15,49 @@ from pipemagic import sql
 from pipemagic.notebook.arguments import Arguments, names
 
 if TYPE_CHECKING:
+    from pipemagic.explore.conditions import Condition
     from pipemagic.explore.rules import Bound, Rule
+    from pipemagic.hrana.values import SqlValue
+    from pipemagic.notebook.commands.base import Context
 
 _NAME = r'\s*(?:"(?:[^"]|"")*"|[^",.=][^,.=]*)\s*'
 _NAMES = rf"(?:{_NAME}|\s*)(?:,(?:{_NAME}|\s*))*"  # `names` refuses the empty ones
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 
 
-def asked_rules(table: str, args: Arguments) -> list[Rule]:
+def condition(context: Context, text: str) -> Condition:
+    """Return a condition as it is sent; its parameters have the values of the notebook's variables, as in a cell."""
+    from pipemagic.explore import conditions
+    from pipemagic.hrana.values import decode
+
+    conditions.check(text, parameters=True)
+    before, after = "SELECT 1 WHERE (", "\n)"
+    (stmt,) = context.session.read(f"{before}{text}{after}", context.variables).stmts
+    bound = (stmt.sql or "")[len(before) : -len(after)]
+    return conditions.Condition(bound, {one.name: decode(one.value) for one in stmt.named_args or ()})
+
+
+def query(context: Context, words: str) -> tuple[str, Mapping[str, SqlValue]]:
+    """Return a table's name as it is, or a SELECT with the values of its parameters, as in a cell."""
+    from pipemagic.explore.sources import is_query
+    from pipemagic.hrana.values import decode
+
+    if not is_query(words):
+        return words, {}
+    stmts = context.session.read(words, context.variables).stmts
+    if len(stmts) != 1:
+        return words, {}  # which is refused where it is read
+    return stmts[0].sql or "", {one.name: decode(one.value) for one in stmts[0].named_args or ()}
+
+
+def asked_rules(context: Context, table: str, args: Arguments) -> list[Rule]:
     """Give the rules that the options of ``check`` ask for; UsageError for one that cannot be read."""
     from pipemagic.explore import rules
+
+    def holds(text: str) -> Rule:
+        rules.holds(table, text)  # which refuses what is not one expression
+        found = condition(context, text)
+        return rules.holds(table, found.sql, found.args, text)
 
     return [
         *(rules.not_null(table, name) for words in args.all("--not-null") for name in names(words, "--not-null")),
@@ -31,7 +65,7 @@ def asked_rules(table: str, args: Arguments) -> list[Rule]:
         *(rules.within(table, *_range(words)) for words in args.all("--range")),
         *(rules.references(table, *_references(words)) for words in args.all("--references")),
         *([rules.foreign_keys(table)] if args.on("--foreign-keys") else []),
-        *(rules.holds(table, words) for words in args.all("--rows")),
+        *(holds(words) for words in args.all("--rows")),
     ]
 
 

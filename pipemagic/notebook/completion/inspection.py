@@ -14,14 +14,15 @@ from IPython.core.error import UsageError
 
 from pipemagic.explore import words
 from pipemagic.explore.functions import DESCRIPTIONS
+from pipemagic.explore.scope import Source, scope_at
 from pipemagic.explore.script import statements
 from pipemagic.explore.shapes import Shape
+from pipemagic.explore.token_tree import Group
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Option, Positional
 from pipemagic.notebook.completion import lines
-from pipemagic.notebook.completion.cursor import Group, Place, name_at
+from pipemagic.notebook.completion.cursor import Place, name_at
 from pipemagic.notebook.completion.position import Position, index_in
-from pipemagic.notebook.completion.scope import Source, scope_at
 from pipemagic.notebook.completion.sql import with_earlier
 from pipemagic.notebook.completion.tab import MagicText, Tab, leading, magic_at
 from pipemagic.notebook.options import OPTIONS
