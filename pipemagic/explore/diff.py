@@ -121,7 +121,8 @@ def diff(
 
     Both are tables, views or SELECTs. Rows are matched by ``key``, by default by the primary key if both have the same
     one, else whole rows are compared. ``limit`` is how many rows of each kind to give. ``places`` tell the two apart
-    where they have one name. ``params`` has the values of the parameters of SELECTs. UnknownName for a wrong name, ParameterError for a key that several rows have.
+    where they have one name. ``params`` has the values of the parameters of SELECTs. UnknownName for a wrong name,
+    ParameterError for a key that several rows have.
     """
     sides = source(database, a, params), source(other or database, a if b is None else b, params)
     columns = shared(*sides)

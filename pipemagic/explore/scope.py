@@ -14,20 +14,24 @@ from pipemagic.explore.words import KEYWORDS
 from pipemagic.sql import Token
 
 _DEPTH = 12  # levels of queries in queries that are looked into
-_COMPOUND = ("UNION", "INTERSECT", "EXCEPT")
-_QUERY = ("SELECT", "WITH", "VALUES")
-_AFTER_SOURCES = frozenset(["WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT", "SET", "RETURNING", *_COMPOUND])
+COMPOUND = ("UNION", "INTERSECT", "EXCEPT")
+QUERY = ("SELECT", "WITH", "VALUES")
+AFTER_SOURCES = frozenset(["WHERE", "GROUP", "HAVING", "WINDOW", "ORDER", "LIMIT", "SET", "RETURNING", *COMPOUND])
 _JOINED = frozenset(["FROM", "JOIN"])
 _NOT_ALIAS = KEYWORDS
 
 
 @dataclass(frozen=True)
 class Source:
-    """Something that has columns under a name: ``label`` is its alias, or its own name."""
+    """Something that has columns under a name: ``label`` is its alias, or its own name.
+
+    ``shape`` is the table, None if it is not known; ``derived`` marks a subquery, which is no table.
+    """
 
     label: str
     typed: TypedColumns
     shape: Shape | None = None
+    derived: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -56,9 +60,9 @@ def scope_at(inside: Group, tables: Iterable[Shape]) -> Scope:
     path = list(_path(inside))
     common: dict[str, Shape] = {}
     for group in reversed(path):  # from the outside in
-        common.update(_common(group, {**known, **common}, 0))
+        common.update(common_tables(group, {**known, **common}, 0))
     visible = {**known, **common}
-    levels = [_sources(_block(group), visible, 0) for group in path]
+    levels = [sources_of(_block(group), visible, 0) for group in path]
     filled = [level for level in levels if level]
     own = filled[0] if filled else []
     return Scope(tuple(own), tuple(one for level in filled[1:] for one in level), known, tuple(common.values()))
@@ -75,7 +79,7 @@ def _block(group: Group) -> Group:
     at = group.cursor if group.cursor is not None else _index_of_cursor(group)
     if at is None:
         return group
-    cuts = [index for index in range(len(group.items)) if group.word(index) in _COMPOUND]
+    cuts = [index for index in range(len(group.items)) if group.word(index) in COMPOUND]
     start = max((cut + 1 for cut in cuts if cut < at), default=0)
     end = min((cut for cut in cuts if cut >= at), default=len(group.items))
     return Group(group.items[start:end])
@@ -89,8 +93,8 @@ def _holds(group: Group) -> bool:
     return group.cursor is not None or any(isinstance(item, Group) and _holds(item) for item in group.items)
 
 
-def _common(group: Group, tables: Mapping[str, Shape], depth: int) -> dict[str, Shape]:
-    """Read the common table expressions at the beginning of a query."""
+def common_tables(group: Group, tables: Mapping[str, Shape], depth: int = 0) -> dict[str, Shape]:
+    """Return the common table expressions at the beginning of a query, by their names in lower case."""
     found: dict[str, Shape] = {}
     if depth > _DEPTH:
         return found
@@ -124,8 +128,8 @@ def _names(group: Group) -> tuple[str, ...]:
     return tuple(group.name(index) for index in range(len(group.items)) if group.is_name(index))
 
 
-def _sources(block: Group, tables: Mapping[str, Shape], depth: int) -> list[Source]:
-    """Read the tables that a query names after FROM, JOIN, UPDATE or INTO."""
+def sources_of(block: Group, tables: Mapping[str, Shape], depth: int = 0) -> list[Source]:
+    """Return the tables that a query names after FROM, JOIN, UPDATE or INTO."""
     found: list[Source] = []
     index, listing = 0, False
     while index < len(block.items):
@@ -138,7 +142,7 @@ def _sources(block: Group, tables: Mapping[str, Shape], depth: int) -> list[Sour
         elif word == "," and listing:
             index = _read_source(block, index + 1, tables, depth, found)
         else:
-            if word in _AFTER_SOURCES:
+            if word in AFTER_SOURCES:
                 listing = False
             index += 1
     return found
@@ -150,17 +154,17 @@ def _read_source(block: Group, index: int, tables: Mapping[str, Shape], depth: i
         return index + 1
     inner = block.group(index)
     if inner is not None:
-        if inner.word(0) not in _QUERY and inner.items:
+        if inner.word(0) not in QUERY and inner.items:
             nested = Group([Token("word", "FROM", 0), *inner.items])
             if depth < _DEPTH:
-                found += _sources(nested, tables, depth + 1)
+                found += sources_of(nested, tables, depth + 1)
             return index + 1
         columns = columns_of(inner, tables, depth + 1)
         alias, index = _alias(block, index + 1)
         if alias:
-            found.append(Source(alias, columns))
+            found.append(Source(alias, columns, derived=True))
         return index
-    if not block.is_name(index) or (block.word(index) in _AFTER_SOURCES | _JOINED | {"ON", "LEFT", "INNER", "CROSS"}):
+    if not block.is_name(index) or (block.word(index) in AFTER_SOURCES | _JOINED | {"ON", "LEFT", "INNER", "CROSS"}):
         return index
     name, index = block.name(index), index + 1
     if block.word(index) == "." and block.is_name(index + 1):
@@ -191,26 +195,26 @@ def columns_of(query: Group, tables: Mapping[str, Shape], depth: int = 0) -> Typ
     """Return the columns of a query as far as its text names them; those taken from a table have its types."""
     if depth > _DEPTH:
         return ()
-    tables = {**tables, **_common(query, tables, depth)}
+    tables = {**tables, **common_tables(query, tables, depth)}
     start = next((at for at in range(len(query.items)) if query.word(at) in ("SELECT", "VALUES")), None)
     if start is None:
         return ()
     if query.word(start) == "VALUES":
         row = query.group(start + 1)
-        return () if row is None else tuple((f"column{number + 1}", "") for number in range(len(_listed(row, 0))))
-    end = next((at for at in range(start, len(query.items)) if query.word(at) in _COMPOUND), len(query.items))
+        return () if row is None else tuple((f"column{number + 1}", "") for number in range(len(select_items(row, 0))))
+    end = next((at for at in range(start, len(query.items)) if query.word(at) in COMPOUND), len(query.items))
     block = Group(query.items[start:end])
     first = 2 if block.word(1) in ("DISTINCT", "ALL") else 1
-    sources = _sources(block, tables, depth)
-    return tuple(column for item in _listed(block, first) for column in _named(item, sources))
+    sources = sources_of(block, tables, depth)
+    return tuple(column for item in select_items(block, first) for column in _named(item, sources))
 
 
-def _listed(block: Group, first: int) -> list[Group]:
-    """Give the items of a list, up to FROM or whatever ends it."""
+def select_items(block: Group, first: int) -> list[Group]:
+    """Return the items of a list, up to FROM or whatever ends it."""
     found, piece = [], Group()
     for index in range(first, len(block.items)):
         word = block.word(index)
-        if word == "FROM" or word in _AFTER_SOURCES:
+        if word == "FROM" or word in AFTER_SOURCES:
             break
         if word == ",":
             found.append(piece)

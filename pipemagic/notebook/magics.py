@@ -18,8 +18,9 @@ from IPython.core.magic import (
 
 from pipemagic.notebook import asking, inquiring, jupysql, saving
 from pipemagic.notebook.delivering import deliver
-from pipemagic.notebook.display import say, short_traceback
+from pipemagic.notebook.display import say, short_traceback, show
 from pipemagic.notebook.missing_tables import offering_frames
+from pipemagic.notebook.notes import Notes, notes_on
 from pipemagic.notebook.preferences import PipeMagic
 from pipemagic.notebook.progress import shown
 
@@ -34,6 +35,11 @@ class PipeMagics(Magics):
     """The magics of one shell and the session behind them, which is made by their first use."""
 
     shell: InteractiveShell
+
+    @cached_property
+    def _notes(self) -> list[str]:
+        """The notes on the SQL of the cell that runs."""
+        return []
 
     @property
     def user_ns(self) -> dict[str, Any]:
@@ -145,7 +151,11 @@ class PipeMagics(Magics):
     def _run(self, cell: Cell, args: Arguments) -> CellResult:
         """Run a cell, with progress while a large result comes."""
         with shown("rows received", self.preferences) as progress:
-            return self.session.run_cell(cell, on=args.get("--on"), wanted=asking.wanted(args, progress))
+            result = self.session.run_cell(cell, on=args.get("--on"), wanted=asking.wanted(args, progress))
+        if self.preferences.notes and not (self.preferences.quiet or args.on("--quiet")):
+            tables = self.session.connection(args.get("--on")).schema.tables
+            self._notes += [line for line in notes_on(cell, tables) if line not in self._notes]
+        return result
 
     def shut_down(self) -> None:
         """Close what the session holds, if there is one."""
@@ -155,7 +165,10 @@ class PipeMagics(Magics):
             del self.__dict__["session"]
 
     def _after_cell(self, result: object = None) -> None:  # noqa: ARG002
-        """Show below a cell what it said on the wire, if that is wanted."""
+        """Show below a cell the notes on its SQL, and what it said on the wire, if that is wanted."""
+        notes, self._notes = self._notes, []
+        if notes:
+            show(Notes(tuple(notes)))
         wire = self.session.wire
         if wire.end() and wire.on:
             from IPython.display import display

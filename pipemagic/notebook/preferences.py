@@ -66,6 +66,9 @@ class PipeMagic(Configurable):
     display_limit = Int(
         0, min=0, help="how many rows of a frame a cell shows at most; 0 leaves that to pandas or polars"
     ).tag(config=True)
+    notes = Bool(
+        True, help="say below a cell what SQLite runs silently and rarely means what it says, such as x = NULL"
+    ).tag(config=True)
     type = Enum(
         ("pandas", "polars", "arrow"),
         "pandas",

@@ -119,7 +119,7 @@ def test_a_body_that_is_cut(shell, scripted):
 def test_a_statement_that_takes_longer_than_one_wants_to_wait(shell, local_service):
     shell("%pipedb connect --timeout 0.5")
     cell = shell.fails(f"%sql {ENDLESS}")
-    few_lines(cell, UnknownOutcome, "did not answer in time", "may have run")
+    few_lines(cell, UnknownOutcome, "TIMEOUT: ", "did not answer in time. Nothing was changed.")
     assert shell("%sql SELECT 1 AS a").value["a"].tolist() == [1]
 
 

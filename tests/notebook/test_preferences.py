@@ -7,7 +7,7 @@ from traitlets.config import Config
 
 from pipemagic.notebook.preferences import PipeMagic
 
-NAMES = ["confirm", "connection", "display_limit", "progress", "quiet", "read_ahead", "type"]
+NAMES = ["confirm", "connection", "display_limit", "notes", "progress", "quiet", "read_ahead", "type"]
 
 
 @pytest.fixture

@@ -175,7 +175,7 @@ The requests and answers of a cell as JSON, without tokens, and where the time w
     %pipedb stats"""
 
 CONFIG = """\
-Settings are traits of PipeMagic: quiet, display_limit, type, connection, confirm, progress, read_ahead.
+Settings are traits of PipeMagic: quiet, display_limit, type, connection, confirm, notes, progress, read_ahead.
 
     %config PipeMagic
     %config PipeMagic.display_limit = 20

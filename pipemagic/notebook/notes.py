@@ -1,0 +1,41 @@
+"""Notes below a cell: SQL that SQLite runs silently and that rarely means what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from pipemagic.svg import FAINT, printable
+from pipemagic.terminals import visible
+
+if TYPE_CHECKING:
+    from pipemagic.explore.shapes import Shape
+    from pipemagic.session.cells import Cell
+
+
+@dataclass(frozen=True, repr=False)
+class Notes:
+    """Shown as grey lines in a notebook, and as lines elsewhere."""
+
+    lines: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return "\n".join(visible(line) for line in self.lines)
+
+    def _repr_html_(self) -> str:
+        body = "<br>".join(escape(printable(line)) for line in self.lines)
+        return f'<div class="pipemagic-notes" style="color: {FAINT}; font-size: 90%">{body}</div>'
+
+
+def notes_on(cell: Cell, tables: Sequence[Shape]) -> Iterator[str]:
+    """Yield a line for each construct of the cell's statements that `pipemagic.explore.lint` finds."""
+    from pipemagic.explore.lint import lint
+    from pipemagic.hrana.values import decode
+
+    for number, statement in enumerate(cell.statements):
+        args = {one.name: decode(one.value) for one in cell.stmts[number].named_args or ()}
+        where = f" on statement {cell.before + number + 1}" if cell.total > 1 else ""
+        for line in lint(statement.text, args, tables):
+            yield f"Note{where}: {line}."

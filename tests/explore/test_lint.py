@@ -1,0 +1,291 @@
+"""What is noted of SQL that SQLite runs silently, and what is not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipemagic.client.database import Database
+from pipemagic.explore.lint import lint
+from pipemagic.session import schemas
+
+TABLES = [
+    "CREATE TABLE flight (id INTEGER PRIMARY KEY, carrier TEXT, origin TEXT, dest TEXT, dep_time INTEGER, "
+    "dep_delay INTEGER, distance REAL, day DATE, cancelled BOOLEAN, seats BIGINT)",
+    "CREATE TABLE airline (carrier TEXT PRIMARY KEY, name TEXT, country TEXT)",
+    'CREATE TABLE "my table" ("first name" TEXT, "2013" INTEGER)',
+    "CREATE VIEW late AS SELECT id, carrier, dep_delay FROM flight WHERE dep_delay > 15",
+    "INSERT INTO flight (carrier, origin, dep_time, dep_delay, distance, seats) VALUES ('AA', 'JFK', 930, 7, 2.5, 3)",
+    "INSERT INTO airline VALUES ('AA', 'American', 'US')",
+]
+
+
+@pytest.fixture
+def flights(database: Database) -> Database:
+    for statement in TABLES:
+        database.execute(statement)
+    return database
+
+
+@pytest.fixture
+def notes(flights):
+    """Run a statement, which must succeed; return the notes on it."""
+    tables = schemas.read(flights)[1]
+
+    def run(text: str, **args: object) -> list[str]:
+        bound = {f":{name}": value for name, value in args.items()}
+        flights.execute(text, bound or None)
+        return lint(text, bound, tables)
+
+    return run
+
+
+QUOTED = "write single quotes"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'SELECT count(*) FROM flight WHERE carrier = "AA"',
+        'SELECT count(*) FROM flight WHERE carrier IN ("AA", "UA")',
+        'SELECT id, "AA" AS code FROM flight',
+        'SELECT f.id FROM flight AS f JOIN airline AS a ON a.carrier = f.carrier AND name LIKE "A%"',
+        'SELECT CASE WHEN origin = "JFK" THEN 1 ELSE 0 END FROM flight',
+        'SELECT id FROM flight WHERE carrier = (SELECT carrier FROM airline WHERE name = "American")',
+        "INSERT INTO airline VALUES (\"B6\", 'JetBlue', 'US')",
+        "UPDATE airline SET name = 'x' WHERE carrier = \"AA\"",
+        'WITH x AS (SELECT carrier FROM flight) SELECT * FROM x WHERE carrier = "AA"',
+        'SELECT id FROM late WHERE carrier = "AA"',
+    ],
+)
+def test_a_name_that_became_a_string(notes, text):
+    (note,) = notes(text)
+    assert QUOTED in note
+    assert '"' in note.partition(" is no column")[0]
+
+
+def test_the_note_names_the_string(notes):
+    assert notes('SELECT id FROM flight WHERE carrier = "it\'s"') == [
+        "\"it's\" is no column, so it is the string 'it''s': write single quotes"
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'SELECT "carrier", "Dep_Delay" FROM "flight" WHERE "origin" = \'JFK\'',
+        'SELECT "first name", "2013" FROM "my table" ORDER BY "2013"',
+        'SELECT carrier AS "the carrier", count(*) "n flights" FROM flight GROUP BY "the carrier" ORDER BY "n flights"',
+        'SELECT (1) "one" FROM flight ORDER BY "one"',
+        'SELECT "f"."id", "f"."carrier" FROM flight AS "f"',
+        'WITH "a b"("c d") AS (SELECT 1), "e" AS (SELECT 2 AS "g") SELECT "c d", "g" FROM "a b", "e"',
+        'SELECT "x" FROM (SELECT carrier AS "x" FROM flight)',
+        'SELECT "count(*)" FROM (SELECT count(*) FROM flight)',
+        'SELECT "column1" FROM (VALUES (1), (2))',
+        'SELECT "rowid", "_ROWID_" FROM flight',
+        "INSERT INTO airline (\"carrier\", \"name\") VALUES ('B6', 'x')",
+        'INSERT INTO airline ("carrier") VALUES (\'AA\') ON CONFLICT ("carrier") DO UPDATE SET "name" = excluded.name',
+        'UPDATE airline SET "name" = "name" || \'!\'',
+        'SELECT sum(seats) OVER "w" FROM flight WINDOW "w" AS (PARTITION BY "origin" ORDER BY "id")',
+        'SELECT * FROM flight JOIN airline USING ("carrier")',
+        'SELECT upper(carrier) COLLATE "nocase" FROM flight',
+        'SELECT "type", "name" FROM sqlite_master',
+        "SELECT \"key\" FROM json_each('[1]')",
+        'SELECT "id" FROM "late"',
+        "SELECT [carrier], `origin` FROM flight",
+        "CREATE TABLE IF NOT EXISTS other (\"a b\" TEXT DEFAULT 'x')",
+        'SELECT \'"AA"\' -- "AA"',
+    ],
+)
+def test_names_in_double_quotes(notes, text):
+    assert not [note for note in notes(text) if QUOTED in note]
+
+
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        ("SELECT * FROM flight WHERE carrier = NULL", "= NULL is never true: write IS NULL"),
+        ("SELECT * FROM flight WHERE NOT carrier <> NULL", "<> NULL is never true: write IS NOT NULL"),
+        ("SELECT * FROM flight WHERE NULL == carrier", "== NULL is never true: write IS NULL"),
+        ("SELECT id FROM flight WHERE (id > 1 OR carrier != null)", "!= NULL is never true: write IS NOT NULL"),
+        ("SELECT CASE WHEN carrier = NULL THEN 1 END FROM flight", "= NULL is never true: write IS NULL"),
+        ("UPDATE flight SET carrier = NULL WHERE origin = NULL", "= NULL is never true: write IS NULL"),
+        ("DELETE FROM flight WHERE carrier = NULL", "= NULL is never true: write IS NULL"),
+        ("UPDATE flight SET cancelled = carrier = NULL WHERE id = 1", "= NULL is never true: write IS NULL"),
+    ],
+)
+def test_a_comparison_with_null(notes, text, note):
+    assert notes(text) == [note]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "UPDATE flight SET carrier = NULL, origin = NULL WHERE id = 9",
+        "INSERT INTO airline (carrier) VALUES ('AA') ON CONFLICT DO UPDATE SET name = NULL, country = NULL",
+        "SELECT * FROM flight WHERE carrier IS NULL OR carrier IS NOT NULL",
+        "SELECT * FROM flight WHERE carrier = NULLIF(origin, 'JFK')",
+        "SELECT ' = NULL' -- = NULL",
+        "SELECT NULL AS x, coalesce(carrier, NULL) FROM flight",
+        "WITH x AS (SELECT NULL AS a) SELECT a FROM x",
+    ],
+)
+def test_null_without_a_comparison(notes, text):
+    assert notes(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("SELECT carrier, count(*) FROM flight", "carrier"),
+        ("SELECT origin, dest, avg(dep_delay) FROM flight GROUP BY origin", "dest"),
+        ("SELECT origin, upper(dest) || '!', sum(distance) FROM flight GROUP BY 1", "dest"),
+        ("SELECT *, count(*) FROM flight", "*"),
+        ("SELECT f.carrier, max(distance), min(distance) FROM flight AS f", "carrier"),
+        ("SELECT carrier FROM flight GROUP BY origin HAVING count(*) > 0", "carrier"),
+        ("SELECT 1 WHERE 0 UNION ALL SELECT dest + count(*) FROM flight", "dest"),
+        ("SELECT * FROM (SELECT origin, count(*) AS n FROM flight)", "origin"),
+        ("SELECT name, count(*) FROM flight JOIN airline USING (carrier)", "name"),
+        ("SELECT origin, count(*) FILTER (WHERE dep_delay > 5) FROM flight", "origin"),
+    ],
+)
+def test_a_bare_column(notes, text, name):
+    (note,) = notes(text)
+    assert note.startswith(f"{name} ")
+    assert note.endswith(" stands beside an aggregate: its value is that of any row")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT carrier, max(distance) FROM flight",
+        "SELECT *, min(dep_delay) FROM flight GROUP BY origin",
+        "SELECT carrier, max(distance), count(*) FROM flight",
+        "SELECT origin, dest, count(*) FROM flight GROUP BY origin, dest",
+        "SELECT f.origin, count(*) FROM flight f GROUP BY Origin",
+        "SELECT origin, count(*) FROM flight f GROUP BY f.origin",
+        "SELECT upper(origin) AS o, count(*) FROM flight GROUP BY o",
+        "SELECT upper(origin), count(*) FROM flight GROUP BY upper(origin)",
+        "SELECT 'from ' || upper(origin), count(*) FROM flight GROUP BY upper( origin )",
+        "SELECT dep_time + 1, count(*) FROM flight GROUP BY dep_time",
+        "SELECT origin o, upper(dest), count(*) FROM flight GROUP BY 1, 2",
+        "SELECT id, carrier, count(*) FROM flight GROUP BY id",
+        "SELECT name, country, count(*) FROM airline GROUP BY carrier",
+        "SELECT name, count(*) FROM flight f JOIN airline USING (carrier) GROUP BY f.carrier",
+        "SELECT carrier, avg(dep_delay) FROM flight WHERE carrier = 'AA'",
+        "SELECT carrier, count(*) OVER (PARTITION BY id), row_number() OVER w FROM flight WINDOW w AS (ORDER BY id)",
+        "SELECT carrier, (SELECT count(*) FROM airline) FROM flight",
+        "SELECT count(*), sum(distance) / total(seats), count(DISTINCT carrier), 'x' FROM flight",
+        "SELECT origin, sum(count(*)) OVER () FROM flight GROUP BY origin",
+        "SELECT max(dep_time, dep_delay), carrier FROM flight",
+        "SELECT count(*) * 1.0 / t.n FROM flight, (SELECT count(*) AS n FROM airline) AS t",
+        "SELECT id, count(*) FROM late GROUP BY carrier",
+        "SELECT DISTINCT origin FROM flight",
+        "SELECT name, count(*) FROM sqlite_master",
+        "INSERT INTO airline (carrier, name) SELECT dest, origin FROM flight WHERE id < 0 GROUP BY dest, origin",
+    ],
+)
+def test_columns_beside_an_aggregate_that_are_right(notes, text):
+    assert notes(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("SELECT dep_delay / seats FROM flight", "dep_delay / seats"),
+        ("SELECT f.dep_time/60 FROM flight f", "f.dep_time / 60"),
+        ("SELECT 5 / 2", "5 / 2"),
+        ("SELECT count(carrier) / count(*) FROM flight", "count(carrier) / count(*)"),
+        ("SELECT 100 * sum(dep_delay) / count(*) FROM flight", "100 * sum(dep_delay) / count(*)"),
+        ("SELECT round((dep_time + 5) / 7, 2) FROM flight", "(dep_time + 5) / 7"),
+        ("SELECT id FROM flight WHERE dep_delay / seats > 0.5", "dep_delay / seats"),
+        (
+            "SELECT count(*) FILTER (WHERE dep_delay > 5) / count(*) FROM flight",
+            "count(*) FILTER (WHERE dep_delay > 5) / count(*)",
+        ),
+        ("SELECT dep_delay / -seats FROM flight", "dep_delay / - seats"),
+        ("SELECT 1 + dep_delay / seats * 1.5 FROM flight", "dep_delay / seats"),
+        ("UPDATE flight SET distance = dep_delay / seats", "dep_delay / seats"),
+    ],
+)
+def test_a_division_of_integers(notes, text, shown):
+    (note,) = notes(text)
+    assert note.startswith(shown)
+    assert "drops the fraction: write 1.0 * " in note
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT distance / seats, dep_delay / distance FROM flight",
+        "SELECT 1.0 * dep_delay / seats, dep_delay * 1.0 / seats, dep_delay / 60.0 FROM flight",
+        "SELECT CAST(dep_delay AS REAL) / seats FROM flight",
+        "SELECT CAST(dep_delay AS INTEGER) / seats FROM flight",
+        "SELECT dep_time / 100, dep_time % 100 FROM flight",
+        "SELECT dep_delay / 10 * 10, count(*) FROM flight GROUP BY 1",
+        "SELECT 3600 / 60, dep_delay / 1 FROM flight",
+        "SELECT avg(dep_delay) / count(*), total(seats) / 2 FROM flight",
+        "SELECT cancelled / seats, day / seats, '7' / seats FROM flight",
+        "SELECT julianday(day) / 7, length(carrier) / 2.0 FROM flight",
+        "SELECT dep_delay / nullif(distance, 0) FROM flight",
+        "SELECT '1/2' -- 1/2",
+        "SELECT x / y FROM (SELECT dep_delay * 1.0 AS x, seats AS y FROM flight)",
+        "SELECT dep_delay / (SELECT avg(seats) FROM flight) FROM flight",
+        "SELECT (dep_delay + 0.5) / seats FROM flight",
+        "SELECT dep_delay || 1 / seats FROM flight",
+        "SELECT dep_delay / seats || 'x' FROM (SELECT 1.5 AS dep_delay, 2 AS seats)",
+    ],
+)
+def test_divisions_that_are_right_or_not_known(notes, text):
+    assert notes(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["SELECT dep_delay / 0 FROM flight", "SELECT distance / 0.0 FROM flight", "SELECT seats % 0 FROM flight",
+     "SELECT 1 / (0)", "SELECT id FROM flight WHERE 5 / 0 > 1"],
+)  # fmt: skip
+def test_a_division_by_zero(notes, text):
+    (note,) = notes(text)
+    assert note.endswith(" is NULL: SQLite raises no error")
+
+
+def test_a_division_by_a_parameter(flights):
+    tables = schemas.read(flights)[1]
+    text = "SELECT dep_delay / :n FROM flight"
+    assert lint(text, {":n": 0}, tables) == ["dep_delay divided by :n is NULL: SQLite raises no error"]
+    assert lint(text, {":n": 2}, tables) == []
+    assert lint("SELECT dep_delay / 10, 0 / seats, 10 / 0.5 FROM flight", {}, tables)[0].startswith(
+        "dep_delay / 10 div"
+    )
+
+
+def test_one_note_for_each_construct(notes):
+    found = notes(
+        'SELECT "AA", 5 / 2, 7 / 2, 1 / 0, carrier, count(*) FROM flight WHERE id = NULL OR origin <> NULL OR "BB" = 1'
+    )
+    assert [note.split()[0] for note in found] == ['"AA"', "=", "carrier", "1", "5"] or len(found) == 5
+
+
+def test_nothing_is_noted_of_tables_that_are_not_known():
+    for text in ('SELECT "AA" FROM flight', "SELECT carrier, count(*) FROM flight", "SELECT a / b FROM flight"):
+        assert lint(text, {}, []) == []
+
+
+WORDS = """
+SELECT FROM flight WHERE carrier = NULL / % * ( ) , . "AA" count max OVER FILTER GROUP BY 1 0 :n AS AND CASE WHEN THEN
+END UNION WITH x INSERT INTO VALUES UPDATE SET f 'a' - || HAVING dep_delay seats
+"""
+PIECES = st.sampled_from(WORDS.split())
+
+
+@given(st.lists(PIECES, max_size=25))
+def test_any_text_is_read(pieces):
+    from pipemagic.explore.schema import Column, Relation
+    from pipemagic.explore.shapes import Shape
+
+    names = ("carrier", "dep_delay", "seats")
+    relation = Relation("flight", columns=tuple(Column(name, "INTEGER") for name in names))
+    for start in ("", "SELECT ", "SELECT carrier, count(*) FROM flight WHERE "):
+        lint(start + " ".join(pieces), {":n": 0}, [Shape("flight", "table", names, relation=relation)])

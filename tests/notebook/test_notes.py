@@ -1,0 +1,76 @@
+"""The notes below a cell, in a shell."""
+
+from __future__ import annotations
+
+import pytest
+
+TABLE = """%%sql
+CREATE TABLE flight (id INTEGER PRIMARY KEY, carrier TEXT, delay INTEGER, seats INTEGER);
+INSERT INTO flight VALUES (1, 'AA', 7, 2), (2, 'UA', 5, 2)
+"""
+DIVIDED = "Note: delay / seats divides integers and drops the fraction: write 1.0 * delay / seats."
+
+
+@pytest.fixture
+def flight(db):
+    connection = db.ip.magics_manager.registry["PipeMagics"].session.connection()
+    connection.schema.start()
+    db(TABLE)
+    assert connection.schema.ready.wait(30)
+    return db
+
+
+def notes(cell) -> list[str]:
+    """Return the notes of a cell, which are shown last."""
+    found = [data for data in cell.shown if "pipemagic-notes" in data.get("text/html", "")]
+    assert found in ([], cell.shown[-1:])
+    return found[0]["text/plain"].split("\n") if found else []
+
+
+def test_a_note_stands_below_the_result(flight):
+    cell = flight("%sql SELECT delay / seats AS x FROM flight")
+    assert cell.value["x"].tolist() == [3, 2]
+    assert notes(cell) == [DIVIDED]
+    (shown,) = cell.shown
+    assert shown["text/html"].count("<div") == 1
+    assert notes(flight("%sql SELECT 1")) == []  # it is not shown again
+
+
+def test_notes_of_several_statements(flight):
+    cell = flight('%%sql\nSELECT 1;\nSELECT id FROM flight WHERE carrier = NULL OR carrier = "<b>";\nSELECT 5 / 2')
+    assert notes(cell) == [
+        "Note on statement 2: \"<b>\" is no column, so it is the string '<b>': write single quotes.",
+        "Note on statement 2: = NULL is never true: write IS NULL.",
+        "Note on statement 3: 5 / 2 divides integers and drops the fraction: write 1.0 * 5 / 2.",
+    ]
+    assert "<b>" not in cell.shown[-1]["text/html"]
+
+
+def test_the_same_note_once_in_a_loop(flight):
+    flight.names["n"] = 0
+    cell = flight("for _ in range(3):\n    x = %sql SELECT delay / seats FROM flight WHERE id > :n")
+    assert notes(cell) == [DIVIDED]
+    assert notes(flight("%sql SELECT delay / :n FROM flight")) == [
+        "Note: delay divided by :n is NULL: SQLite raises no error."
+    ]
+
+
+@pytest.mark.parametrize("setting", ["notes = False", "quiet = True"])
+def test_a_setting_turns_notes_off(flight, setting):
+    flight(f"%config PipeMagic.{setting}")
+    assert notes(flight("%sql SELECT delay / seats FROM flight")) == []
+
+
+def test_no_notes_where_nothing_ran_or_quiet(flight):
+    assert notes(flight("%sql --quiet SELECT delay / seats FROM flight")) == []
+    assert notes(flight("%sql --explain SELECT delay / seats FROM flight")) == []
+    assert notes(flight.fails("%sql SELECT delay / seats, nope FROM flight")) == []
+
+
+def test_notes_ask_nothing(flight):
+    def requests() -> int:
+        return int(flight("%pipedb stats").value.loc["db", "round trips"])
+
+    before = requests()
+    assert notes(flight("%sql SELECT delay / seats FROM flight")) == [DIVIDED]
+    assert requests() == before + 1
