@@ -214,8 +214,8 @@ def _bare_column(block: _Block) -> Note | None:
             continue
         name = _bare(block, expression, grouping, fixed, bool(grouping))
         if name:
-            where = "is not in GROUP BY" if grouping else "has one value for each row"
-            return "bare", f"{name} {where} and stands beside an aggregate: its value is that of any row"
+            of_group = " of each group" if grouping else ""
+            return "bare", f"{name} is neither aggregated nor grouped: it comes from an arbitrary row{of_group}"
     return None
 
 

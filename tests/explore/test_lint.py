@@ -152,8 +152,8 @@ def test_null_without_a_comparison(notes, text):
 )
 def test_a_bare_column(notes, text, name):
     (note,) = notes(text)
-    assert note.startswith(f"{name} ")
-    assert note.endswith(" stands beside an aggregate: its value is that of any row")
+    assert note.startswith(f"{name} is neither aggregated nor grouped: it comes from an arbitrary row")
+    assert note.endswith(" of each group") == ("GROUP BY" in text)
 
 
 @pytest.mark.parametrize(
