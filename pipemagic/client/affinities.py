@@ -10,7 +10,7 @@ from pipemagic.client.definitions import has_constraints
 from pipemagic.errors import LoadError
 from pipemagic.frames.reading import affinity
 from pipemagic.frames.writing import Column, values_of
-from pipemagic.hrana.values import SqlValue
+from pipemagic.hrana.values import SqlValue, is_integer
 
 _NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*\Z", re.ASCII)
 _EXACT = 2**53
@@ -51,19 +51,6 @@ def check_affinity(column: Column, declared: str, table: str = "") -> None:
             "another value; nothing was changed",
             hint="adding 0.0 to the column makes 0.0 of it" if zero else "convert the column in the frame first",
         )
-
-
-def is_integer(given: SqlValue) -> bool:
-    """Return True if SQLite takes a value for an INTEGER PRIMARY KEY: integers, and what is exactly one."""
-    if given is None or isinstance(given, int):
-        return True
-    if isinstance(given, bytes):
-        return False
-    try:
-        number = float(given)
-    except ValueError:
-        return False
-    return number.is_integer() and abs(number) < 2**63
 
 
 def check_rowids(column: Column, name: str) -> None:

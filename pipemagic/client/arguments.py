@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 from pipemagic.errors import ParameterError, ProtocolError
 from pipemagic.hrana import values
-from pipemagic.hrana.floats import exact
+from pipemagic.hrana.floats import decode_argument, exact
 from pipemagic.hrana.messages import NamedArg, Stmt
 from pipemagic.hrana.scalars import to_sql
-from pipemagic.hrana.values import Value
+from pipemagic.hrana.values import SqlValue, Value
 
 Arguments: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 """A list or tuple for ``?`` and ``?N``, a mapping for ``:name``, ``@name`` and ``$name``, or nothing."""
@@ -29,6 +29,11 @@ def statement(sql: str, args: Arguments = None) -> Stmt:
         )
     positional = [wire(value, f"number {number}") for number, value in enumerate(args, start=1)]
     return Stmt(sql, args=positional) if positional else Stmt(sql)
+
+
+def values_of(stmt: Stmt) -> dict[str, SqlValue]:
+    """Return the values of the named arguments of a statement, by their names."""
+    return {one.name: decode_argument(one.value) for one in stmt.named_args or ()}
 
 
 def wire(value: Any, name: str = "") -> Value:

@@ -14,12 +14,11 @@ from itertools import pairwise
 
 from pipemagic.client.heads import CHANGING, READING, head
 from pipemagic.explore.scope import AFTER_SOURCES, COMPOUND, QUERY, Source, common_tables, select_items, sources_of
-from pipemagic.explore.shapes import Shape, plain
+from pipemagic.explore.shapes import Shape
 from pipemagic.explore.token_tree import Group, tree
 from pipemagic.explore.words import KEYWORDS, written
-from pipemagic.frames.reading import affinity
 from pipemagic.hrana.values import SqlValue
-from pipemagic.sql import Token
+from pipemagic.sql import Token, unquote
 from pipemagic.svg import shortened
 
 LONGEST = 20_000
@@ -142,10 +141,10 @@ def _strings(blocks: Sequence[_Block]) -> Note | None:
             if is_operand and token.text.startswith('"'):
                 quoted.append(token)
             elif not is_operand:
-                names.add(plain(token).lower())
+                names.add(unquote(token.text).lower())
     nested = len([block for block in blocks if block.group.word(0) in QUERY]) > 1
     for token in quoted:
-        name = plain(token)
+        name = unquote(token.text)
         simple = re.fullmatch(r"[\w ]*", name) is not None and not name.lower().startswith("column")
         if name.lower() not in names and (simple or not nested):  # a subquery may have a column of any name
             string = "'" + name.replace("'", "''") + "'"
@@ -338,7 +337,7 @@ def _words(item: Group) -> list[str]:
         if isinstance(one, Group):
             found += ["(", *_words(one), ")"]
         else:
-            found.append(plain(one).lower() if one.kind in ("word", "quoted") else one.text)
+            found.append(unquote(one.text).lower() if one.kind in ("word", "quoted") else one.text)
     return found
 
 
@@ -459,7 +458,7 @@ def _is_integer_operand(block: _Block, start: int, end: int, depth: int) -> bool
     if found is None or found[0].shape is None or found[0].shape.relation is None:
         return False
     types = [column.type for column in found[0].shape.relation.columns if column.name.lower() == found[1]]
-    return bool(types) and affinity(types[0]) == "INTEGER"
+    return bool(types) and "INT" in types[0].upper()  # by which SQLite gives it INTEGER affinity
 
 
 def _is_undone(block: _Block, right: Group) -> bool:

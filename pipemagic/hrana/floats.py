@@ -12,7 +12,7 @@ import math
 
 import msgspec
 
-from pipemagic.hrana.values import Float, Value, encode_float
+from pipemagic.hrana.values import Float, SqlValue, Value, decode, encode_float
 
 _POWERS = [10.0**number for number in range(23)]
 _EXACT = 2**53
@@ -34,6 +34,11 @@ def exact(number: float) -> Value:
         return encode_float(number)
     text = literal(number)
     return Float(number) if text is None else _ExactFloat(msgspec.Raw(text.encode()))  # type: ignore[return-value]
+
+
+def decode_argument(value: Value) -> SqlValue:
+    """Return the Python value of an argument, be it one that `exact` wrote."""
+    return msgspec.json.decode(value.value, type=float) if isinstance(value, _ExactFloat) else decode(value)
 
 
 def literal(number: float) -> str | None:

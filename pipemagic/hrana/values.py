@@ -108,6 +108,19 @@ def decode(value: Value) -> SqlValue:
     raise ProtocolError(f"unknown value {value!r}", hint="is the server newer than pipemagic?")
 
 
+def is_integer(given: SqlValue) -> bool:
+    """Return True if SQLite takes a value for an INTEGER PRIMARY KEY: integers, and what is exactly one."""
+    if given is None or isinstance(given, int):
+        return True
+    if isinstance(given, bytes):
+        return False
+    try:
+        number = float(given)
+    except ValueError:
+        return False
+    return number.is_integer() and abs(number) < 2**63
+
+
 def decode_integer(digits: str) -> int:
     """Read decimal text as a signed 64-bit integer; ProtocolError if it is anything else."""
     if _DIGITS.match(digits):

@@ -31,11 +31,10 @@ class Notes:
 
 def notes_on(cell: Cell, tables: Sequence[Shape]) -> Iterator[str]:
     """Yield a line for each construct of the cell's statements that `pipemagic.explore.lint` finds."""
+    from pipemagic.client.arguments import values_of
     from pipemagic.explore.lint import lint
-    from pipemagic.hrana.values import decode
 
     for number, statement in enumerate(cell.statements):
-        args = {one.name: decode(one.value) for one in cell.stmts[number].named_args or ()}
         where = f" on statement {cell.before + number + 1}" if cell.total > 1 else ""
-        for line in lint(statement.text, args, tables):
+        for line in lint(statement.text, values_of(cell.stmts[number]), tables):
             yield f"Note{where}: {line}."

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from pipemagic.client.affinities import is_integer
+from pipemagic.client.arguments import values_of
 from pipemagic.client.heads import CHANGING, Head, head
 from pipemagic.errors import StatementError
 from pipemagic.explore.scope import scope_at
@@ -15,7 +15,7 @@ from pipemagic.explore.token_tree import group_at
 from pipemagic.explore.values import value as shown
 from pipemagic.explore.words import written
 from pipemagic.hrana.messages import Stmt
-from pipemagic.hrana.values import SqlValue, decode
+from pipemagic.hrana.values import SqlValue, is_integer
 from pipemagic.sql import Token, character_offset, tokens, unquote
 
 _AMBIGUOUS = re.compile(r"\Aambiguous column name: ([^.\n]+)\Z")
@@ -40,7 +40,7 @@ def explained(error: StatementError, stmt: Stmt, tables: Tables) -> str:
     if match := _AMBIGUOUS.match(message):
         return _ambiguous(match[1].strip('"'), text, error.offset, tables()) or error.message
     if _MISMATCH.match(message):
-        values = {one.name: decode(one.value) for one in stmt.named_args or ()}
+        values = values_of(stmt)
         return _limit(text, values) or _rowid(text, values, tables(typed=True)) or error.message
     return error.message
 

@@ -131,6 +131,9 @@ def test_parameters_are_those_of_a_cell(db):
     failed = db.fails("%pipedb check flight --rows 'delay < :most' --not-null token")
     assert "  delay < :most: " in failed.out
     assert [failure.frame["id"].tolist() for failure in failed.error.failures] == [[3], [3]]
+    db.names["limit"] = 0.1 + 0.2 + 7  # the shortest form of which careless servers read as another number
+    assert db("%pipedb profile flight --where 'delay < :limit'").value.rows == 2
+    assert db("%pipedb plot bar flight --x carrier --where 'delay < :limit'").error is None
     drawn = db("%pipedb plot bar flight --x carrier --where 'carrier IN :codes AND delay < :most'")
     assert drawn.error is None
     found = db('%pipedb diff "SELECT * FROM flight WHERE delay < :most" "SELECT * FROM flight WHERE carrier IN :codes"')

@@ -27,27 +27,27 @@ _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?", re.IGNORECAS
 
 def condition(context: Context, text: str) -> Condition:
     """Return a condition as it is sent; its parameters have the values of the notebook's variables, as in a cell."""
+    from pipemagic.client.arguments import values_of
     from pipemagic.explore import conditions
-    from pipemagic.hrana.values import decode
 
     conditions.check(text, parameters=True)
     before, after = "SELECT 1 WHERE (", "\n)"
     (stmt,) = context.session.read(f"{before}{text}{after}", context.variables).stmts
     bound = (stmt.sql or "")[len(before) : -len(after)]
-    return conditions.Condition(bound, {one.name: decode(one.value) for one in stmt.named_args or ()})
+    return conditions.Condition(bound, values_of(stmt))
 
 
 def query(context: Context, words: str) -> tuple[str, Mapping[str, SqlValue]]:
     """Return a table's name as it is, or a SELECT with the values of its parameters, as in a cell."""
+    from pipemagic.client.arguments import values_of
     from pipemagic.explore.sources import is_query
-    from pipemagic.hrana.values import decode
 
     if not is_query(words):
         return words, {}
     stmts = context.session.read(words, context.variables).stmts
     if len(stmts) != 1:
         return words, {}  # which is refused where it is read
-    return stmts[0].sql or "", {one.name: decode(one.value) for one in stmts[0].named_args or ()}
+    return stmts[0].sql or "", values_of(stmts[0])
 
 
 def asked_rules(context: Context, table: str, args: Arguments) -> list[Rule]:

@@ -81,8 +81,8 @@ def _refuse_options(kind: str, y: str | None, bins: int | None) -> None:
 
 def _rows(context: Context, args: Arguments) -> str | Rows:
     """Give what is plotted: a table as it is, or a SELECT with its values."""
+    from pipemagic.client.arguments import values_of
     from pipemagic.explore.plotted import Rows
-    from pipemagic.hrana.values import decode
 
     table, saved, where = args.get("TABLE"), args.get("--with"), args.get("--where")
     if (table is None) == (saved is None):
@@ -96,8 +96,7 @@ def _rows(context: Context, args: Arguments) -> str | Rows:
     if len(cell.stmts) != 1:
         raise UsageError("--where is one condition, as after WHERE")
     (stmt,) = cell.stmts
-    values = {one.name: decode(one.value) for one in stmt.named_args or ()}
-    return Rows(stmt.sql or "", values, str(table or saved))
+    return Rows(stmt.sql or "", values_of(stmt), str(table or saved))
 
 
 def _count(args: Arguments, flag: str) -> int | None:
