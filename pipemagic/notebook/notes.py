@@ -1,4 +1,4 @@
-"""Notes below a cell: SQL that SQLite runs silently and that rarely means what it says."""
+"""Notes below a cell on SQL that SQLite runs silently (see `explore.lint`)."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class PipeMagic(Configurable):
         0, min=0, help="how many rows of a frame a cell shows at most; 0 leaves that to pandas or polars"
     ).tag(config=True)
     notes = Bool(
-        True, help="say below a cell what SQLite runs silently and rarely means what it says, such as x = NULL"
+        True, help="a note below a cell for SQL that SQLite runs silently, such as x = NULL or the division 1 / 2"
     ).tag(config=True)
     type = Enum(
         ("pandas", "polars", "arrow"),

@@ -63,6 +63,8 @@ def _choice(name: str, text: str, at: int, tables: Sequence[Shape]) -> str:
     """Say which tables that can be named at a place have the column; '' if it is not in several."""
     scope = scope_at(group_at(text, at), tables)
     found = [one for one in scope.sources if name.lower() in (column.lower() for column in one.columns)]
+    if len(scope.sources) == 2 and all(one in found or not one.columns for one in scope.sources):
+        found = list(scope.sources)  # one may be a table that the same cell made: the column is in both all the same
     labels = list(dict.fromkeys(written(one.label) for one in found))
     if len(labels) < 2 or len(labels) < len(found):
         return ""

@@ -40,7 +40,6 @@ def test_did_you_mean(db, ahead):
 @pytest.mark.parametrize(
     ("expression", "hint"),
     [
-        ("name REGEXP 'x'", "write x GLOB '[A-Z]*' or x LIKE 'a%'"),
         ("name RLIKE 'x'", "write x GLOB"),
         ("name ILIKE 'x'", "write x LIKE 'a%'"),
         ("date_trunc('month', name)", "write date(d, 'start of month') or"),

@@ -65,6 +65,10 @@ def failure(session, text: str, **values: object) -> str:
             "UPDATE flight SET id = 2 FROM airline a, plane AS p WHERE name = 'x' AND carrier = 'AA'",
             "carrier is in flight, a and p; write flight.carrier, a.carrier or p.carrier",
         ),
+        (
+            "CREATE TABLE IF NOT EXISTS made(carrier); SELECT carrier FROM made m, flight f",
+            "carrier is in both m and f; write m.carrier or f.carrier",
+        ),
     ],
 )
 def test_an_ambiguous_column(tables, text, message):
