@@ -34,6 +34,7 @@ def url(session) -> str:
 
 
 def test_a_token_is_shown_once_and_is_in_no_trait(panel, session):
+    assert "A token lets other programs into the database. Existing tokens cannot be listed." in panel.words
     value = made(panel, read_only=True)
     assert "A token for main that reads only and expires after 7d:" in panel.words
     assert "%pipedb create-token main --expiration 7d --read-only --to-env MAIN_TOKEN" in panel.words
