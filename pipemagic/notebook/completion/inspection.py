@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from IPython.core.completer import position_to_cursor
 from IPython.core.error import UsageError
 
+from pipemagic.counts import plural
 from pipemagic.explore import words
 from pipemagic.explore.functions import DESCRIPTIONS
 from pipemagic.explore.scope import Source, scope_at
@@ -291,8 +292,9 @@ def table_help(shape: Shape, alias: str = "", *, full: bool = False) -> str:
     """Return the kind, the columns and the keys of a table as text, with ``full`` its CREATE statements as well."""
     relation = shape.relation
     kind = _KINDS.get(shape.kind if relation is None else relation.kind, shape.kind)
-    count = f"{len(shape.columns)} column{'' if len(shape.columns) == 1 else 's'}"
-    head = f"{_name(shape.name)}: {kind}, {count}" + (f" (as {_name(alias)})" if alias else "")
+    head = f"{_name(shape.name)}: {kind}, {plural(len(shape.columns), 'column')}" + (
+        f" (as {_name(alias)})" if alias else ""
+    )
     if relation is not None and relation.broken:
         head += f"\nthe columns cannot be read: {words.printable(relation.broken)}"
     rows = [(_name(name), words.printable(type_), _notes(relation, name)) for name, type_ in shape.typed]
