@@ -292,9 +292,8 @@ def table_help(shape: Shape, alias: str = "", *, full: bool = False) -> str:
     """Return the kind, the columns and the keys of a table as text, with ``full`` its CREATE statements as well."""
     relation = shape.relation
     kind = _KINDS.get(shape.kind if relation is None else relation.kind, shape.kind)
-    head = f"{_name(shape.name)}: {kind}, {plural(len(shape.columns), 'column')}" + (
-        f" (as {_name(alias)})" if alias else ""
-    )
+    head = f"{_name(shape.name)}: {kind}, {plural(len(shape.columns), 'column')}"
+    head += f" (as {_name(alias)})" if alias else ""
     if relation is not None and relation.broken:
         head += f"\nthe columns cannot be read: {words.printable(relation.broken)}"
     rows = [(_name(name), words.printable(type_), _notes(relation, name)) for name, type_ in shape.typed]
