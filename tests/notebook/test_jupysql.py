@@ -194,39 +194,40 @@ def test_sql_that_holds_an_address_runs(connected):
 # -- the options of %sql
 
 
-@pytest.mark.parametrize(
-    ("typed", "lines"),
-    [
-        ("%sql --connections", ["%pipedb connections"]),
-        ("%sql -l", ["%pipedb connections"]),
-        ("%sql --close two", ["%pipedb close two"]),
-        ("%sql -x two", ["%pipedb close two"]),
-        ("%sql two", ["%pipedb use two"]),
-        ("%sql --persist-replace flights", ["%pipedb load flights --table flights --replace"]),
-        ("%sql -P flights", ["%pipedb load flights --table flights --replace"]),
-        ("%sql --append flights", ["%pipedb load flights --table flights --append"]),
-        ("%sql --persist more;", ["%pipedb load more --table more"]),
-        ("%sql --persist --no-index schema.more", ["%pipedb load more --table more"]),
-        ("%sql --persist sqlite:// more", ["%pipedb load more --table more"]),
-        ("%sql sqlite:// --persist more", ["%pipedb load more --table more"]),
-        ("%sql -f late.sql", ["%sql --file late.sql"]),
-        ("%sql -S slow SELECT * FROM flights", ["%sql --save slow SELECT * FROM flights"]),
-        ("%sql -S slow -N SELECT 1 AS a", ["%sql --save slow --no-execute SELECT 1 AS a"]),
-        ("%%sql --limit 2 -S slow\nSELECT 1", ["%%sql --limit 2 --save slow"]),
-        ("%sql -w one SELECT * FROM one", ["%sql --with one SELECT * FROM one"]),
-        ("%sql --with one --with two SELECT * FROM one, two", ["%sql --with one,two SELECT * FROM one, two"]),
-        ("%sql x = << SELECT 1", ["%sql x << SELECT 1"]),
-    ],
-)
-def test_an_option_of_jupysql(connected, tmp_path, typed, lines):
+OPTIONS = [
+    ("%sql --connections", ["%pipedb connections"]),
+    ("%sql -l", ["%pipedb connections"]),
+    ("%sql --close two", ["%pipedb close two"]),
+    ("%sql -x two", ["%pipedb close two"]),
+    ("%sql two", ["%pipedb use two"]),
+    ("%sql --persist-replace flights", ["%pipedb load flights --table flights --replace"]),
+    ("%sql -P flights", ["%pipedb load flights --table flights --replace"]),
+    ("%sql --append flights", ["%pipedb load flights --table flights --append"]),
+    ("%sql --persist more;", ["%pipedb load more --table more"]),
+    ("%sql --persist --no-index schema.more", ["%pipedb load more --table more"]),
+    ("%sql --persist sqlite:// more", ["%pipedb load more --table more"]),
+    ("%sql sqlite:// --persist more", ["%pipedb load more --table more"]),
+    ("%sql -f late.sql", ["%sql --file late.sql"]),
+    ("%sql -S slow SELECT * FROM flights", ["%sql --save slow SELECT * FROM flights"]),
+    ("%sql -S slow -N SELECT 1 AS a", ["%sql --save slow --no-execute SELECT 1 AS a"]),
+    ("%%sql --limit 2 -S slow\nSELECT 1", ["%%sql --limit 2 --save slow"]),
+    ("%sql -w one SELECT * FROM one", ["%sql --with one SELECT * FROM one"]),
+    ("%sql --with one --with two SELECT * FROM one, two", ["%sql --with one,two SELECT * FROM one, two"]),
+    ("%sql x = << SELECT 1", ["%sql x << SELECT 1"]),
+]
+
+
+def test_options_of_jupysql(connected, tmp_path):
     (tmp_path / "late.sql").write_text("SELECT * FROM flights")
     connected("more = flights")
     connected("%sql --save one --no-execute SELECT 1 AS a\n%sql --save two --no-execute SELECT 2 AS b")
-    cell = connected.fails(typed)
-    assert isinstance(cell.error, UsageError)
-    assert lines_of(cell) == lines
-    for line in lines:
-        connected(f"{line}\nSELECT 1" if line.startswith("%%") else line)
+    for typed, lines in OPTIONS:
+        connected("%sql DROP TABLE IF EXISTS more\n%pipedb connect two\n%pipedb use main")
+        cell = connected.fails(typed)
+        assert isinstance(cell.error, UsageError), typed
+        assert lines_of(cell) == lines, typed
+        for line in lines:
+            connected(f"{line}\nSELECT 1" if line.startswith("%%") else line)
 
 
 def test_persist_without_a_connection_connects_first(notebook):
@@ -265,51 +266,52 @@ def test_options_of_both_and_sql_are_left_alone(connected):
 # -- %sqlcmd and %sqlplot
 
 
-@pytest.mark.parametrize(
-    ("typed", "lines"),
-    [
-        ("%sqlcmd tables", ["%pipedb tables"]),
-        ("%sqlcmd tables --schema main", ["%pipedb tables"]),
-        ("%sqlcmd columns --table flights", ["%pipedb columns flights"]),
-        ("%sqlcmd columns -t 'flights' -s other", ["%pipedb columns flights"]),
-        ("%sqlcmd columns", ["%pipedb columns --help"]),
-        ("%sqlcmd profile --table={{name}}", ["%pipedb profile flights"]),
-        ("%sqlcmd test -t flights -c carrier --no-nulls -g ''", ["%pipedb check flights --not-null carrier"]),
-        ("%sqlcmd test -t flights -c dep_delay -goe -2 -loe 700.0",
-         ["%pipedb check flights --range dep_delay=-2..700.0"]),
-        ("%sqlcmd test -t flights -c dep_delay --greater -61 --less-than 701 -nn",
-         ['%pipedb check flights --not-null dep_delay --rows "dep_delay > -61" --rows "dep_delay < 701"']),
-        ("%sqlcmd test -t flights -c carrier -goe AA", ["""%pipedb check flights --rows "carrier >= 'AA'\""""]),
-        ("%sqlcmd test -t flights -c 'my col' -goe 1", ["""%pipedb check flights --range '"my col"=1..'"""]),
-        ("%sqlcmd test -t flights -c 'my col' -g 0", ["""%pipedb check flights --rows '"my col" > 0'"""]),
-        ("%sqlcmd explore --table flights", ["%pipedb panel explore"]),
-        ("%sqlcmd snippets", ["%pipedb snippets"]),
-        ("%sqlcmd snippets slow", ["%pipedb snippets slow"]),
-        ("%sqlcmd snippets -d slow", ["%pipedb snippets --delete slow"]),
-        ("%sqlcmd snippets --delete-force-all slow", ["%pipedb snippets --delete slow"]),
-        ("%sqlcmd connect", ["%pipedb connect"]),
-        ("%sqlcmd", ["%pipedb help"]),
-        ("%sqlplot histogram --table flights --column dep_delay", ["%pipedb plot histogram flights --x dep_delay"]),
-        ("%sqlplot hist -t flights -c dep_delay -b 20", ["%pipedb plot histogram flights --x dep_delay --bins 20"]),
-        ("%sqlplot histogram -t slow -c a --with slow", ["%pipedb plot histogram --with slow --x a"]),
-        ("%sqlplot histogram -t slow -c a", ["%pipedb plot histogram --with slow --x a"]),
-        ("%sqlplot histogram -t flights -c dep_delay -W 10", ["%pipedb plot histogram flights --x dep_delay"]),
-        ("%sqlplot boxplot --table flights --column dep_delay id --orient h",
-         ["%pipedb plot box flights --x dep_delay", "%pipedb plot box flights --x id"]),
-        ("%sqlplot box -t flights -c 'my col'", ['%pipedb plot box flights --x "my col"']),
-        ("%sqlplot bar -t flights -c carrier -S", ["%pipedb plot bar flights --x carrier"]),
-        ("%sqlplot bar -t flights -c carrier id", ["%pipedb plot bar flights --x carrier --y id"]),
-        ("%sqlplot pie --table flights --column carrier", ["%pipedb plot bar flights --x carrier"]),
-        ("%sqlplot", ["%pipedb plot --help"]),
-    ],
-)  # fmt: skip
-def test_a_command_of_jupysql(connected, typed, lines):
-    connected("name = 'flights'\n%sql --save slow --no-execute SELECT id AS a FROM flights")
-    cell = connected.fails(typed)
-    assert isinstance(cell.error, UsageError)
-    assert lines_of(cell) == lines
-    for line in lines:
-        connected(line)
+COMMANDS = [
+    ("%sqlcmd tables", ["%pipedb tables"]),
+    ("%sqlcmd tables --schema main", ["%pipedb tables"]),
+    ("%sqlcmd columns --table flights", ["%pipedb columns flights"]),
+    ("%sqlcmd columns -t 'flights' -s other", ["%pipedb columns flights"]),
+    ("%sqlcmd columns", ["%pipedb columns --help"]),
+    ("%sqlcmd profile --table={{name}}", ["%pipedb profile flights"]),
+    ("%sqlcmd test -t flights -c carrier --no-nulls -g ''", ["%pipedb check flights --not-null carrier"]),
+    ("%sqlcmd test -t flights -c dep_delay -goe -2 -loe 700.0",
+     ["%pipedb check flights --range dep_delay=-2..700.0"]),
+    ("%sqlcmd test -t flights -c dep_delay --greater -61 --less-than 701 -nn",
+     ['%pipedb check flights --not-null dep_delay --rows "dep_delay > -61" --rows "dep_delay < 701"']),
+    ("%sqlcmd test -t flights -c carrier -goe AA", ["""%pipedb check flights --rows "carrier >= 'AA'\""""]),
+    ("%sqlcmd test -t flights -c 'my col' -goe 1", ["""%pipedb check flights --range '"my col"=1..'"""]),
+    ("%sqlcmd test -t flights -c 'my col' -g 0", ["""%pipedb check flights --rows '"my col" > 0'"""]),
+    ("%sqlcmd explore --table flights", ["%pipedb panel explore"]),
+    ("%sqlcmd snippets", ["%pipedb snippets"]),
+    ("%sqlcmd snippets slow", ["%pipedb snippets slow"]),
+    ("%sqlcmd snippets -d slow", ["%pipedb snippets --delete slow"]),
+    ("%sqlcmd snippets --delete-force-all slow", ["%pipedb snippets --delete slow"]),
+    ("%sqlcmd", ["%pipedb help"]),
+    ("%sqlplot histogram --table flights --column dep_delay", ["%pipedb plot histogram flights --x dep_delay"]),
+    ("%sqlplot hist -t flights -c dep_delay -b 20", ["%pipedb plot histogram flights --x dep_delay --bins 20"]),
+    ("%sqlplot histogram -t slow -c a --with slow", ["%pipedb plot histogram --with slow --x a"]),
+    ("%sqlplot histogram -t slow -c a", ["%pipedb plot histogram --with slow --x a"]),
+    ("%sqlplot histogram -t flights -c dep_delay -W 10", ["%pipedb plot histogram flights --x dep_delay"]),
+    ("%sqlplot boxplot --table flights --column dep_delay id --orient h",
+     ["%pipedb plot box flights --x dep_delay", "%pipedb plot box flights --x id"]),
+    ("%sqlplot box -t flights -c 'my col'", ['%pipedb plot box flights --x "my col"']),
+    ("%sqlplot bar -t flights -c carrier -S", ["%pipedb plot bar flights --x carrier"]),
+    ("%sqlplot bar -t flights -c carrier id", ["%pipedb plot bar flights --x carrier --y id"]),
+    ("%sqlplot pie --table flights --column carrier", ["%pipedb plot bar flights --x carrier"]),
+    ("%sqlplot", ["%pipedb plot --help"]),
+    ("%sqlcmd connect", ["%pipedb connect"]),
+]  # fmt: skip
+
+
+def test_commands_of_jupysql(connected):
+    connected("name = 'flights'")
+    for typed, lines in COMMANDS:
+        connected("%sql --save slow --no-execute SELECT id AS a FROM flights")
+        cell = connected.fails(typed)
+        assert isinstance(cell.error, UsageError), typed
+        assert lines_of(cell) == lines, typed
+        for line in lines:
+            connected(line)
 
 
 def test_a_report_is_written_to_the_file(connected, tmp_path):
