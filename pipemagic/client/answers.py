@@ -71,6 +71,11 @@ def failed(entries: Sequence[Entry]) -> bool:
     return any(_errors(entry) for entry in entries)
 
 
+def first_error(entries: Sequence[Entry]) -> str:
+    """Return the message of the first error in the entries, steps of batches included; '' if there is none."""
+    return next((error.message for entry in entries for error in _errors(entry)), "")
+
+
 def written(entry: Entry) -> int:
     """Count the statements of an entry that changed rows."""
     if isinstance(entry, ErrorEntry):

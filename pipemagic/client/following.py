@@ -47,14 +47,19 @@ class Following:
             self._nesting.answered(request, entry)
         if answers.closes(requests):
             self._nesting.clear()
-        elif closed and answers.failed(entries):
-            self._nesting.clear()  # the statement that failed ended the transaction, as INSERT OR ROLLBACK does
-        elif closed and self._nesting.open:
-            self._lose()
-            raise TransactionLost("the server closed the connection and rolled the transaction back", hint=AGAIN)
         last = entries[-1] if entries else None
+        autocommit = None
         if isinstance(last, OkEntry) and isinstance(last.response, GetAutocommitResponse):
-            self._nesting.correct(autocommit=last.response.is_autocommit)
+            autocommit = last.response.is_autocommit
+        if not closed and autocommit is not None:
+            self._nesting.correct(autocommit=autocommit)
+        elif closed and self._nesting.open:
+            failure = answers.first_error(entries)
+            if not autocommit or not failure:
+                self._lose()
+                why = "the server closed the connection and rolled the transaction back"
+                raise TransactionLost(f"{why}; a statement failed: {failure}" if failure else why, hint=AGAIN)
+            self._nesting.clear()  # the statement that failed ended the transaction, as INSERT OR ROLLBACK does
         self.observe(autocommit=not self._nesting.open)
         if before is Tx.NONE and self.transaction.state is Tx.OPEN:
             self._opened_at = sent_at

@@ -59,7 +59,7 @@ def write_csv(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None 
         file.writelines(_lines([[_quoted(col.name or "")] for col in cols], 1))
         for some in _some(cols, rows):
             count += len(some)
-            infinite |= {at for at, parts in enumerate(some.columns) if any(part.infinite for part in parts)}
+            infinite |= {at for at, parts in enumerate(some.columns) if any(part.lacks_sign for part in parts)}
             fields = [
                 [field for part in parts for field in _fields(part, col)]
                 for col, parts in zip(cols, some.columns, strict=True)

@@ -58,6 +58,12 @@ class Part(NamedTuple):
     missing: Any = None
     infinite: bool = False
 
+    @property
+    def lacks_sign(self) -> bool:
+        """Whether there are infinities without a sign, also among values of several kinds."""
+        mixed = isinstance(self.values, list) and Float in self.kinds
+        return self.infinite or (mixed and any(item != item for item in self.values))
+
     def items(self) -> list[SqlValue]:
         """Give the values as Python has them."""
         if not self.kinds:

@@ -12,9 +12,10 @@ import pytest
 
 from pipemagic.errors import ProtocolError, SessionError, UnsupportedError
 from pipemagic.frames.files import write_csv, write_parquet
+from pipemagic.frames.stored import stored
 from pipemagic.frames.tables import check_type, to_arrow, to_polars, to_table
 from pipemagic.hrana.messages import Col, StmtResult
-from pipemagic.hrana.values import Float, encode
+from pipemagic.hrana.values import Float, Integer, encode
 
 pa = pytest.importorskip("pyarrow")  # `.ci/run` runs these tests with it and without
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -145,6 +146,17 @@ def test_infinities_in_csv_are_told(tmp_path):
     write_csv(tmp_path / "x.csv", wire.cols, wire.rows, note=notes.append)
     assert (tmp_path / "x.csv").read_text() == 'a,"",c\n1.5,NaN,NaN\n,2.5,1\n'
     assert [note.split(";")[0] for note in notes] == ["column number 2 holds infinities"]
+
+
+@pytest.mark.parametrize(
+    "read", [list, lambda rows: stored([Col("a", None), Col("b", None)], [rows])], ids=["rows", "columns"]
+)
+def test_an_infinity_among_values_of_several_kinds_is_told_too(tmp_path, read):
+    notes = []
+    rows = [[Float(0.5), Integer("1")], [Float(1.5), Float(None)]]
+    write_csv(tmp_path / "a.csv", [Col("a", None), Col("b", None)], read(rows), note=notes.append)
+    assert [note.split(";")[0] for note in notes] == ["column b holds infinities"]
+    assert (tmp_path / "a.csv").read_text() == "a,b\n0.5,1\n1.5,NaN\n"
 
 
 def test_a_row_of_one_null_is_not_an_empty_line(tmp_path):

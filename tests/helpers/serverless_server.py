@@ -1,7 +1,8 @@
 """A server of the serverless protocol of 2026, in front of the embedded service.
 
 It holds a stream, and so returns a baton, only for what needs one: an open transaction, a setting, a temporary table,
-a stored text; with ``holds_all`` for every request. A baton that it does not know, or that was idle for longer than
+a stored text; with ``holds_all`` for every request. ``ends_next`` ends a stream with the
+next response whatever it holds. A baton that it does not know, or that was idle for longer than
 ``idle_limit`` seconds, is answered with 404. `restart` forgets all batons.
 """
 
@@ -24,7 +25,7 @@ class ServerlessServer(ScriptedServer):
 
     def __init__(self, http: httpx.Client, url: str, clock: Callable[[], float], idle_limit: float = 10.0) -> None:
         self._client, self._upstream, self._clock, self.idle_limit = http, url, clock, idle_limit
-        self.holds_all = False
+        self.holds_all = self.ends_next = False
         self._held: dict[str, tuple[str, float, bool]] = {}
         self._numbers = itertools.count(1)
         super().__init__(self._respond)
@@ -63,7 +64,8 @@ class ServerlessServer(ScriptedServer):
         if baton is None:
             return None
         asked = self._post("/v3/pipeline", {"baton": baton, "requests": [{"type": "get_autocommit"}]}).json()
-        if asked["results"][0]["response"]["is_autocommit"] and not holds:
+        ends, self.ends_next = self.ends_next, False
+        if ends or (asked["results"][0]["response"]["is_autocommit"] and not holds):
             self._post("/v3/pipeline", {"baton": asked["baton"], "requests": [{"type": "close"}]})
             return None
         given = f"baton-{next(self._numbers)}"

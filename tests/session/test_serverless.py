@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipemagic.errors import TransactionLost
+from pipemagic.errors import StatementError, TransactionLost
 
 
 @pytest.fixture
@@ -89,3 +89,23 @@ def test_what_a_keep_alive_says_where_nothing_is_kept(numbers):
     numbers.connection().keep_alive(60)
     numbers.run("SELECT 1")
     assert numbers.connection().keeping.look() is False
+
+
+def test_a_stream_that_ends_within_a_transaction_loses_it_also_where_a_statement_failed(numbers, serverless):
+    numbers.run("BEGIN; INSERT INTO n VALUES (2)")
+    serverless.ends_next = True
+    with pytest.raises(TransactionLost, match=r"the server closed the connection .* no such table: nowhere") as caught:
+        numbers.run("SELECT * FROM nowhere")
+    assert "INSERT INTO n VALUES (2)" in caught.value.message
+    with pytest.raises(TransactionLost):
+        numbers.run("INSERT INTO n VALUES (3)")
+    numbers.run("ROLLBACK")
+    assert count(numbers) == 1
+
+
+def test_a_statement_that_ends_its_transaction_says_so(numbers):
+    numbers.run("BEGIN; INSERT INTO n VALUES (2)")
+    with pytest.raises(StatementError, match="UNIQUE constraint failed"):
+        numbers.run("INSERT OR ROLLBACK INTO n VALUES (1)")
+    numbers.run("ROLLBACK")
+    assert count(numbers) == 1

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 
 import apsw
-import apsw.sqlite_extra
 
 _EXTENSIONS = ("regexp",)
 
@@ -29,5 +28,8 @@ def install(connection: apsw.Connection) -> None:
 
 @cache
 def _paths() -> tuple[Path, ...]:
-    available = (name for name in _EXTENSIONS if apsw.sqlite_extra.has(name) == "extension")
-    return tuple(apsw.sqlite_extra.path(name) for name in available)
+    try:
+        from apsw import sqlite_extra
+    except ImportError:  # apsw before 3.52, or a build without the extensions
+        return ()
+    return tuple(sqlite_extra.path(name) for name in _EXTENSIONS if sqlite_extra.has(name) == "extension")
