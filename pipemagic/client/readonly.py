@@ -19,14 +19,18 @@ _WRITING = frozenset({
 })  # fmt: skip
 
 _CATALOGUE = frozenset({
-    "collation_list", "compile_options", "data_version", "database_list", "encoding", "foreign_key_check",
+    "analysis_limit", "collation_list", "compile_options", "data_version", "database_list", "encoding", "foreign_key_check",
     "foreign_key_list", "freelist_count", "function_list", "index_info", "index_list", "index_xinfo",
-    "integrity_check", "module_list", "page_count", "page_size", "pragma_list", "quick_check", "schema_version",
-    "table_info", "table_list", "table_xinfo",
+    "integrity_check", "locking_mode", "mmap_size", "module_list", "page_count", "page_size", "pragma_list",
+    "quick_check", "schema_version", "stats", "table_info", "table_list", "table_xinfo", "threads",
+    "wal_autocheckpoint",
 })  # fmt: skip
 """Pragmas that only look something up."""
 
-_TAKES_NO_VALUE = frozenset({"encoding", "page_size", "schema_version"})
+_TAKES_NO_VALUE = frozenset({
+    "analysis_limit", "encoding", "locking_mode", "mmap_size", "page_size", "schema_version", "threads",
+    "wal_autocheckpoint",
+})  # fmt: skip
 """Those of them that set something if a value follows."""
 
 _ACTING = frozenset({

@@ -11,7 +11,7 @@ def test_the_list_of_databases_has_one_row_without_a_path(db):
     assert answer.rows() == [[0, "main", ""]]
     assert [col["name"] for col in answer.response(0)["result"]["cols"]] == ["seq", "name", "file"]
     assert db.rows("SELECT * FROM pragma_database_list") == [[0, "main", ""]]
-    assert db.rows("pragma main.database_list ; -- all of them") == [[0, "main", ""]]
+    assert db.rows("pragma/* of what */main . database_list ; -- all of them") == [[0, "main", ""]]
     assert db.rows("SELECT t.schema FROM pragma_table_list AS t JOIN pragma_database_list AS d ON d.name = t.schema "
                    "WHERE t.name = 'sqlite_schema'") == [["main"]]  # fmt: skip
 
@@ -24,7 +24,7 @@ def test_tools_may_read_a_pragma(db, name):
     assert db.post(execute(f"PRAGMA {name}"), CLOSE).codes == ["ok", "ok"]
 
 
-@pytest.mark.parametrize("begin", ["BEGIN READONLY", "begin readonly transaction;"])
+@pytest.mark.parametrize("begin", ["BEGIN READONLY", "begin /* no writes */ readonly transaction;"])
 def test_a_transaction_that_only_reads(db, begin):
     db.run("CREATE TABLE t(a)")
     answer = db.post(
@@ -154,6 +154,14 @@ def test_the_key_of_a_table_without_rowid_keeps_its_collation(db):
     db.run("ALTER TABLE t ALTER COLUMN a TO a TEXT NOT NULL PRIMARY KEY")
     assert db.rows("SELECT a FROM t ORDER BY a") == [["B"], ["a"]]
     assert db.rows("PRAGMA integrity_check") == [["ok"]]
+
+
+def test_a_generated_column_that_is_stored_keeps_its_expression(db):
+    db.run("CREATE TABLE t(a, v AS (a + 1), s AS (a + 1) STORED)", "INSERT INTO t VALUES (1)")
+    alter(db, "ALTER TABLE t ALTER COLUMN v TO v AS (a + 2)")
+    answer = db.post(execute("ALTER TABLE t ALTER COLUMN s TO s AS (a + 2) STORED"), CLOSE)
+    assert "generated" in answer.error()["message"]
+    assert db.rows("SELECT * FROM t") == [[1, 3, 2]]
 
 
 def test_another_definition_is_rolled_back_with_its_transaction(db):

@@ -5,7 +5,8 @@ READS = [
     "EXPLAIN QUERY PLAN INSERT INTO t VALUES (1)", "COMMIT", "END", "ROLLBACK", "SAVEPOINT s", "RELEASE s",
     "PRAGMA table_info(t)", "PRAGMA main.table_info('t')", "PRAGMA schema_version", "SELECT * FROM pragma_table_list",
     "SELECT 'DELETE FROM t', optimize FROM t", "-- DELETE\nSELECT 1", "SELECT replace('a', 'b', 'c')", "", ";", "-- x",
-    "WITH replace AS (SELECT 1) SELECT 1",
+    "WITH replace AS (SELECT 1) SELECT 1", "PRAGMA mmap_size", "PRAGMA threads", "PRAGMA analysis_limit", "PRAGMA stats",
+    "PRAGMA wal_autocheckpoint", "PRAGMA locking_mode", "PRAGMA encoding", "PRAGMA database_list",
 ]  # fmt: skip
 
 WRITES = {
@@ -17,6 +18,7 @@ WRITES = {
     "PRAGMA user_version = 3": "PRAGMA user_version", "PRAGMA main . user_version(3)": "PRAGMA user_version",
     "PRAGMA query_only = 0": "PRAGMA query_only", "PRAGMA \"query_only\"(0)": "PRAGMA query_only",
     "PRAGMA foreign_keys": "PRAGMA foreign_keys", "PRAGMA schema_version = 9": "PRAGMA schema_version",
+    "PRAGMA threads = 4": "PRAGMA threads", "PRAGMA locking_mode(EXCLUSIVE)": "PRAGMA locking_mode",
     "PRAGMA optimize": "PRAGMA optimize", "PRAGMA wal_checkpoint": "PRAGMA wal_checkpoint", "PRAGMA": "PRAGMA ",
     "EXPLAIN PRAGMA user_version = 3": "PRAGMA user_version", "SELECT 1; DELETE FROM t": "DELETE",
     "EXPLAIN QUERY PLAN PRAGMA user_version = 3": "PRAGMA user_version",

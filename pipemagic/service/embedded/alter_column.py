@@ -18,6 +18,8 @@ import apsw
 from pipemagic.service.embedded import functions
 from pipemagic.sql import Token, quote, tokens, unquote
 
+_GENERATED = "a generated column"
+_STORED = 3  # `hidden` of a column that is generated and stored
 _CONSTRAINTS = frozenset({"CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"})
 """First words of what may follow the columns in a CREATE TABLE; none of them can be a name without quotes."""
 
@@ -78,7 +80,8 @@ def check(connection: apsw.Connection, change: AlterColumn) -> tuple[str, str, s
     new = old[:start] + change.definition + old[end:]
     before, after = _structure(name, old), _structure(name, new)
     for part in before:
-        if before[part] != after[part]:
+        stored = part == _GENERATED and dict(before[part]).get(change.column.lower()) == _STORED
+        if before[part] != after[part] or stored:  # existing rows would keep what the old expression gave
             raise apsw.SQLError(
                 f"error in {change.definition}: {part} cannot be altered; "
                 "create a new table, copy the rows, and rename it"
@@ -105,8 +108,9 @@ def apply(connection: apsw.Connection, change: AlterColumn) -> None:
             connection.pragma("writable_schema", False)
         connection.execute(f"REINDEX {schema}.{quote(name)}")  # a new collation orders an index anew
     except BaseException:
-        connection.execute("ROLLBACK TO alter_column")
-        connection.execute("RELEASE alter_column")
+        if not connection.get_autocommit():  # an interrupt may have ended the whole transaction
+            connection.execute("ROLLBACK TO alter_column")
+            connection.execute("RELEASE alter_column")
         raise
     connection.execute("RELEASE alter_column")
 
@@ -180,7 +184,7 @@ def _structure(name: str, sql: str) -> dict[str, Any]:
             autoincrement,
         ),
         "a UNIQUE constraint": [index for index in indexes if index[0] == "u"],
-        "a generated column": [(column, hidden) for column, hidden, _ in columns if hidden],
+        _GENERATED: [(column, hidden) for column, hidden, _ in columns if hidden],
         "the list of columns": [column for column, _, _ in columns],
         "WITHOUT ROWID or STRICT": (without_rowid, strict),
     }

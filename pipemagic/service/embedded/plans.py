@@ -22,8 +22,8 @@ _ROW_CHANGES = frozenset({"INSERT", "REPLACE", "UPDATE", "DELETE"})
 _ENDS = frozenset({"COMMIT", "END", "ROLLBACK", "RELEASE"})
 _WRITING_PRAGMA = re.compile(r"PRAGMA\s+(?:\w+\s*\.\s*)?(?:optimize|incremental_vacuum)\b", re.IGNORECASE)
 _PRAGMA = re.compile(r"PRAGMA\s+(?:\w+\s*\.\s*)?(\w+)", re.IGNORECASE)
-_DATABASE_LIST = re.compile(r"PRAGMA\s+(?:\w+\s*\.\s*)?database_list\s*;?\s*\Z", re.IGNORECASE)
-_BEGIN_READONLY = re.compile(r"BEGIN\s+READONLY(?:\s+TRANSACTION)?\s*;?\s*\Z", re.IGNORECASE)
+_DATABASE_LIST = re.compile(r"PRAGMA (?:\w+ \. )?DATABASE_LIST")
+_BEGIN_READONLY = re.compile(r"BEGIN READONLY(?: TRANSACTION)?")
 
 
 class Rejected(Exception):
@@ -146,9 +146,9 @@ def _size(text: str) -> int:
 def _of_statement(statement: sqltext.Statement, skipped: int) -> Plan:
     if "\0" in statement.text:  # where SQLite would stop reading, and silently so
         raise Rejected("SQL text cannot hold a NUL character; pass it in an argument", faults.SQL_PARSE_ERROR)
-    if statement.keyword == "BEGIN" and _BEGIN_READONLY.match(statement.text):
+    if statement.keyword == "BEGIN" and _BEGIN_READONLY.fullmatch(_normalized(statement.text)):
         return Plan("BEGIN", skipped, "BEGIN", "BEGIN", (), begins_read_only=True)
-    if statement.keyword == "PRAGMA" and _DATABASE_LIST.match(statement.text):
+    if statement.keyword == "PRAGMA" and _DATABASE_LIST.fullmatch(_normalized(statement.text)):
         return Plan(database_list.QUERY, skipped, "SELECT", "SELECT", ())
     if statement.keyword == "ALTER":
         change = alter_column.parse(statement.text)
@@ -157,6 +157,12 @@ def _of_statement(statement: sqltext.Statement, skipped: int) -> Plan:
     if verb == "WITH":
         verb = _verb_behind_with(statement.text)
     return Plan(statement.text, skipped, statement.keyword, verb, statement.parameters)
+
+
+def _normalized(text: str) -> str:
+    """Return the words and signs of a short statement in capitals, one blank between two of them."""
+    found = (token for token in sqltext.tokens(text) if token.kind not in ("space", "comment", "semi"))
+    return " ".join(token.text for token in found).upper()
 
 
 def _verb_behind_with(text: str) -> str:

@@ -102,6 +102,16 @@ def test_a_damaged_database_is_refused(courier, tmp_path):
         assert (status, body["code"]) == (400, "CORRUPT_DATABASE")
 
 
+def test_rows_from_before_a_constraint_are_no_damage(courier, tmp_path):
+    awaiting(courier)
+    script = (
+        "CREATE TABLE t (a, b CHECK (b > 0)); INSERT INTO t VALUES (NULL, 1); PRAGMA ignore_check_constraints = ON;"
+        "UPDATE t SET b = -1; PRAGMA writable_schema = ON;"
+        "UPDATE sqlite_schema SET sql = 'CREATE TABLE t (a TEXT NOT NULL, b CHECK (b > 0))';"
+    )
+    assert courier.upload("flights", make_file(tmp_path / "f", script))[0] == 200
+
+
 @pytest.mark.parametrize("pragma", [
     "PRAGMA page_size = 512", "PRAGMA page_size = 65536", "PRAGMA auto_vacuum = FULL", "PRAGMA journal_mode = WAL",
     "PRAGMA encoding = 'UTF-16'",
