@@ -19,7 +19,8 @@ _WRITING = frozenset({
 })  # fmt: skip
 
 _CATALOGUE = frozenset({
-    "analysis_limit", "collation_list", "compile_options", "data_version", "database_list", "encoding", "foreign_key_check",
+    "analysis_limit", "collation_list", "compile_options", "data_version", "database_list", "encoding",
+    "foreign_key_check",
     "foreign_key_list", "freelist_count", "function_list", "index_info", "index_list", "index_xinfo",
     "integrity_check", "locking_mode", "mmap_size", "module_list", "page_count", "page_size", "pragma_list",
     "quick_check", "schema_version", "stats", "table_info", "table_list", "table_xinfo", "threads",

@@ -5,8 +5,8 @@ READS = [
     "EXPLAIN QUERY PLAN INSERT INTO t VALUES (1)", "COMMIT", "END", "ROLLBACK", "SAVEPOINT s", "RELEASE s",
     "PRAGMA table_info(t)", "PRAGMA main.table_info('t')", "PRAGMA schema_version", "SELECT * FROM pragma_table_list",
     "SELECT 'DELETE FROM t', optimize FROM t", "-- DELETE\nSELECT 1", "SELECT replace('a', 'b', 'c')", "", ";", "-- x",
-    "WITH replace AS (SELECT 1) SELECT 1", "PRAGMA mmap_size", "PRAGMA threads", "PRAGMA analysis_limit", "PRAGMA stats",
-    "PRAGMA wal_autocheckpoint", "PRAGMA locking_mode", "PRAGMA encoding", "PRAGMA database_list",
+    "WITH replace AS (SELECT 1) SELECT 1", "PRAGMA mmap_size", "PRAGMA threads", "PRAGMA analysis_limit",
+    "PRAGMA stats", "PRAGMA wal_autocheckpoint", "PRAGMA locking_mode", "PRAGMA encoding", "PRAGMA database_list",
 ]  # fmt: skip
 
 WRITES = {
