@@ -40,12 +40,19 @@ COLOURS = """cell => [...cell.querySelectorAll('.cm-line')].map(line => {
   return found;
 })"""
 
+MODEL = "window.jupyterapp.shell.currentWidget.content.widgets[number].model.sharedModel"
+# A change of the shared model comes to the editor as one from another user does.
+INSERT = f"([number, text]) => {{ {MODEL}.updateSource(0, 0, text); return {MODEL}.getSource(); }}"
+DELETE = f"([number, length]) => {MODEL}.updateSource(0, length)"
+
 
 def main(chromium: str, folder: Path) -> None:
     with jupyterlab(folder) as lab, browser(chromium) as page:
         check_colours(Notebook(page, lab, CELLS), page, folder / "light.png")
         for app in ("lab/tree", "notebooks"):
             toggle_comments(Notebook(page, lab, CELLS, app), page)
+            if app == "lab/tree":  # the other one has no such variable of the page
+                insert_into_model(Notebook(page, lab, CELLS, app), page)
             show_help(Notebook(page, lab, HELP, app), page, folder)
     with jupyterlab(folder, dark=True) as lab, browser(chromium) as page:
         check_colours(Notebook(page, lab, CELLS), page, folder / "dark.png")
@@ -121,6 +128,17 @@ def toggle_comments(notebook: Notebook, page: Page) -> None:
     press("Control+Home")  # what is typed is typed
     page.keyboard.type("-- ")
     expect(cell.locator(".cm-line").first).to_have_text("-- %%sql -o flights")
+
+
+def insert_into_model(notebook: Notebook, page: Page) -> None:
+    """What others insert into a shared document stays, also a comment sign in the line of the magic."""
+    cell = notebook.cells.nth(1).locator(".cm-content")
+    for sign in ("-- ", "/* "):
+        expect(cell.locator(".cm-line").first).to_have_text("%%sql -o flights")
+        source = page.evaluate(INSERT, [1, sign])
+        assert source.startswith(f"{sign}%%sql"), source
+        expect(cell.locator(".cm-line").first).to_have_text(f"{sign}%%sql -o flights")
+        page.evaluate(DELETE, [1, len(sign)])
 
 
 def show_help(notebook: Notebook, page: Page, folder: Path) -> None:

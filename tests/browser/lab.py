@@ -134,7 +134,8 @@ def _server() -> tuple[str, Path]:
     shutil.copytree(EXTENSION, home / "share/labextensions/pipemagic-sql")
     port = free_port()
     command = ["jupyterlab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={port}",
-               "--ServerApp.port_retries=0", "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True",
+               "--ServerApp.port_retries=0", "--LabApp.expose_app_in_browser=True",
+               "--IdentityProvider.token=", "--ServerApp.disable_check_xsrf=True",
                f"--ServerApp.root_dir={root}"]  # fmt: skip
     _shared.enter_context(_running(command, home, root, f"http://127.0.0.1:{port}/api/status"))
     return f"http://127.0.0.1:{port}", home

@@ -69,6 +69,7 @@
 
   async function makePlugin() {
     const codemirror = await use('@jupyterlab/codemirror');
+    const { ySyncAnnotation } = codemirror;
     const { Compartment, EditorSelection, EditorState, Prec, Transaction } = await use('@codemirror/state');
     const { Decoration, EditorView, ViewPlugin } = await use('@codemirror/view');
     const { highlightingFor, syntaxTree } = await use('@codemirror/language');
@@ -187,10 +188,12 @@
     }
 
     // Ctrl+/ is a command of the application, which its menu and other shortcuts run as well. So the change that it
-    // makes is what is caught: it is made again for the part of the selection below the magic line.
+    // makes is what is caught: it is made again for the part of the selection below the magic line. A change of the
+    // shared model is none of it; without it the editor would differ from the model.
+    const isCommand = change => !change.annotation(Transaction.userEvent) && !change.annotation(ySyncAnnotation);
     const commenting = EditorState.transactionFilter.of(change => {
       const state = change.startState;
-      const line = change.docChanged && !change.annotation(Transaction.userEvent) && magicLine(state.doc);
+      const line = change.docChanged && isCommand(change) && magicLine(state.doc);
       const toggle = line && commentsIn(change, line);
       if (!toggle) {
         return change;
