@@ -20,6 +20,7 @@ ROWS = """() => [...document.querySelectorAll(".pipemagic-profile .row")].map((r
     const { left, top, width } = part.getBoundingClientRect();
     return { name: part.className, left, top, width, overflow: part.scrollWidth - part.clientWidth };
   }),
+  cut: [...row.querySelectorAll(".figures > div")].some((figure) => figure.scrollWidth > figure.clientWidth),
   lines: [...row.querySelectorAll(".figures > div > :first-child")].map((name) => {
     const box = name.parentElement.getBoundingClientRect();
     return Math.round((box.height - name.offsetHeight) / name.offsetHeight);
@@ -39,6 +40,7 @@ def check(rows: list[dict[str, Any]], width: int, overflow: int) -> None:
         assert all(part["overflow"] <= 0 for part in row["parts"]), by_name
         assert row["align"] == "right"
         assert row["font"] >= 12
+        assert not row["cut"], f"a figure is wider than its place at {width} px"
         assert set(row["lines"]) <= {1}, f"a figure is broken into lines at {width} px"
         if width >= 900:
             assert len({part["top"] for part in row["parts"]}) == 1, "the parts are not side by side"

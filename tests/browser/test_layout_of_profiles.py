@@ -25,7 +25,9 @@ def text(name: str, value: str) -> ColumnProfile:
 
 
 def test_a_wide_profile_is_readable_at_900_and_400_px(run, tmp_path):
-    columns = [number("dep_delay", 1301), number("a_long_name_of_a_column_without_any_space", 9_876_543),
+    days = text("day", "2013-12-31 23:59:00")
+    columns = [number("dep_delay", 1301), number("large", 999_999_999_999), days,
+               number("a_long_name_of_a_column_without_any_space", 9_876_543),
                text("carrier", "UA"), text("<remarks>", "a long text that is cut here and there")]  # fmt: skip
     page = tmp_path / "profile.html"
     html = Profile("flights", ROWS, tuple(columns))._repr_html_()
