@@ -8,13 +8,21 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-_USER = re.compile(r"([A-Za-z][\w+.-]*://)(?:[^\s'\"<>]*:[^\s'\"<>]*|[^\s/?#'\"<>]*)@(?=[\w\[/])")
-"""User and password of an address; the password may hold any character but blanks and quotes."""
+_ADDRESS = re.compile(r"(?<=://)[^\s'\"<>]+")
+"""An address from its host on, or from the user before that."""
+_USER = re.compile(r"\A(?:[^:]*:.*|[^/?#]*)@(?=[\w\[/])")
+"""User and password; the password may hold any character but blanks and quotes."""
+_PORT = re.compile(r"(?:\[[^]]*\]|[^:/?#@]*):\d{1,5}/(?:[^@]*/)?@[^@]*\Z")
+"""A host with a port, and a path with a segment that begins with @: nothing of it is a password."""
 
 
 def without_passwords(text: str) -> str:
     """Return the text with ``***`` in the place of the user and the password of each address in it."""
-    return _USER.sub(r"\1***@", text) if "://" in text and "@" in text else text
+    return _ADDRESS.sub(_masked, text) if "@" in text else text
+
+
+def _masked(address: re.Match[str]) -> str:
+    return address[0] if _PORT.match(address[0]) else _USER.sub("***@", address[0], count=1)
 
 
 def visible(text: str, *, keep: str = "") -> str:

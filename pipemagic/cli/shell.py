@@ -228,7 +228,7 @@ def _placed(error: StatementError, statement: str) -> StatementError:
 
     fault = places.fault_of(error, statement)
     offset = fault.offset
-    drawn = "" if offset is None else "".join(f"\n  {line}" for line in sqltext.caret(statement, offset).split("\n"))
+    drawn = "" if offset is None else "".join(f"\n  {line}" for line in places.excerpt(statement, offset).split("\n"))
     line = f"line {sqltext.position(statement, offset)[0]}: " if fault.of_line and offset is not None else ""
     return StatementError(f"{line}{fault.message}{drawn}", hint=error.hint, code=error.code, sql=statement)
 

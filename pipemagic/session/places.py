@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from pipemagic.errors import StatementError
 from pipemagic.explore.syntax_errors import cause
-from pipemagic.sql import character_offset, tokens
+from pipemagic.sql import caret, character_offset, tokens
+from pipemagic.terminals import without_passwords
 
 _PREFIX = re.compile(r"^(?:SQLite error|SQL input error|SQL string could not be parsed): ")
 _OFFSET = re.compile(r" \(at offset (\d+)\)$")
@@ -42,6 +43,14 @@ def fault_of(error: StatementError, sql: str) -> Fault:
     offset = told.offset if error.offset is None else character_offset(sql, error.offset)
     found = cause(error.message, sql, offset)
     return Fault(told.message, offset) if found is None else Fault(*found)
+
+
+def excerpt(text: str, offset: int) -> str:
+    """Return the line that holds a character offset, with a caret below the place and without passwords.
+
+    Passwords are masked first: afterwards the caret would be in another place, and a cut line might hold half of one.
+    """
+    return caret(without_passwords(text), len(without_passwords(text[:offset])))
 
 
 def read(message: str, sql: str) -> Fault:

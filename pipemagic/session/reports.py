@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipemagic import sql
 from pipemagic.counts import plural
 from pipemagic.errors import StatementError, TransactionLost
 from pipemagic.explore.syntax_errors import ends_early, unterminated_comment
@@ -14,8 +13,9 @@ from pipemagic.session import places
 from pipemagic.session.cells import Cell
 from pipemagic.session.ledger import Ledger, listing, shorten
 from pipemagic.session.losses import Loss
-from pipemagic.session.places import Fault
+from pipemagic.session.places import Fault, excerpt
 from pipemagic.session.text.woven import Place, Source
+from pipemagic.terminals import without_passwords
 
 END_IT = "COMMIT keeps what ran in it, ROLLBACK undoes it"
 
@@ -132,8 +132,8 @@ def _where(failure: Failure, place: Place | None, *, named: bool = False) -> lis
         several = shown.source.name or "\n" in cell.text.strip()
         head = [f"{shown.where}:"] if several and not named else []
     if place is not None:
-        return head + [f"  {text}" for text in sql.caret(place.source.text, place.offset).split("\n")]
-    return [*head, f"  {shorten(statement.text, 76)}"] if head else []
+        return head + [f"  {text}" for text in excerpt(place.source.text, place.offset).split("\n")]
+    return [*head, f"  {shorten(without_passwords(statement.text), 76)}"] if head else []
 
 
 def _fate(failure: Failure) -> list[str]:
