@@ -68,6 +68,8 @@ class Option:
     completes: str = ""
     """As that of Positional."""
     many: bool = False
+    code: bool = False
+    """It is SQL or JSON, whose strings may look like an address with a password."""
 
 
 @dataclass
@@ -161,6 +163,11 @@ def refuse_password(text: str) -> None:
         raise UsageError(NO_PASSWORD_HERE)
 
 
+def asks_for_help(line: str) -> bool:
+    """Return True if ``--help`` or ``-h`` is a word of the line, outside of quotes."""
+    return not {"--help", "-h"}.isdisjoint(_WORD.findall(line))
+
+
 def parse(line: str, positionals: Sequence[Positional], options: Sequence[Option], usage: str) -> Arguments:
     """Read a whole line; UsageError says what is wrong and shows ``usage``."""
     refuse_secrets(line)
@@ -220,7 +227,8 @@ def _store(found: Arguments, word: Word, following: Iterator[Word], options: Seq
         if value is None:
             raise UsageError(f"{option.flag} needs a value: {option.flag} {option.value}")
         inline, word = value.text, value
-    refuse_password(inline)
+    if not option.code:
+        refuse_password(inline)
     found.values[option.flag] = _choice(inline, option.flag, option.choices)
     if option.many:
         found.lists.setdefault(option.flag, []).append(found.values[option.flag])

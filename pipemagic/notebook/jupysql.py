@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from IPython.core.error import UsageError
@@ -210,7 +211,9 @@ def _refuse_address(address: str, text: str, magic: str, session: Session, alias
     from pipemagic.session.foreign_addresses import replacement
 
     found = replacement(address, session, alias)
-    lines = [*found.lines, *([f"%sql {text.strip()}"] if text.strip() and magic == "%sql" else [])]
+    before = takewhile(lambda word: not starts_statement(word), text.split())
+    is_sql = not any("@" in word for word in before)  # else the address goes on, after a blank in its password
+    lines = [*found.lines, *([f"%sql {text.strip()}"] if text.strip() and magic == "%sql" and is_sql else [])]
     raise UsageError("\n".join([f"{magic} takes no address. {found.message}", *lines]))
 
 

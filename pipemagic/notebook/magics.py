@@ -133,7 +133,7 @@ class PipeMagics(Magics):
         from pipemagic.notebook.commands import Context, run
 
         self.session.wire.begin()
-        with short_traceback(), offering_frames(self.user_ns):
+        with short_traceback():
             return run(line, Context(self.session, self.user_ns, self.preferences))
 
     @no_var_expand

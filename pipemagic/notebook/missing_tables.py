@@ -17,7 +17,7 @@ _LISTED = "%pipedb tables lists what there is"
 
 
 @contextmanager
-def offering_frames(variables: Mapping[str, Any], args: Arguments | None = None) -> Iterator[None]:
+def offering_frames(variables: Mapping[str, Any], args: Arguments) -> Iterator[None]:
     """Add the line that loads the frame to an error about a missing table that is raised inside."""
     try:
         yield
@@ -26,8 +26,10 @@ def offering_frames(variables: Mapping[str, Any], args: Arguments | None = None)
         name = (match["sql"] or match["command"]).strip('"') if match else ""
         frame = _frame_of(name, variables)
         if frame is not None:
-            on = args.get("--on") if args is not None else None
-            line = f"%pipedb load {frame} --table {name}{f' --on {on}' if on else ''}"
+            from pipemagic.session.profiles import word
+
+            on = args.get("--on")
+            line = f"%pipedb load {frame} --table {name}{f' --on {word(on)}' if on else ''}"
             rest = "" if error.hint == _LISTED else error.hint
             error.hint = "\n".join(filter(None, [f"{frame} is a DataFrame of the notebook; load it:\n{line}", rest]))
         raise

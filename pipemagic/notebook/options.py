@@ -8,7 +8,12 @@ from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Option
 
 PARAMETERS = (
-    Option("--params", "take the values of :name and {name} from this dict, or from JSON: '{\"year\": 2013}'", "NAME"),
+    Option(
+        "--params",
+        "take the values of :name and {name} from this dict, or from JSON: '{\"year\": 2013}'",
+        "NAME",
+        code=True,
+    ),
     Option("--jinja", "render the text as a Jinja template first"),
     Option("--with", "let the statements read from these saved SELECTs: --with top,late", "NAME"),
     Option("--save", "keep the cell's SELECT under this name for --with", "NAME"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from contextlib import closing
 
 import pytest
 from IPython.core.error import UsageError
@@ -47,6 +49,18 @@ def test_from_a_group_to_a_database_of_ones_own(embedded):
     assert embedded("%pipedb connect flights").lines == ["Connected to flights (embedded service)."]
     assert embedded("%pipedb overages on").lines == ["Overages of organization local are on."]
     assert embedded("%pipedb overages off").lines == ["Overages of organization local are off."]
+
+
+def test_a_file_that_was_not_loaded_is_named(embedded, tmp_path):
+    file = tmp_path / "a file.db"
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE t (a)")
+    line = f"%pipedb create-database flights --group default --from-file '{file}'"
+    assert embedded(f"{line} --if-not-exists").lines == ["Database flights is in group default."]
+    assert embedded(f"{line} --if-not-exists").lines == [
+        "Database flights is in group default.", f"It existed already: {file} was not loaded."
+    ]  # fmt: skip
+    assert isinstance(embedded.fails(line).error, AlreadyExists)
 
 
 def test_what_is_there_already_is_an_error_with_a_hint(embedded):

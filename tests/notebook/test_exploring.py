@@ -171,6 +171,17 @@ def test_a_condition_on_a_column_named_token_is_no_token(db, condition, rows):
     assert secret not in failed.out + failed.err
 
 
+@pytest.mark.parametrize("condition", ["dest='a:b@c.d'", "dest<>'mail:a@b.de'", "dest='http://u:p@h'"])
+def test_a_condition_with_a_string_that_looks_like_an_address_is_no_password(db, condition):
+    db("%sql CREATE TABLE flights (dest)")
+    for line in ("profile flights --where", "check flights --rows", "plot histogram flights --x dest --where"):
+        done = db.run(f'%pipedb {line} "{condition}"')
+        assert "token or a password" not in done.out + done.err, line
+        assert done.error is None or "PLOT: " in done.out, done.out
+    value = db("""%sql --params '{"dest":"a:b@c.d"}' SELECT :dest AS dest""").value
+    assert value["dest"].tolist() == ["a:b@c.d"]
+
+
 def test_what_check_cannot_read(db):
     for words, told in {
         "": "say what to check: --not-null",

@@ -131,3 +131,6 @@ def test_a_subcommand_shows_its_help(shell):
     for option in COMMANDS["load"].options:
         assert option.help in out
     assert EXAMPLES["load"][0] in out
+    for line in ("load flights --help", "load flights --table t -h", "load --table 'a b' --help \"x"):
+        assert shell(f"%pipedb {line}").out == out
+    assert shell.fails("%pipedb load '--help'").err != out

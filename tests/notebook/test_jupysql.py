@@ -7,7 +7,7 @@ import sqlite3
 import sys
 import types
 from contextlib import closing
-from itertools import product
+from itertools import pairwise, product
 
 import pandas
 import pytest
@@ -181,6 +181,26 @@ def test_a_password_in_a_setting_is_never_printed(shell, address, monkeypatch):
     monkeypatch.setenv("PIPEMAGIC_API_TOKEN", "x")
     cell = shell.fails("%pipedb databases")
     assert "secret" not in cell.out + cell.err + repr(cell.error)
+
+
+@pytest.mark.parametrize("password", ["p secret", "p secret secret", "secret "])
+def test_no_part_of_a_password_with_a_blank_is_repeated(shell, password):
+    for rest in ("", " SELECT 1", " SELECT '@'"):
+        cell = shell.fails(f"%sql postgresql://user:{password}@h/db{rest}")
+        assert "secret" not in cell.out + cell.err + repr(cell.error)
+    assert "%sql SELECT '@'" in shell.fails("%sql postgresql://h/db SELECT '@'").err
+
+
+def test_the_caret_is_below_the_place_after_a_password(connected):
+    for address in ("http://user:a-long-secret@host/x", "http://u:s@h"):
+        filler = " " * 40
+        for text in (f"SELECT '{address}', nope FROM flights", f"SELECT '{address}',{filler} '{filler}', nope"):
+            lines = connected.fails(f"%sql {text}").out.splitlines()
+            line, caret = next(pair for pair in pairwise(lines) if pair[1].strip() == "^")
+            assert line[caret.index("^") :].startswith("nope"), line
+            assert "secret" not in line
+    shown = connected.fails(f"%sql SELECT 'http://user:{'secret' * 9}@host/x', {'-' * 90} nope").out
+    assert "secret" not in shown
 
 
 def test_sql_that_holds_an_address_runs(connected):
@@ -402,6 +422,18 @@ def test_the_frame_is_offered_on_the_connection_of_the_cell(connected):
     assert "%pipedb load flights --table flights --on two" in cell.out
     follow(connected, cell)
     connected("%sql --on two SELECT * FROM flights")
+
+
+def test_the_frame_is_offered_on_the_connection_of_the_command(connected):
+    connected("%pipedb connect two --as 'my db'\n%pipedb use main")
+    for line in ("%sql --on 'my db' SELECT * FROM {}", "%pipedb profile {} --on 'my db'"):
+        for name in ("more", "others"):
+            connected(f"{name} = flights")
+        name = "more" if line.startswith("%sql") else "others"
+        cell = connected.fails(line.format(name))
+        assert f'%pipedb load {name} --table {name} --on "my db"' in cell.out
+        follow(connected, cell)
+        connected(line.format(name))
 
 
 def test_only_frames_are_offered(connected):

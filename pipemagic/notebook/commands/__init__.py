@@ -6,6 +6,7 @@ import difflib
 
 from IPython.core.error import UsageError
 
+from pipemagic.notebook import arguments
 from pipemagic.notebook.commands import (
     accounting,
     connections,
@@ -49,7 +50,7 @@ def run(line: str, context: Context) -> object:
     if name in ("", "help", "--help", "-h"):
         helping.show(rest.strip(), GROUPS, DAILY)
         return None
-    if rest.strip() in ("--help", "-h"):
+    if arguments.asks_for_help(rest):
         helping.show(name, GROUPS, DAILY)
         return None
     command = COMMANDS.get(name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Arguments, Option, Positional
+from pipemagic.notebook.missing_tables import offering_frames
 
 if TYPE_CHECKING:
     from pipemagic.notebook.preferences import PipeMagic
@@ -40,7 +41,9 @@ class Command:
 
     def __call__(self, line: str, context: Context) -> object:
         """Parse the rest of the line and run."""
-        return self.run(context, arguments.parse(line, self.positionals, self.options, self.usage))
+        args = arguments.parse(line, self.positionals, self.options, self.usage)
+        with offering_frames(context.variables, args):
+            return self.run(context, args)
 
 
 IF_NOT_EXISTS = Option("--if-not-exists", "do nothing, and say the same, if it is there already")

@@ -168,7 +168,12 @@ COMMANDS: tuple[Command, ...] = (
         (TABLE,),
         (
             Option("--columns", "look only at these columns, with commas between them", "A,B"),
-            Option("--where", "look only at rows for which this holds; :name takes the value of a variable", "SQL"),
+            Option(
+                "--where",
+                "look only at rows for which this holds; :name takes the value of a variable",
+                "SQL",
+                code=True,
+            ),
             ON,
         ),
     ),
@@ -183,7 +188,7 @@ COMMANDS: tuple[Command, ...] = (
             Option("--range", "values within bounds, one of which may be left out", "COLUMN=LOW..HIGH", many=True),
             Option("--references", "values that are in another table", "A,B=TABLE.C,D", many=True),
             Option("--foreign-keys", "the foreign keys that the table declares find their rows"),
-            Option("--rows", "holds for each row; :name takes the value of a variable", "SQL", many=True),
+            Option("--rows", "holds for each row; :name takes the value of a variable", "SQL", many=True, code=True),
             ON,
         ),
     ),

@@ -134,7 +134,12 @@ COMMANDS: tuple[Command, ...] = (
             Option("--y", "the column upwards; bar sums it, line takes its mean", "COLUMN"),
             Option("--group", "draw the values of this column apart", "COLUMN"),
             Option("--bins", "how many intervals, or bars", "N"),
-            Option("--where", "only the rows for which this holds; :name takes the value of a variable", "CONDITION"),
+            Option(
+                "--where",
+                "only the rows for which this holds; :name takes the value of a variable",
+                "CONDITION",
+                code=True,
+            ),
             Option("--to", "write the picture to this file: .png, .svg or .pdf", "FILE"),
             Option("--with", "plot this SELECT, saved with %%sql --save, in the place of a table", "NAME"),
             ON,

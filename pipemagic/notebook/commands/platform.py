@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipemagic.errors import AlreadyExists
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.commands.base import IF_NOT_EXISTS, Command, Context
 from pipemagic.notebook.display import say
@@ -82,14 +83,20 @@ def _where(group: Group) -> str:
 
 def create_database(context: Context, args: Arguments) -> None:
     """Create a database."""
-    file = args.get("--from-file")
-    database = context.session.platform.create_database(
-        args["NAME"],
-        args["--group"],
-        if_not_exists=args.on("--if-not-exists"),
-        file=None if file is None else Path(file).expanduser(),
-    )
+    platform, name, group, file = context.session.platform, args["NAME"], args["--group"], args.get("--from-file")
+    if_not_exists, existed = args.on("--if-not-exists"), False
+    if file is None:
+        database = platform.create_database(name, group, if_not_exists=if_not_exists)
+    else:
+        try:
+            database = platform.create_database(name, group, file=Path(file).expanduser())
+        except AlreadyExists:
+            if not if_not_exists:
+                raise
+            database, existed = platform.create_database(name, group, if_not_exists=True), True
     say(f"Database {database.name} is in group {database.group}.")
+    if existed:
+        say(f"It existed already: {file} was not loaded.")
 
 
 def overages(context: Context, args: Arguments) -> None:
