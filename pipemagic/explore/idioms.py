@@ -15,14 +15,18 @@ _MEDIAN = (
     "SELECT avg(n) FROM (SELECT n FROM t WHERE n IS NOT NULL ORDER BY n "
     "LIMIT 2 - (SELECT count(n) FROM t) % 2 OFFSET (SELECT (count(n) - 1) / 2 FROM t))"
 )
-_VARIANCE = "(sum(1.0 * n * n) - sum(n) * avg(n)) / (count(n) - 1)"
+# The differences from the mean are squared: the difference of two sums of squares would lose its digits.
+_SQUARES = "(n - (SELECT avg(n) FROM t)) * (n - (SELECT avg(n) FROM t))"
+_VARIANCE = f"sum({_SQUARES}) / (count(n) - 1)"
+_VARIANCE_OF_ALL = f"avg({_SQUARES})"
 _SERIES = "WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 10) SELECT i FROM r"
 _YEAR = "CAST(strftime('%Y', d) AS INTEGER)"
 
 # The names that call for the same idioms, and these.
 _IDIOMS: dict[str, tuple[str, ...]] = {
     "regexp regexp_like regexp_matches regexp_contains rlike similar_to": ("x GLOB '[A-Z]*'", "x LIKE 'a%'"),
-    "regexp_replace translate": ("replace(x, 'a', 'b')",),
+    "regexp_replace": ("replace(x, 'a', 'b')",),
+    "translate": ("replace(x, 'a', 'b')",),
     "regexp_substr regexp_extract split_part substring_index": ("substr(x, 1, instr(x, '-') - 1)",),
     "ilike": ("x LIKE 'a%'",),
     "now getdate sysdate systimestamp localtimestamp current_timestamp": ("datetime('now')",),
@@ -71,9 +75,9 @@ _IDIOMS: dict[str, tuple[str, ...]] = {
     "repeat": ("replace(hex(zeroblob(3)), '00', 'ab')",),
     "reverse initcap": (),
     "stddev stddev_samp stdev": (f"sqrt({_VARIANCE})",),
-    "stddev_pop stdevp": ("sqrt(avg(1.0 * n * n) - avg(n) * avg(n))",),
+    "stddev_pop stdevp": (f"sqrt({_VARIANCE_OF_ALL})",),
     "variance var_samp var": (_VARIANCE,),
-    "var_pop varp": ("avg(1.0 * n * n) - avg(n) * avg(n)",),
+    "var_pop varp": (_VARIANCE_OF_ALL,),
     "median percentile percentile_cont percentile_disc quantile approx_quantile": (_MEDIAN,),
     "countif count_if": ("count(*) FILTER (WHERE n > 0)",),
     "sumif sum_if": ("sum(n) FILTER (WHERE n > 0)",),
@@ -101,7 +105,11 @@ _WINDOW = "write SELECT * FROM (SELECT n, row_number() OVER (ORDER BY n) AS r FR
 def of_function(name: str) -> str | None:
     """Return what to write instead of a function; '' if SQLite has nothing like it, None if it is not known."""
     idioms = IDIOMS.get(name.lower())
-    return None if idioms is None else write(idioms)
+    if idioms is None:
+        return None
+    if name.lower() == "regexp_replace":
+        return f"SQLite has no regexp_replace; {idioms[0]} replaces plain text"
+    return write(idioms)
 
 
 def of_table(name: str) -> str:

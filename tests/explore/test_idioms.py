@@ -75,6 +75,20 @@ def test_the_median_of_an_even_number_of_values(t):
 
 
 @pytest.mark.parametrize(
+    ("function", "value"), [("variance", 4 / 3), ("stddev", (4 / 3) ** 0.5), ("var_pop", 1), ("stddev_pop", 1)]
+)
+def test_the_variance_of_large_values(t, function, value):
+    t.execute("DELETE FROM t")
+    t.execute("INSERT INTO t (n) VALUES (1e9 + 1), (1e9 + 1), (1e9 + 3), (1e9 + 3), (NULL)")
+    assert run(t, idioms.IDIOMS[function][0]) == [pytest.approx(value)]
+
+
+def test_plain_text_is_not_a_regular_expression():
+    hint = "SQLite has no regexp_replace; replace(x, 'a', 'b') replaces plain text"
+    assert idioms.of_function("REGEXP_REPLACE") == hint
+
+
+@pytest.mark.parametrize(
     ("text", "at", "hint"),
     [
         ("SELECT x FROM t WHERE x ILIKE 'a%'", "ILIKE", "write x LIKE 'a%'"),
