@@ -20,6 +20,7 @@ from pipemagic.errors import (
     ServerError,
     ServiceError,
     SessionError,
+    StatementError,
     TransactionLost,
 )
 from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Request, Stmt
@@ -35,6 +36,7 @@ from pipemagic.session.keeping import KeepAlive
 from pipemagic.session.kinds import only_reads
 from pipemagic.session.ledger import Held, Ledger, is_rollback, opens
 from pipemagic.session.losses import Loss
+from pipemagic.session.places import fault_of
 from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import Profile
 from pipemagic.session.results import CellResult, Outcome, failed, outcomes
@@ -273,7 +275,17 @@ class Connection:
                 raise
 
     def once(self, ask: Callable[[Database], T]) -> T:
-        """Ask the database something beside the stream, which keeps its clock and its transaction."""
+        """Ask the database something beside the stream, which keeps its clock and its transaction.
+
+        The message of a StatementError is the same as for a statement of a cell, without its place.
+        """
+        try:
+            return self._once(ask)
+        except StatementError as error:
+            error.message = fault_of(error, error.sql).message
+            raise
+
+    def _once(self, ask: Callable[[Database], T]) -> T:
         self._check_not_gone()
         database = self.database
         try:

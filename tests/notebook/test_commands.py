@@ -194,6 +194,9 @@ def test_help_knows_every_subcommand(shell):
         assert f"  {name} " in overview
         assert shell(f"%pipedb help {name}").lines[0] == command.usage
         assert shell(f"%pipedb {name} --help").lines[0] == command.usage
+    assert shell("%pipedb check flights --rows 'a = 1' --help").lines[0] == COMMANDS["check"].usage
+    assert shell("%pipedb columns flights -h").lines[0] == COMMANDS["columns"].usage
+    assert "no database is connected" in shell.fails("%pipedb columns '--help'").out
     for topic in ("sql", "%%sql", "transactions", "tokens"):
         assert shell(f"%pipedb help {topic}").lines
 

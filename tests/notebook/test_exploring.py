@@ -159,6 +159,23 @@ def test_a_parameter_without_a_value_is_the_same_error_everywhere(db, line):
 
 
 @pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("profile flight --where 'order > 3'", '"order" is a reserved word; quote it: "order"'),
+        ("profile flight --where 'CASE WHEN 1 THEN 2'", "CASE without END"),
+        ("check flight --rows 'order > 3'", '"order" is a reserved word; quote it: "order"'),
+        ("diff flight 'SELECT order FROM flight'", '"order" is a reserved word; quote it: "order"'),
+        ('diff flight "SELECT \'a FROM flight"', "unterminated string literal"),
+        ("plot bar flight --x carrier --where 'order > 3'", '"order" is a reserved word; quote it: "order"'),
+    ],
+)
+def test_the_cause_of_a_syntax_error_is_the_same_as_in_a_cell(db, line, message):
+    db(FLIGHTS)
+    assert db.fails(f"%pipedb {line}").out == f"SQL_PARSE_ERROR: {message}\n"
+    assert "could not be parsed" not in db.fails("%pipedb profile flight --where 'delay 3'").out
+
+
+@pytest.mark.parametrize(
     ("condition", "rows"), [("jwt='x'", 2), ("jwt = 'x'", 2), ("token = 'abc'", 2), ("token='abc'", 2)]
 )
 def test_a_condition_on_a_column_named_token_is_no_token(db, condition, rows):
