@@ -57,7 +57,7 @@ def check_rowids(column: Column, name: str) -> None:
     """Refuse a column with values that the INTEGER PRIMARY KEY of this name cannot hold."""
     if column.declared == "INTEGER":
         return
-    wrong = next(((row, value) for row, value in enumerate(values_of(column)) if not is_integer(value)), None)
+    wrong = next(((row, value) for row, value in enumerate(values_of(column), start=1) if not is_integer(value)), None)
     if wrong is not None:
         row, value = wrong
         shown = repr(value[:40]) if isinstance(value, str | bytes) else str(value)

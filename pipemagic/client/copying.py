@@ -230,7 +230,7 @@ def _check(start: int, columns: Sequence[Sequence[SqlValue]], plan: Plan, kinds:
         if changed is not None:
             raise LoadError(
                 f"column {name}: {plan.table} declares it {declared}, where {str(changed)[:40]!r} would "
-                f"become another value (row {start + column.index(changed)}); nothing was changed"
+                f"become another value (row {start + column.index(changed) + 1}); nothing was changed"
             )
 
 

@@ -22,7 +22,7 @@ def check_keys(keys: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...
         raise LoadError(f"the frame has no {', '.join(unknown)}, which is to be the key; nothing was changed")
     for key in keys:
         values = values_of(there[key.lower()])
-        row = next((row for row, value in enumerate(values) if value is None), None)
+        row = next((row for row, value in enumerate(values, start=1) if value is None), None)
         if row is not None:
             raise LoadError(f"column {key}: the key of row {row} is NULL; nothing was changed", hint="fill or drop it")
     return tuple(there[key.lower()].name for key in keys)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -81,7 +80,7 @@ def look(database: Database, table: str) -> Table | None:
     if not named:
         return None
     kind, name, text = named[0]
-    found = _columns(database, str(name), rowid=not _WITHOUT_ROWID.search(str(text or ""))) if kind == "table" else []
+    found = _columns(database, str(name)) if kind == "table" else []
     columns = {one.name.lower(): one for one in found}
     foreign = bool(rows(database, "SELECT 1 FROM pragma_foreign_key_list(?) LIMIT 1", name)) if columns else False
     return Table(str(name), str(kind), str(text or ""), columns, foreign, seen)
@@ -195,18 +194,20 @@ def rows(database: Database, sql: str, *args: Any) -> list[tuple[Any, ...]]:
     return list(database.execute(sql, list(args)).rows)
 
 
-_WITHOUT_ROWID = re.compile(r"\)[^)]*\bWITHOUT\s+ROWID\b[^)]*\Z", re.IGNORECASE)
+# Every primary key but an alias of the rowid has an index of its own.
+_COLUMNS = """
+SELECT name, type, "notnull", dflt_value, pk, hidden,
+    pk AND NOT EXISTS (SELECT 1 FROM pragma_index_list(?1) WHERE origin = 'pk')
+FROM pragma_table_xinfo(?1)
+"""
 
 
-def _columns(database: Database, table: str, *, rowid: bool) -> list[ColumnThere]:
-    asked = 'SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(?)'
-    there, found = rows(database, asked, table), []
-    single = sum(bool(key) for *_, key, _ in there) == 1
-    for name, declared, not_null, default, key, hidden in there:
-        itself = default is not None or hidden != 0 or (bool(key) and str(declared).upper() == "INTEGER")
+def _columns(database: Database, table: str) -> list[ColumnThere]:
+    found = []
+    for name, declared, not_null, default, key, hidden, is_rowid in rows(database, _COLUMNS.strip(), table):
+        itself = bool(default is not None or hidden or is_rowid)
         required = bool(not_null or key) and not itself
-        is_rowid = rowid and single and bool(key) and str(declared).upper() == "INTEGER"
-        found.append(ColumnThere(str(name), str(declared or ""), required, itself, hidden in (2, 3), is_rowid))
+        found.append(ColumnThere(str(name), str(declared or ""), required, itself, hidden in (2, 3), bool(is_rowid)))
     return found
 
 

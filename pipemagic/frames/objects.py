@@ -49,7 +49,7 @@ def zones(values: Iterable[Any]) -> set[bool]:
 def plain(values: Sequence[Any]) -> list[SqlValue]:
     """Give what SQLite is to store for some values; ProtocolError, naming the row, for one that has no SQL form."""
     stored = []
-    for row, value in enumerate(values):
+    for row, value in enumerate(values, start=1):
         try:
             stored.append(to_sql(value))
         except ProtocolError as error:

@@ -1,26 +1,27 @@
-"""Errors of statements in terms of their tables and values: an ambiguous column, a value that is no integer."""
+"""Errors of statements in terms of their tables and values: an ambiguous column, a value that is not an integer."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from string import ascii_lowercase
 from typing import Protocol
 
 from pipemagic.client.arguments import values_of
-from pipemagic.client.heads import CHANGING, Head, head
+from pipemagic.client.heads import CHANGING, bare_word, head
 from pipemagic.errors import StatementError
-from pipemagic.explore.scope import scope_at
+from pipemagic.explore.scope import QUERY, Source, scope_at, select_items
 from pipemagic.explore.shapes import Shape
-from pipemagic.explore.token_tree import group_at
+from pipemagic.explore.token_tree import Group, group_at, tree_of
 from pipemagic.explore.values import value as shown
 from pipemagic.explore.words import written
 from pipemagic.hrana.messages import Stmt
 from pipemagic.hrana.values import SqlValue, is_integer
 from pipemagic.sql import Token, character_offset, tokens, unquote
 
-_AMBIGUOUS = re.compile(r"\Aambiguous column name: ([^.\n]+)\Z")
+_AMBIGUOUS = re.compile(r"\Aambiguous column name: (?:([^.\n]+)\.)?([^.\n]+)\Z")
 _MISMATCH = re.compile(r"\Adatatype mismatch\Z")
-_UNKNOWN = object()  # a value that the text does not tell
+_UNKNOWN = object()  # a value that is not in the text
 
 
 class Tables(Protocol):
@@ -38,41 +39,57 @@ def explained(error: StatementError, stmt: Stmt, tables: Tables) -> str:
     """
     message, text = error.message.strip(), stmt.sql or ""
     if match := _AMBIGUOUS.match(message):
-        return _ambiguous(match[1].strip('"'), text, error.offset, tables()) or error.message
+        owner, name = (part and part.strip('"') for part in match.groups())
+        places = _places(name, text, owner) if error.offset is None else [character_offset(text, error.offset)]
+        known = tables()
+        found = {_choice(name, owner, text, at, known) for at in places} - {""}
+        return found.pop() if len(found) == 1 else error.message
     if _MISMATCH.match(message):
         values = values_of(stmt)
-        return _limit(text, values) or _rowid(text, values, tables(typed=True)) or error.message
+        for word, given in _limits(text, values):
+            if given is None or (given is not _UNKNOWN and not is_integer(given)):  # type: ignore[arg-type]
+                return f"{word} takes an integer, not {_shown(given)}"
+        return _rowid(text, values, tables(typed=True)) or error.message
     return error.message
 
 
-def _ambiguous(name: str, text: str, offset: int | None, tables: Sequence[Shape]) -> str:
-    """Say which tables of a query have the column, and what to write; '' if that is not certain."""
-    places = _places(name, text) if offset is None else [character_offset(text, offset)]
-    found = {_choice(name, text, at, tables) for at in places} - {""}
-    return found.pop() if len(found) == 1 else ""
-
-
-def _places(name: str, text: str) -> list[int]:
-    """Return where the name stands alone, for servers that do not say where the error is."""
+def _places(name: str, text: str, owner: str | None) -> list[int]:
+    """Return where the name stands, with or without an owner, for servers that do not say where the error is."""
     words = [token for token in tokens(text) if token.kind not in ("space", "comment")]
     alike = [at for at, token in enumerate(words) if unquote(token.text).lower() == name.lower()]
-    return [words[at].start for at in alike if at == 0 or words[at - 1].text != "."]
+    return [words[at].start for at in alike if at > 0 and (words[at - 1].text == ".") == (owner is not None)]
 
 
-def _choice(name: str, text: str, at: int, tables: Sequence[Shape]) -> str:
-    """Say which tables that can be named at a place have the column; '' if it is not in several."""
+def _choice(name: str, owner: str | None, text: str, at: int, tables: Sequence[Shape]) -> str:
+    """Return which tables that can be named at a place have the column, and what to write; '' if not certain."""
     scope = scope_at(group_at(text, at), tables)
     found = [one for one in scope.sources if name.lower() in (column.lower() for column in one.columns)]
     if len(scope.sources) == 2 and all(one in found or not one.columns for one in scope.sources):
         found = list(scope.sources)  # one may be a table that the same cell made: the column is in both all the same
+    for one in found:
+        if owner is None or one.label.lower() == owner.lower():
+            count = sum(_is_same_table(one, other) for other in found)
+            if count > 1:
+                return _joined_to_itself(written(one.label), count)
     labels = list(dict.fromkeys(written(one.label) for one in found))
-    if len(labels) < 2 or len(labels) < len(found):
+    if owner is not None or len(labels) < 2 or len(labels) < len(found):
         return ""
     column = written(name)
     return (
         f"{column} is in {'both ' if len(labels) == 2 else ''}{_listed(labels, 'and')}; "
         f"write {_listed([f'{label}.{column}' for label in labels], 'or')}"
     )
+
+
+def _is_same_table(one: Source, other: Source) -> bool:
+    """Return True if both are one table without an alias."""
+    is_named = one.shape is None or one.shape.name.lower() == one.label.lower()
+    return is_named and one.shape is other.shape and not one.derived and one.label.lower() == other.label.lower()
+
+
+def _joined_to_itself(table: str, count: int) -> str:
+    aliases = ", ".join(f"{table} AS {letter}" for letter in ascii_lowercase[:count])
+    return f"{table} is in the query {'twice' if count == 2 else f'{count} times'}; give each an alias: {aliases}"
 
 
 def _listed(names: Sequence[str], word: str) -> str:
@@ -82,112 +99,89 @@ def _listed(names: Sequence[str], word: str) -> str:
 # -- datatype mismatch: LIMIT, OFFSET and INTEGER PRIMARY KEY take nothing but integers
 
 
-def _limit(text: str, values: Mapping[str, SqlValue]) -> str:
+def _limits(text: str, values: Mapping[str, SqlValue]) -> Iterator[tuple[str, object]]:
+    """Return each LIMIT and OFFSET with its value."""
     words = [token for token in tokens(text) if token.kind not in ("space", "comment")]
     for number, token in enumerate(words):
-        if token.kind == "word" and token.text.upper() in ("LIMIT", "OFFSET"):
-            given = _value(words[number + 1 : number + 2], values)
-            if given is not _UNKNOWN and not is_integer(given):  # type: ignore[arg-type]
-                return f"{token.text.upper()} takes an integer, not {_shown(given)}"
-    return ""
+        if bare_word(token) in ("LIMIT", "OFFSET"):
+            after = words[number + 2 : number + 3]
+            ends = not after or after[0].text in (",", ")", ";") or bare_word(after[0]) == "OFFSET"
+            yield token.text.upper(), _value(words[number + 1 : number + 2], values) if ends else _UNKNOWN
 
 
 def _rowid(text: str, values: Mapping[str, SqlValue], tables: Sequence[Shape]) -> str:
-    """Say which value an INTEGER PRIMARY KEY cannot hold; '' if that is not certain."""
+    """Return the message on an INTEGER PRIMARY KEY that gets another value; '' if that is not certain."""
     statement = head(text)
     if statement.verb not in CHANGING or not (table := statement.table):
         return ""
-    name = unquote(next(iter(_names(table))).text).lower()
+    last = [token for token in tokens(table) if token.kind in ("word", "quoted", "string")][-1]  # after the schema
+    name = unquote(last.text).lower()
     shape = next((one for one in tables if one.name.lower() == name), None)
     key = None if shape is None else rowid_column(shape)
-    if shape is None or key is None:
+    if shape is None or shape.relation is None or key is None:
         return ""
-    given = _set(statement, key) if statement.verb == "UPDATE" else _inserted(statement, shape, key)
-    for row, value in given:
-        found = _value(value, values)
-        if found is not _UNKNOWN and not is_integer(found):  # type: ignore[arg-type]
-            column = f"{written(shape.name)}.{written(key)}"
-            return f"{row}{column} is an INTEGER PRIMARY KEY and cannot hold {_shown(found)}"
+    top = tree_of(statement.words)
+    written_values = _set(top, key) if statement.verb == "UPDATE" else _inserted(top, shape.columns, key)
+    given = [_value(items, values) for items in written_values]
+    column = f"{written(shape.name)}.{written(key)} is an INTEGER PRIMARY KEY and"
+    for row, value in enumerate(given, start=1):
+        if value is not _UNKNOWN and not is_integer(value):  # type: ignore[arg-type]
+            return f"{f'row {row}: ' if len(given) > 1 else ''}{column} cannot hold {_shown(value)}"
+    certain = not shape.relation.triggers and all(limit is not _UNKNOWN for _, limit in _limits(text, values))
+    if certain and _UNKNOWN in given:
+        return f"{column} holds only integers"
     return ""
 
 
 def rowid_column(shape: Shape) -> str | None:
     """Return the column that is an INTEGER PRIMARY KEY; None if the table has none, or it is not known."""
     relation = shape.relation
-    if relation is None or relation.without_rowid or len(relation.primary_key) != 1:
-        return None
-    column = relation.column(relation.primary_key[0])
-    return column.name if column.type.upper() == "INTEGER" else None
+    if relation is None or any(index.origin == "primary key" for index in relation.indexes):
+        return None  # every other primary key has an index of its own
+    return next(iter(relation.primary_key), None)
 
 
-def _names(table: str) -> Iterator[Token]:
-    """Return the last name of a table with its schema."""
-    yield [token for token in tokens(table) if token.kind in ("word", "quoted", "string")][-1]
-
-
-def _inserted(statement: Head, shape: Shape, key: str) -> Iterator[tuple[str, Sequence[Token]]]:
-    """Return the value of a column in each row of INSERT ... VALUES, with the row's number if there are several."""
-    words = [token.text.upper() if token.kind == "word" else token.text for token in statement.words]
-    if "VALUES" not in words:
-        return
-    start = words.index("VALUES")
-    ahead = statement.words[:start]
-    opening = next((at for at, token in enumerate(ahead) if token.text == "("), None)
-    names = list(shape.columns)
-    if opening is not None:
-        names = [unquote(part[0].text) for part in _parts(ahead[opening + 1 :])[0] if part]
-    place = next((at for at, one in enumerate(names) if one.lower() == key.lower()), None)
+def _inserted(top: Group, columns: Sequence[str], key: str) -> list[list[Token | Group]]:
+    """Return the value of a column in each row of an INSERT; one value without tokens where a query selects it."""
+    words = [top.word(at) for at in range(len(top.items))]
+    start = next((at for at, word in enumerate(words) if word in QUERY), None)
+    if start is None:
+        return []
+    listed = next((item for item in top.items[:start] if isinstance(item, Group)), None)
+    names = list(columns) if listed is None else [item.name(0) for item in select_items(listed, 0) if item.is_name(0)]
+    place = next((at for at, name in enumerate(names) if name.lower() == key.lower()), None)
     if place is None:
-        return
-    rest, rows = statement.words[start + 1 :], []
-    while rest and rest[0].text == "(":
-        parts, length = _parts(rest[1:])
-        rows.append(parts)
-        rest = rest[length + 1 :]
-        if not rest or rest[0].text != ",":
+        return []
+    if words[start] != "VALUES":
+        return [[]]
+    found = []
+    for item in top.items[start + 1 :]:
+        if isinstance(item, Group):
+            found += [one.items for one in select_items(item, 0)[place : place + 1]]
+        elif item.text != ",":
             break
-        rest = rest[1:]
-    for number, parts in enumerate(rows, start=1):
-        if place < len(parts):
-            yield (f"row {number}: " if len(rows) > 1 else ""), parts[place]
+    return found
 
 
-def _set(statement: Head, key: str) -> Iterator[tuple[str, Sequence[Token]]]:
-    """Return the value that an UPDATE gives to a column."""
-    words = statement.words
-    for at in range(1, len(words) - 2):
-        before = words[at - 1].text.upper()
-        if before in ("SET", ",") and words[at + 1].text == "=" and unquote(words[at].text).lower() == key.lower():
-            value: list[Token] = []
-            for token in words[at + 2 :]:
-                if token.text == "," or (token.kind == "word" and token.text.upper() in ("WHERE", "FROM", "RETURNING")):
-                    break
-                value.append(token)
-            yield "", value
+def _set(top: Group, key: str) -> list[list[Token | Group]]:
+    """Return the values that an UPDATE sets a column to."""
+    start = next((at for at in range(len(top.items)) if top.word(at) == "SET"), len(top.items))
+    items = [item for item in select_items(top, start + 1) if item.is_name(0) and item.word(1) == "="]
+    return [item.items[2:] for item in items if item.name(0).lower() == key.lower()]
 
 
-def _parts(words: Iterable[Token]) -> tuple[list[list[Token]], int]:
-    """Split what stands in parentheses at its commas; return the parts, and how many tokens there are up to ``)``."""
-    depth, length, parts = 0, 0, [list[Token]()]
-    for token in words:
-        length += 1
-        depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "op" else 0
-        if depth < 0:
-            break
-        if token.text == "," and depth == 0:
-            parts.append([])
-        else:
-            parts[-1].append(token)
-    return parts, length
-
-
-def _value(words: Sequence[Token], values: Mapping[str, SqlValue]) -> object:
+def _value(words: Sequence[Token | Group], values: Mapping[str, SqlValue]) -> object:
     """Return the value of a literal or a parameter, _UNKNOWN for anything else."""
-    if len(words) == 2 and words[0].text in ("-", "+") and words[1].kind == "number":
-        words = words[1:]
-    if len(words) != 1:
+    if len(words) == 2 and isinstance(words[0], Token) and words[0].text in ("-", "+"):
+        number = _value(words[1:], values)
+        if not isinstance(number, int | float):
+            return _UNKNOWN
+        return -number if words[0].text == "-" else number
+    if len(words) != 1 or isinstance(words[0], Group):
         return _UNKNOWN
     token = words[0]
+    if bare_word(token) == "NULL":
+        return None
     if token.kind == "param":
         return values.get(token.text, _UNKNOWN)
     if token.kind == "string":

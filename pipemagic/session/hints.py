@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pipemagic.errors import PipemagicError, StatementError
 from pipemagic.explore import idioms
+from pipemagic.explore.names import nearest
 from pipemagic.explore.shapes import Shape
 from pipemagic.explore.words import FUNCTIONS, written
 from pipemagic.hrana import faults
@@ -111,10 +111,8 @@ def _column(name: str, text: str, connection: Connection) -> str:
 
 
 def _near(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    by_small = {one.lower(): one for one in known}
-    close = difflib.get_close_matches(name.lower(), by_small, n=2, cutoff=cutoff)
-    found = [one for one in close if one != name.lower()]
-    return f"did you mean {written(by_small[found[0]])}?" if found else ""
+    found = nearest(name, (one for one in known if one.lower() != name.lower()), cutoff=cutoff)
+    return f"did you mean {written(found)}?" if found else ""
 
 
 def known_tables(connection: Connection, *, typed: bool = False) -> list[Shape]:

@@ -248,9 +248,9 @@ def test_what_an_integer_primary_key_cannot_hold_is_named(full, if_exists, ids, 
     with pytest.raises(errors.LoadError) as caught:
         full.load(frame, "t", if_exists=if_exists, keys=["id"] if if_exists == "upsert" else ())
     if if_exists == "upsert" and ids[0] == "8":
-        assert "the key of row 0 is NULL" in caught.value.message
+        assert "the key of row 1 is NULL" in caught.value.message
     else:
-        said = f"row 1: t.id is an INTEGER PRIMARY KEY and cannot hold {shown}; nothing was changed"
+        said = f"row 2: t.id is an INTEGER PRIMARY KEY and cannot hold {shown}; nothing was changed"
         assert caught.value.message == said
     assert full.execute("SELECT count(*) FROM t").rows == [(0,)]
 
@@ -261,6 +261,7 @@ def test_what_only_looks_like_an_integer_primary_key_holds_anything(full) -> Non
         "t(id INTEGER PRIMARY KEY, n) WITHOUT ROWID",
         "u(id INT PRIMARY KEY, n)",
         "v(id INTEGER, n, PRIMARY KEY (id, n))",
+        "x(id INTEGER PRIMARY KEY DESC, n)",
     ):
         full.execute(f"CREATE TABLE {table}")
         full.load(frame, table[0], if_exists="append")

@@ -211,7 +211,7 @@ def test_an_index_on_a_part_of_the_rows_is_no_key(full) -> None:
 
 def test_keys_have_to_be_there_and_differ(full) -> None:
     full.execute("CREATE TABLE t(a TEXT COLLATE NOCASE PRIMARY KEY, n)")
-    with pytest.raises(errors.LoadError, match="column a: the key of row 1 is NULL"):
+    with pytest.raises(errors.LoadError, match="column a: the key of row 2 is NULL"):
         full.load(pd.DataFrame({"a": ["x", None], "n": [1, 2]}), "t", if_exists="upsert", keys=["a"])
     with pytest.raises(errors.LoadError, match=r"several rows have the same key \(a = '[xX]'\)"):
         full.load(pd.DataFrame({"a": ["x", "X"], "n": [1, 2]}), "t", if_exists="upsert", keys=["a"])

@@ -20,7 +20,7 @@ def test_the_four_ways_to_load(db):
         "Types: n INTEGER, from TEXT (the table keeps its definition)", LOADED]  # fmt: skip
     assert "t has no unique index on n" in db.fails(f"{line} --upsert n").out
     db('%sql CREATE UNIQUE INDEX u ON t(n, "from")')
-    assert "the key of row 1 is NULL" in db.fails(f"{line} --upsert n,from").out
+    assert "the key of row 2 is NULL" in db.fails(f"{line} --upsert n,from").out
     db("flights['from'] = ['a', 'b']")
     assert db(f"{line} --upsert 'n, \"from\"'").lines == [LOADED]
     assert db('%sql SELECT n, "from" FROM t ORDER BY 1, 2').value.values.tolist()[0] == [1, "a"]

@@ -9,7 +9,11 @@ from pipemagic.errors import StatementError
 TABLES = """
 CREATE TABLE airline (carrier TEXT, name TEXT);
 CREATE TABLE flight (id INTEGER PRIMARY KEY, carrier TEXT, "tail number" TEXT);
+CREATE TABLE "a b" (n);
 CREATE TABLE plane (carrier TEXT, "tail number" TEXT);
+CREATE TABLE descending (id INTEGER PRIMARY KEY DESC);
+CREATE TABLE counted (n INTEGER PRIMARY KEY);
+CREATE TRIGGER refuses AFTER INSERT ON counted BEGIN UPDATE flight SET id = 'x'; END;
 INSERT INTO flight VALUES (1, 'AA', 'N1')
 """
 
@@ -76,11 +80,18 @@ def test_an_ambiguous_column(tables, text, message):
 
 
 def test_an_ambiguous_column_of_tables_that_have_one_name(tables):
-    assert failure(tables, "SELECT airline.name FROM airline, airline") == "ambiguous column name: airline.name"
-    assert failure(tables, "SELECT name FROM airline, airline") == "ambiguous column name: name"
+    twice = "airline is in the query twice; give each an alias: airline AS a, airline AS b"
+    assert failure(tables, "SELECT name FROM airline JOIN airline") == twice
+    assert failure(tables, "SELECT Airline.name FROM airline, Airline") == twice
+    assert failure(tables, "SELECT carrier FROM airline, flight JOIN airline") == twice
+    assert failure(tables, 'SELECT n FROM "a b" JOIN "a b" JOIN "a b"') == (
+        '"a b" is in the query 3 times; give each an alias: "a b" AS a, "a b" AS b, "a b" AS c'
+    )
+    assert failure(tables, "SELECT carrier FROM airline x, flight x") == "ambiguous column name: carrier"
 
 
-HOLDS = "flight.id is an INTEGER PRIMARY KEY and cannot hold "
+KEY = "flight.id is an INTEGER PRIMARY KEY and "
+HOLDS, ONLY = KEY + "cannot hold ", KEY + "holds only integers"
 
 
 @pytest.mark.parametrize(
@@ -96,10 +107,18 @@ HOLDS = "flight.id is an INTEGER PRIMARY KEY and cannot hold "
         ("UPDATE flight SET carrier = 'B', id = 'x' WHERE id = 1", {}, HOLDS + "'x'"),
         ("SELECT 1 LIMIT :n", {"n": "many"}, "LIMIT takes an integer, not 'many'"),
         ("SELECT 1 LIMIT 2 OFFSET 1.5", {}, "OFFSET takes an integer, not 1.5"),
-        ("INSERT INTO flight (id) SELECT name FROM (SELECT 'x' AS name)", {}, "datatype mismatch"),
-        ("INSERT INTO flight (id) VALUES ('x' || 'y')", {}, "datatype mismatch"),
+        ("SELECT 1 LIMIT NULL", {}, "LIMIT takes an integer, not NULL"),
+        ("SELECT 1 LIMIT 1 OFFSET :n", {"n": None}, "OFFSET takes an integer, not NULL"),
+        ("INSERT INTO flight SELECT 'y', 'AA', 'N1'", {}, ONLY),
+        ("INSERT INTO flight (id) SELECT name FROM (SELECT 'x' AS name) LIMIT 5", {}, ONLY),
+        ("INSERT INTO flight (id) VALUES (7), ('x' || 'y')", {}, ONLY),
+        ("INSERT INTO flight (id) WITH w(x) AS (VALUES ('x')) SELECT x FROM w", {}, ONLY),
+        ("UPDATE flight SET id = upper(carrier) WHERE id = 1", {}, ONLY),
+        ("UPDATE flight SET carrier = (SELECT 'B'), id = -1.5", {}, HOLDS + "-1.5"),
+        ("INSERT INTO flight (id) SELECT 5 LIMIT 1 + 0.5", {}, "datatype mismatch"),
+        ("INSERT INTO descending VALUES ('x'); INSERT INTO counted VALUES (2)", {}, "datatype mismatch"),
     ],
 )  # fmt: skip
-def test_a_value_that_is_no_integer(tables, text, values, message):
+def test_a_value_that_is_not_an_integer(tables, text, values, message):
     assert failure(tables, text, **values) == message
     assert tables.run("SELECT count(*) AS n FROM flight")["n"].tolist() == [1]
