@@ -17,7 +17,7 @@ Rows = Sequence[Sequence[Any]]
 
 
 def table(columns: Columns, rows: Rows) -> Iterator[str]:
-    """Give the lines of an aligned table; numbers to the right, NULL as NULL."""
+    """Return the lines of an aligned table; numbers to the right, NULL as NULL."""
     cells = [list(map(shown, row)) for row in rows]
     titles = list(map(visible, columns))
     widths = [max(map(display_width, column)) for column in zip(titles, *cells, strict=True)]
@@ -29,14 +29,14 @@ def table(columns: Columns, rows: Rows) -> Iterator[str]:
 
 
 def csv(columns: Columns, rows: Rows) -> Iterator[str]:
-    """Give the lines of CSV (RFC 4180) with a header: NULL is empty, an empty text is ``""``."""
+    """Return the lines of CSV (RFC 4180) with a header: NULL is empty, an empty text is ``""``."""
     yield ",".join(_csv_cell(name) for name in columns)
     for row in rows:
         yield ",".join(map(_csv_cell, row))
 
 
 def json_lines(columns: Columns, rows: Rows) -> Iterator[str]:
-    """Give the lines of a JSON array of objects; blobs as ``{"base64": ...}``, infinity as text."""
+    """Return the lines of a JSON array of objects; blobs as ``{"base64": ...}``, infinity as text."""
     keys = _distinct(columns)
     lines = [json.dumps(dict(zip(keys, map(_json_cell, row), strict=True)), ensure_ascii=False) for row in rows]
     if not lines:
@@ -95,7 +95,7 @@ def _json_cell(value: Any) -> Any:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Give each column a key of its own: an object has each key once."""
+    """Return a different key for each column: an object has each key once."""
     keys: list[str] = []
     for name in names:
         key, number = name, 1

@@ -110,7 +110,7 @@ class Shell:
     def talk(self) -> None:
         """Read statements from the terminal and run them until the user leaves."""
         self._talks = True
-        note(f"{self._name}: {self._database.version()}. Statements end with ; - .help tells more, .quit leaves.")
+        note(f"{self._name}: {self._database.version()}. Statements end with ; - .help lists commands, .quit leaves.")
         with _history():
             while True:
                 try:
@@ -187,7 +187,7 @@ class Shell:
             raise SessionError(f"there is no command {name}", hint=".help lists those there are")
         run, fewest, most = commands[name]
         if not fewest <= len(arguments) <= most:
-            raise SessionError(f"{name} does not take {len(arguments)} arguments", hint=".help tells more")
+            raise SessionError(f"{name} does not take {len(arguments)} arguments", hint=".help lists commands")
         run(*arguments)
 
     def _tables(self) -> None:

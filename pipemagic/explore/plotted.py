@@ -90,14 +90,14 @@ class Values:
         return f"({made.format(self.column)})"
 
     def notes(self, *, text_too: bool = False) -> list[str]:
-        """Say what was left out."""
+        """Return a sentence for each kind of value that was left out."""
         said = []
         if self.nulls:
             said.append(f"{plural(self.nulls, 'NULL')} in {self.name} left out.")
         other = self.rows - self.nulls - self.taken
         if other and not text_too:
             what = "dates" if self.kind == "date" else "finite numbers"
-            said.append(f"{plural(other, 'value')} of {self.name} that are no {what} left out.")
+            said.append(f"{plural(other, 'value')} of {self.name} that are not {what} left out.")
         return said
 
 

@@ -1,6 +1,6 @@
 """Rules for the rows of a table, each as a condition that finds the rows that break it.
 
-Columns are written with the table's name before them: SQLite takes a quoted name that stands alone and is no column
+Columns are written with the table's name before them: SQLite takes a quoted name that stands alone and is not a column
 for a text, and a check of it would find nothing.
 """
 
@@ -52,17 +52,17 @@ class Rule:
         return f"SELECT count(*) FROM {self.broken}", self.args or None
 
     def first(self, limit: int) -> tuple[str, Mapping[str, SqlValue] | None]:
-        """Give the statement that gives the first of them, with its arguments."""
+        """Return the statement that selects the first of them, with its arguments."""
         return f"SELECT * FROM {self.broken} LIMIT {limit}", self.args or None
 
 
 def column(table: str, name: str) -> str:
-    """Give a column of the table that is checked."""
+    """Return a column of the table that is checked."""
     return f"{quoted(table)}.{quoted(name)}"
 
 
 def where(table: str, condition: str) -> str:
-    """Give the FROM part for the rows that fulfil a condition."""
+    """Return the FROM part for the rows that fulfil a condition."""
     return f"main.{quoted(table)} AS {quoted(table)} WHERE {condition}"
 
 

@@ -17,27 +17,27 @@ class Group:
     parent: Group | None = None
 
     def word(self, index: int) -> str:
-        """Give the word or sign at an index in capitals; '' for what is quoted, a group, or not there."""
+        """Return the word or sign at an index in capitals; '' for what is quoted, a group, or not there."""
         if not 0 <= index < len(self.items):
             return ""
         item = self.items[index]
         return item.text.upper() if isinstance(item, Token) and item.kind not in ("quoted", "string") else ""
 
     def is_name(self, index: int) -> bool:
-        """Whether a name can be at the index: a word or something quoted."""
+        """Return True if a name can be at the index: a word or something quoted."""
         if not 0 <= index < len(self.items):
             return False
         item = self.items[index]
         return isinstance(item, Token) and item.kind in ("word", "quoted")
 
     def name(self, index: int) -> str:
-        """Give the name at an index, without quotes."""
+        """Return the name at an index, without quotes."""
         item = self.items[index]
         assert isinstance(item, Token)
         return unquote(item.text)
 
     def group(self, index: int) -> Group | None:
-        """Give the group in parentheses at an index, None if there is something else."""
+        """Return the group in parentheses at an index, None if there is something else."""
         item = self.items[index] if 0 <= index < len(self.items) else None
         return item if isinstance(item, Group) else None
 

@@ -2,10 +2,9 @@
 
 A request with the header `HEADER: VALUE` says that the client reads this. The ``rows`` of a result may then be one
 `Columns` in place of the list of rows, and a cursor may send `Rows` entries in place of ``row`` entries. A float of a
-row that is infinite has a ``sign``. Everything else of an answer is as always, and whoever does not send the header
-never meets it. Numbers are little-endian and of
-64 bits; bytes stand in JSON as base64. It costs both sides a few steps for a column of thousands of values in place of
-some for every cell.
+row that is infinite has a ``sign``. Everything else of a response is as always; without the
+header, so are the rows. Numbers are little-endian and of 64 bits; bytes stand in JSON as base64. It costs both sides a
+few steps for a column of thousands of values in place of some for every cell.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def _refuse_addresses(text: str) -> None:
     if "://" in text:
         texts = [token.text for token in sql.tokens(text)]
         if any(texts[at : at + 3] == [":", "/", "/"] for at in range(len(texts))):
-            raise UsageError("an address is not SQL\nwrite %pipedb connect ADDRESS first, without a password")
+            raise UsageError("the SQL contains an address\nwrite %pipedb connect ADDRESS first, without a password")
 
 
 @dataclass(frozen=True)

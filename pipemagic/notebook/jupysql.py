@@ -119,7 +119,7 @@ class _Asked:
         return min(at, len(self._words))
 
     def _is_name(self, at: int) -> bool:
-        """Tell whether a word stands alone behind ``--close``, where a statement would begin."""
+        """Return True if a word stands alone behind ``--close``, where a statement would begin."""
         if at != len(self._words) - 1:
             return False
         text = self._words[at].text
@@ -147,7 +147,7 @@ class _Asked:
         self._refuse_connection(cell, session, variables)
         repeated = [one.value for one in self.options or () if one.flag == "--with"]
         if len(repeated) > 1 or {"--file", "--save", "--with", "--no-execute"} & set(foreign):
-            _refuse("this is written so here", [f"{magic} {self._rewritten(repeated)}"])
+            _refuse("the options differ from those of JupySQL; here write", [f"{magic} {self._rewritten(repeated)}"])
         if "--interact" in foreign:
             raise UsageError(
                 "--interact is an option of JupySQL; here ipywidgets.interact takes a function that runs the "

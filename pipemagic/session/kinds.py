@@ -28,7 +28,7 @@ def only_reads(statement: Statement) -> bool:
 
 
 def returns_rows(statement: Statement) -> bool | None:
-    """Tell whether rows come back, be it none of them; None where the text does not tell."""
+    """Return True if the statement returns rows, even if there are none; None if it depends on more than the text."""
     what = verb(statement)
     if only_reads(statement):
         return True

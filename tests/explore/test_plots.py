@@ -63,7 +63,7 @@ def test_a_histogram_is_that_of_numpy(database, numbers, bins):
 
 def test_what_is_left_out_is_said(database, numbers):
     summary = plots.histogram(database, "n", "x")
-    assert summary.notes == ("2 NULLs in x left out.", "3 values of x that are no finite numbers left out.")
+    assert summary.notes == ("2 NULLs in x left out.", "3 values of x that are not finite numbers left out.")
 
 
 def test_whole_numbers_have_limits_between_them(database):

@@ -37,7 +37,7 @@ def show(topic: str, groups: Groups, daily: Sequence[str]) -> None:
 def _overview(groups: Groups, daily: Sequence[str]) -> str:
     commands = {command.name: command for _, group in groups for command in group}
     width = max(map(len, [*TOPICS, *commands]))
-    lines = ["%pipedb SUBCOMMAND, %%sql and %sql; %pipedb help SUBCOMMAND or TOPIC tells more", "", "Daily use"]
+    lines = ["%pipedb SUBCOMMAND, %%sql and %sql; %pipedb help SUBCOMMAND or TOPIC shows the details", "", "Daily use"]
     lines += [f"  {name:{width}}  {commands[name].help}" for name in daily]
     for title, group in groups:
         if rest := [command for command in group if command.name not in daily]:
