@@ -238,16 +238,30 @@ def _named(item: Group, sources: list[Source]) -> TypedColumns:
             wanted = item.name(0).lower()
             return next((source.typed for source in sources if source.label.lower() == wanted), ())
         return ()
-    if not item.is_name(last) or item.word(last) == "END":
-        return ()
-    if last == 0 or item.word(last - 1) == ".":
+    expression, name = split_alias(item)
+    if name:
+        return ((name, _type_of(expression, len(expression.items), sources)),)
+    if item.is_name(last) and (item.word(last - 1) == "." or last == 0):
         return ((item.name(last), _type_of(item, last + 1, sources)),)
-    if item.word(last - 1) == "AS":
-        return ((item.name(last), _type_of(item, last - 1, sources)),)
-    operator = isinstance(item.items[last - 1], Token) and item.items[last - 1].kind == "op"  # type: ignore[union-attr]
-    if operator or item.word(last - 1) in KEYWORDS - {"END"}:
-        return ()
-    return ((item.name(last), _type_of(item, last, sources)),)
+    return ()
+
+
+def split_alias(item: Group) -> tuple[Group, str]:
+    """Return an expression of a SELECT without its alias, and the alias; '' if it has none."""
+    last = len(item.items) - 1
+    if last < 1 or not item.is_name(last):
+        return item, ""
+    before, word = item.items[last - 1], item.word(last - 1)
+    if word == "AS":
+        return Group(item.items[: last - 1]), item.name(last)
+    follows_operator = isinstance(before, Token) and (before.kind == "op" or word in KEYWORDS - _ENDS)
+    if follows_operator or item.word(last) in _ENDS:
+        return item, ""
+    return Group(item.items[:last]), item.name(last)
+
+
+_ENDS = frozenset(["END", "NULL", "ISNULL", "NOTNULL"])
+"""Keywords that end an expression."""
 
 
 def _type_of(item: Group, end: int, sources: Iterable[Source]) -> str:

@@ -103,6 +103,11 @@ BEFORE_EXPRESSION = frozenset(
 )  # fmt: skip
 """After these no clause begins."""
 
+BEFORE_OPERAND = BEFORE_EXPRESSION | frozenset(
+    ["IS", ",", "(", "=", "==", "<", ">", "<=", ">=", "<>", "!=", "+", "-", "/", "%", "||", "->", "->>"]
+)
+"""After these an operand begins; ``*`` may be all columns."""
+
 # https://www.sqlite.org/lang_corefunc.html and its neighbours; what a server may lack (generate_series) is not here.
 _FUNCTIONS = {
     "aggregate": """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from pipemagic.session import CellResult, Session
     from pipemagic.session.cells import Cell
 
+_log = logging.getLogger(__name__)
+
 
 @magics_class
 class PipeMagics(Magics):
@@ -36,10 +39,9 @@ class PipeMagics(Magics):
 
     shell: InteractiveShell
 
-    @cached_property
-    def _notes(self) -> list[str]:
-        """The notes on the SQL of the cell that runs."""
-        return []
+    def __init__(self, shell: InteractiveShell) -> None:
+        super().__init__(shell)
+        self._notes: list[str] = []  # on the SQL of the cell that runs
 
     @property
     def user_ns(self) -> dict[str, Any]:
@@ -153,8 +155,11 @@ class PipeMagics(Magics):
         with shown("rows received", self.preferences) as progress:
             result = self.session.run_cell(cell, on=args.get("--on"), wanted=asking.wanted(args, progress))
         if self.preferences.notes and not (self.preferences.quiet or args.on("--quiet")):
-            tables = self.session.connection(args.get("--on")).schema.tables
-            self._notes += [line for line in notes_on(cell, tables) if line not in self._notes]
+            try:
+                tables = self.session.connection(args.get("--on")).schema.tables
+                self._notes += [line for line in notes_on(cell, tables) if line not in self._notes]
+            except Exception:  # noqa: BLE001 - the statements have run: their result matters more
+                _log.exception("no notes on a cell")
         return result
 
     def shut_down(self) -> None:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from pipemagic.explore.shapes import Shape
     from pipemagic.session.cells import Cell
 
+_STATEMENTS = 50  # of a cell that are read
+_LONGEST = 20_000  # characters of a cell that are read
+
 
 @dataclass(frozen=True, repr=False)
 class Notes:
@@ -34,7 +37,11 @@ def notes_on(cell: Cell, tables: Sequence[Shape]) -> Iterator[str]:
     from pipemagic.client.arguments import values_of
     from pipemagic.explore.lint import lint
 
-    for number, statement in enumerate(cell.statements):
+    known, left = {shape.name.lower(): shape for shape in tables}, _LONGEST
+    for number, statement in enumerate(cell.statements[:_STATEMENTS]):
+        left -= len(statement.text)
+        if left < 0:
+            return
         where = f" on statement {cell.before + number + 1}" if cell.total > 1 else ""
-        for line in lint(statement.text, values_of(cell.stmts[number]), tables):
+        for line in lint(statement.text, values_of(cell.stmts[number]), known):
             yield f"Note{where}: {line}."

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+
+from pipemagic.hrana.messages import Stmt
+from pipemagic.notebook.notes import notes_on
+from pipemagic.sql import split
 
 TABLE = """%%sql
 CREATE TABLE flight (id INTEGER PRIMARY KEY, carrier TEXT, delay INTEGER, seats INTEGER);
@@ -39,7 +45,7 @@ def test_a_note_stands_below_the_result(flight):
 def test_notes_of_several_statements(flight):
     cell = flight('%%sql\nSELECT 1;\nSELECT id FROM flight WHERE carrier = NULL OR carrier = "<b>";\nSELECT 5 / 2')
     assert notes(cell) == [
-        "Note on statement 2: \"<b>\" is no column, so it is the string '<b>': write single quotes.",
+        "Note on statement 2: \"<b>\" is not a column; SQLite reads it as the string '<b>': use single quotes.",
         "Note on statement 2: = NULL is never true: write IS NULL.",
         "Note on statement 3: 5 / 2 divides integers and drops the fraction: write 1.0 * 5 / 2.",
     ]
@@ -51,7 +57,7 @@ def test_the_same_note_once_in_a_loop(flight):
     cell = flight("for _ in range(3):\n    x = %sql SELECT delay / seats FROM flight WHERE id > :n")
     assert notes(cell) == [DIVIDED]
     assert notes(flight("%sql SELECT delay / :n FROM flight")) == [
-        "Note: delay divided by :n is NULL: SQLite raises no error."
+        "Note: a division by :n, which is 0, is NULL: SQLite raises no error."
     ]
 
 
@@ -74,3 +80,23 @@ def test_notes_ask_nothing(flight):
     before = requests()
     assert notes(flight("%sql SELECT delay / seats FROM flight")) == [DIVIDED]
     assert requests() == before + 1
+
+
+def test_a_failure_of_the_notes_keeps_the_result(flight, monkeypatch, caplog):
+    monkeypatch.setattr("pipemagic.notebook.magics.notes_on", lambda *_: 1 / 0)
+    assert flight("%sql SELECT delay FROM flight ORDER BY id").value["delay"].tolist() == [7, 5]
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_many_statements_are_not_all_read(monkeypatch):
+    read = []
+    monkeypatch.setattr("pipemagic.explore.lint.lint", lambda text, *_: read.append(text) or [])
+    for text, most in (("SELECT 1;", 50), (f"SELECT '{'x' * 3_000}';", 6)):
+        script = text * 2_000
+        statements = split(script)
+        cell = SimpleNamespace(
+            statements=statements, stmts=[Stmt(one.text) for one in statements], before=0, total=2_000
+        )
+        read.clear()
+        assert list(notes_on(cell, [])) == []
+        assert len(read) == most
