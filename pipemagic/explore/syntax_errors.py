@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pipemagic.explore.words import KEYWORDS
+from pipemagic.explore.words import BEFORE_OPERAND, KEYWORDS
 from pipemagic.sql import Token, tokens
 
 _SYNTAX = re.compile(r"syntax error|incomplete input|unexpected end of input|unrecognized token|non-terminated", re.I)
@@ -166,11 +166,6 @@ _BEGIN_CLAUSES = frozenset(
 """Words that also begin a clause: they are taken for a name only before a sign that cannot follow them there."""
 _BEFORE_TABLE = frozenset(["FROM", "JOIN", "INTO", "TABLE", "VIEW", "UPDATE", "EXISTS", "REFERENCES"])
 _BEFORE_NAME = frozenset(["AS", "COLUMN", "TO", "ADD", "RENAME"])
-_BEFORE_OPERAND = frozenset(
-    ["SELECT", "DISTINCT", "ALL", "WHERE", "AND", "OR", "NOT", "ON", "HAVING", "BY", "SET", "WHEN", "THEN", "ELSE",
-     "CASE", "BETWEEN", "LIKE", "GLOB", ",", "(", "=", "==", "<", ">", "<=", ">=", "<>", "!=", "+", "-", "/", "%",
-     "||"]
-)  # fmt: skip
 _AFTER_ANY_NAME = frozenset([",", ")", ".", "=", "==", "<", ">", "<=", ">=", "<>", "!=", "||", "/", "%"])
 _AFTER_OPERAND = _AFTER_ANY_NAME | frozenset(
     ["", ";", "AS", "ASC", "DESC", "IS", "IN", "LIKE", "GLOB", "BETWEEN", "COLLATE", "AND", "OR", "NOT", "FROM",
@@ -204,7 +199,7 @@ def _is_meant_as_name(words: Sequence[Token], number: int) -> bool:
     verb = _word(words, 0)
     if verb not in _STATEMENTS or word in _OPERATORS or (word == "DEFAULT" and verb in ("INSERT", "REPLACE", "UPDATE")):
         return False
-    if before not in _BEFORE_TABLE | _BEFORE_NAME | _BEFORE_OPERAND:
+    if before not in _BEFORE_TABLE | _BEFORE_NAME | BEFORE_OPERAND:
         return False
     if word in ("ORDER", "GROUP") and before in _BEFORE_TABLE | _BEFORE_NAME:
         return after != "BY"
