@@ -93,6 +93,9 @@ def complete(
     return Answer(fitting(found, typed.text), typed.fragment)
 
 
+_HELP = Option("--help", "show the usage and what each argument means")
+
+
 def complete_command(
     line: str, commands: Sequence[Command], topics: Mapping[str, str], names: Names, after: str = ""
 ) -> Answer:
@@ -109,7 +112,7 @@ def complete_command(
     command = next((one for one in commands if one.name == name), None)
     if command is None:
         return Answer([], typed.fragment)
-    return complete(line.lstrip()[len(name) :], command.positionals, command.options, names, after)
+    return complete(line.lstrip()[len(name) :], command.positionals, (*command.options, _HELP), names, after)
 
 
 def _argument(
@@ -134,7 +137,6 @@ def _argument(
     if not typed.quote:
         free = (one for one in options if one.flag not in flags or one.many)
         yield from (Offer(one.flag, "option", detail=one.help) for one in free)
-        yield Offer("--help", "option", detail="show the usage and what each argument means")
 
 
 def taken(given: Sequence[str], options: Sequence[Option]) -> tuple[int, set[str], Option | None]:
