@@ -117,3 +117,15 @@ def test_what_is_loaded_or_copied_is_told_to_who_shows_rows(db):
     assert listener.told == ["db"]
     db("%pipedb copy t --to db --as u")
     assert listener.told == ["db", "db"]
+
+
+def test_tables_that_were_loaded_or_copied_are_known_to_completion(db):
+    schema = db.ip.magics_manager.registry["PipeMagics"].session.connection().schema
+    schema.start()
+    assert schema.ready.wait(30)
+    db("import pandas\nflights = pandas.DataFrame({'n': [1, 2]})\n%pipedb load flights --table t")
+    assert schema.ready.wait(30)
+    assert [table.name for table in schema.tables] == ["t"]
+    db("%pipedb copy t --to db --as u")
+    assert schema.ready.wait(30)
+    assert {table.name for table in schema.tables} == {"t", "u"}

@@ -56,7 +56,7 @@ def load(context: Context, args: Arguments) -> None:
     try:
         loaded = connection.once(run)
     finally:
-        connection.written.tell(connection)
+        _report_written(connection)
     columns = plural(len(loaded.plan.names), "column")
     say(f"Loaded {plural(loaded.total, 'row')} and {columns} into {args['--table']}.")
 
@@ -73,7 +73,7 @@ def copy(context: Context, args: Arguments) -> None:
                 lambda there: source.once(lambda here: here.copy(table, there, new, if_exists, progress=progress))
             )
     finally:
-        target.written.tell(target)
+        _report_written(target)
     say(f"Copied {plural(count, 'row')} into {new} on {target.name}.")
 
 
@@ -84,6 +84,12 @@ def wish(args: Arguments, *options: Option) -> IfExists:
         raise UsageError(f"{' and '.join(given)} do not go together")
     wishes: dict[str, IfExists] = {"--append": "append", "--replace": "replace", "--upsert": "upsert"}
     return wishes.get(given[0], "fail") if given else "fail"
+
+
+def _report_written(connection: Connection) -> None:
+    """Report a written table to panels, and read the schema again for completion: it may be a new one."""
+    connection.written.tell(connection)
+    connection.schema.refresh()
 
 
 def check_no_transaction(connection: Connection, what: str) -> None:
