@@ -112,7 +112,7 @@ def _between(count: int, quarter: int, low: float, high: float) -> float:
 def _beyond(
     data: Data, value: Values, groups: Groups, fences: Mapping[int, tuple[float, float]]
 ) -> tuple[dict[int, tuple[float, float, int]], dict[int, list[float]]]:
-    """Give for each group where its whiskers end, how many values are beyond them, and which of these are drawn."""
+    """Return for each group where its whiskers end, how many values are beyond them, and which of these are drawn."""
     if not fences:
         return {}, {}
     listed = ", ".join(f"({number}, {data.bind(low)}, {data.bind(high)})" for number, (low, high) in fences.items())

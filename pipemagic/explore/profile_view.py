@@ -116,7 +116,7 @@ def _common(column: ColumnProfile, one: Common, width: int = 20) -> str:
 
 
 def as_html(profile: Profile) -> str:
-    """Give a row for each column; all that comes from the database is escaped, colours follow the page's theme.
+    """Return a row for each column; all that comes from the database is escaped, colours follow the page's theme.
 
     The parts of a row are side by side on a wide page and below each other on a narrow one.
     """

@@ -93,7 +93,7 @@ def decode_float(value: Float) -> float:
 
 
 def decode(value: Value) -> SqlValue:
-    """Give the Python value that one wire value stands for; see `decode_float` for infinities."""
+    """Return the Python value that one wire value stands for; see `decode_float` for infinities."""
     match value:
         case Null():
             return None

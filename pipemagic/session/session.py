@@ -198,7 +198,7 @@ class Session:
         raise SessionError(f"there is no connection {without_passwords(name)!r}", hint=hint)
 
     def _how_to_connect(self, name: str) -> str:
-        """Say how to connect to what a name that is no connection means, or to what is nearest to it."""
+        """Return the line that connects to what a name means, or to what is nearest to it."""
         known = {*self._profile_names(), *self.known.names("database")}
         meant = nearest(name, known)
         if name in known or not meant:

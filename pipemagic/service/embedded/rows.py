@@ -41,13 +41,13 @@ class Form(NamedTuple):
 
 
 def to_wire(cells: Sequence[SqlValue], *, signs: bool) -> list[Value]:
-    """Give values as they stand on the wire; with ``signs`` infinities have one."""
+    """Return values as they stand on the wire; with ``signs`` infinities have one."""
     wire = _WITH_SIGNS if signs else _WIRE
     return [wire[type(cell)](cell) for cell in cells]
 
 
 def entries_of(rows: Sequence[SqlRow], *, signs: bool) -> bytes:
-    """Give the entries of a cursor for rows, each in its line; with ``signs`` infinities have one."""
+    """Return the entries of a cursor for rows, each in its line; with ``signs`` infinities have one."""
     return b"\n".join([*_written(rows, b'{"type":"row","row":[%b]}', signs=signs), b""])
 
 
