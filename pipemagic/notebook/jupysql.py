@@ -51,7 +51,7 @@ def refuse_sql(line: str, cell: str | None, session: Session, variables: Mapping
     """Raise UsageError if the line of %sql or %%sql, or the start of the cell, is JupySQL's and not of this magic."""
     magic, start = _magic(cell), line if cell is None or line.strip() else cell
     if match := _KEPT_AND_SHOWN.match(start):
-        _refuse("NAME = << is JupySQL's; here write", [f"{magic} {match[1]} << {match[2]}".rstrip()])
+        _refuse("NAME = << is JupySQL's; use instead", [f"{magic} {match[1]} << {match[2]}".rstrip()])
     if cell is not None and _ADDRESS.match(cell.lstrip()):
         address, _, rest = cell.lstrip().partition("\n")
         _refuse_address(address.split()[0], rest, magic, session)
@@ -140,14 +140,14 @@ class _Asked:
             text = self.behind if cell is None else ""
             _refuse_address(self.rest[0].strip("\"'"), text, magic, session, self._value("--alias"))
         if "--connections" in foreign:
-            _refuse("--connections is an option of JupySQL; here write", ["%pipedb connections"])
+            _refuse("--connections is an option of JupySQL; use instead", ["%pipedb connections"])
         if (name := self._value("--close")) is not None:
             named = "" if not name or re.search("://|@", name) else f" {_word(name)}"
-            _refuse("--close NAME is an option of JupySQL; here write", [f"%pipedb close{named}"])
+            _refuse("--close NAME is an option of JupySQL; use instead", [f"%pipedb close{named}"])
         self._refuse_connection(cell, session, variables)
         repeated = [one.value for one in self.options or () if one.flag == "--with"]
         if len(repeated) > 1 or {"--file", "--save", "--with", "--no-execute"} & set(foreign):
-            _refuse("the options differ from those of JupySQL; here write", [f"{magic} {self._rewritten(repeated)}"])
+            _refuse("the options differ from those of JupySQL; use instead", [f"{magic} {self._rewritten(repeated)}"])
         if "--interact" in foreign:
             raise UsageError(
                 "--interact is an option of JupySQL; here ipywidgets.interact takes a function that runs the "
@@ -191,11 +191,11 @@ def _refuse_persist(flag: str, names: Sequence[str], variables: Mapping[str, Any
     first, _, last = name.partition(".")
     frame = name if not last or first in variables else last  # else the name is schema.frame
     if not frame:
-        raise UsageError(f"{flag} is an option of JupySQL; here write %pipedb load FRAME --table TABLE{_WRITES[flag]}")
+        raise UsageError(f"{flag} is an option of JupySQL; use instead %pipedb load FRAME --table TABLE{_WRITES[flag]}")
     lines = [f"%pipedb load {frame} --table {frame.rpartition('.')[2]}{_WRITES[flag]}"]
     if not session.connections:
         lines.insert(0, "%pipedb connect")
-    _refuse(f"{flag} is an option of JupySQL; here write", lines)
+    _refuse(f"{flag} is an option of JupySQL; use instead", lines)
 
 
 def _url_of(found: object) -> str | None:
@@ -289,7 +289,7 @@ def refuse_sqlcmd(line: str, variables: Mapping[str, Any]) -> NoReturn:
         lines.append(f"import pathlib; pathlib.Path({file!r}).write_text(_._repr_html_(), encoding='utf-8')")
     if "--schema" in given and _first(given, "--schema") != "main":
         note = "; commands read the schema main"
-    _refuse(f"%sqlcmd is a magic of JupySQL; here write{note}", lines)
+    _refuse(f"%sqlcmd is a magic of JupySQL; use instead{note}", lines)
 
 
 _HERE = {"columns": "columns", "profile": "profile", "test": "check"}
@@ -353,7 +353,7 @@ def refuse_sqlplot(line: str, session: Session, variables: Mapping[str, Any]) ->
     left_out = [flag for flag in ("--orient", "--show-numbers", "--breaks", "--binwidth") if flag in given]
     notes = [f"{', '.join(left_out)} cannot be set"] if left_out else []
     notes += ["bars replace a pie"] if name == "pie" else []
-    _refuse("; ".join(["%sqlplot is a magic of JupySQL", *notes, "here write"]), lines)
+    _refuse("; ".join(["%sqlplot is a magic of JupySQL", *notes, "use instead"]), lines)
 
 
 def _command(line: str, variables: Mapping[str, Any]) -> tuple[str, list[Word]]:
