@@ -203,6 +203,13 @@ def test_an_upsert_that_cannot_be_done(full, table, keys, message) -> None:
     assert len(schema(full)) == 1
 
 
+def test_an_integer_of_a_key_of_several_columns_does_not_fill_itself(full) -> None:
+    full.batch(["CREATE TABLE t(a, b, c INTEGER, PRIMARY KEY (a, c))"])
+    with pytest.raises(errors.LoadError, match="the frame has no c"):
+        full.load(SMALL, "t", if_exists="append")
+    assert rows(full) == []
+
+
 def test_an_index_on_a_part_of_the_rows_is_no_key(full) -> None:
     full.batch(["CREATE TABLE t(a, b)", "CREATE UNIQUE INDEX u ON t(a) WHERE b", "CREATE UNIQUE INDEX e ON t(a + 1)"])
     with pytest.raises(errors.LoadError, match="no unique index on a"):
