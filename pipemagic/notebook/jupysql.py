@@ -270,7 +270,7 @@ def refuse_sqlcmd(line: str, variables: Mapping[str, Any]) -> NoReturn:
     if name not in _COMMANDS:
         raise UsageError("%sqlcmd is a magic of JupySQL; %pipedb help lists the commands here:\n%pipedb help")
     given, rest = _parsed(words, _FLAGS[name], f"%sqlcmd {name}")
-    table = _plain(_first(given, "--table"))
+    table = sql.unquote(_first(given, "--table"))
     lines, note = [], ""
     if name in ("columns", "profile", "test") and not table:
         _refuse(f"%sqlcmd {name} is JupySQL's; the command here is", [f"%pipedb {_HERE[name]} --help"])
@@ -299,7 +299,7 @@ def _check_line(table: str, given: Mapping[str, list[str]]) -> str:
     """Return the line of ``check`` for the bounds of ``%sqlcmd test``."""
     from pipemagic.explore.words import written
 
-    name, parts, column = _plain(_first(given, "--column")), [], ""
+    name, parts, column = sql.unquote(_first(given, "--column")), [], ""
     if not name:
         return "%pipedb check --help"
     if "--no-nulls" in given:
@@ -339,7 +339,7 @@ def refuse_sqlplot(line: str, session: Session, variables: Mapping[str, Any]) ->
     if name not in _PLOTS:
         raise UsageError("%sqlplot is a magic of JupySQL; here a command draws:\n%pipedb plot --help")
     given, _ = _parsed(words, _PLOT_FLAGS, f"%sqlplot {name}")
-    table, columns = _plain(_first(given, "--table")), [_plain(one) for one in given.get("--column", [])]
+    table, columns = sql.unquote(_first(given, "--table")), [sql.unquote(one) for one in given.get("--column", [])]
     if not table or not columns:
         raise UsageError("%sqlplot is a magic of JupySQL; here a command draws:\n%pipedb plot --help")
     saved = {one.name.lower(): one.name for one in session.snippets}
@@ -391,8 +391,3 @@ def _parsed(words: Sequence[Word], flags: Sequence[_Flag], usage: str) -> tuple[
 
 def _first(given: Mapping[str, list[str]], flag: str) -> str:
     return next(iter(given.get(flag, [])), "")
-
-
-def _plain(name: str) -> str:
-    """Return a name without the quotes of SQL around it, which JupySQL takes away, too."""
-    return name[1:-1] if len(name) > 1 and name[0] + name[-1] in ('""', "''", "``", "[]") else name
