@@ -9,8 +9,8 @@ from pathlib import Path
 
 from benchmarks.lines import Line, below
 from benchmarks.measure import Plan, seconds
-from pipemagic.service.core import Service
-from pipemagic.service.embedded.primaries import OpenDatabase
+from pipemagic.service.embedded import Service
+from pipemagic.service.sqlite.database import OpenDatabase
 
 ROW = 1000
 FILL = (

@@ -20,7 +20,7 @@ from service_calls import Clock
 from sqld_engine import SqldEngineProcess
 from sqld_server import Sqld, SqldDatabase
 
-from pipemagic.service.core import Service
+from pipemagic.service.embedded import Service
 from pipemagic.service.sqld.binary import NoSqld, find
 
 # Runs are alike and never fail for a slow machine; `--hypothesis-profile=search` looks for new cases.
@@ -37,8 +37,8 @@ MEMORY, ENOUGH_MEMORY = Path("/dev/shm"), 4 * 10**9
 
 TESTS = Path(__file__).parent
 SLOW_FOLDERS = [
-    *(TESTS / name for name in ("browser", "cli", "faults", "fuzzing", "notebook", "published_clients")),
-    *(TESTS / "service" / name for name in ("embedded/replication", "sqld", "transfer", "web")),
+    *(TESTS / name for name in ("attacks", "browser", "cli", "faults", "fuzzing", "notebook", "published_clients")),
+    *(TESTS / "service" / name for name in ("replicas", "sqld", "transfer")),
     TESTS.parent / "notebooks",
 ]
 """Folders of tests that start processes, wait for real time to pass, or write much."""

@@ -19,9 +19,8 @@ from pipemagic.cli import doctor, shell
 from pipemagic.cli.credentials import Credentials
 from pipemagic.client.http.connection import Connection, Origin
 from pipemagic.errors import SessionError
-from pipemagic.service import files
+from pipemagic.service import files, process, server
 from pipemagic.service.sqld import binary, processes
-from pipemagic.service.web import gauges, listening, runner
 from pipemagic.session import secrets
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows takes its own branches in every other test")
@@ -150,44 +149,37 @@ def test_a_service_for_all_notebooks_is_detached(on, tmp_path, monkeypatch):
 
 
 def test_windows_shares_no_port(on, monkeypatch):
-    on("win32", listening)
+    on("win32", server)
     # An option that this system has stands in; what counts is that the address cannot be taken over.
     monkeypatch.setattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_KEEPALIVE, raising=False)
-    with listening._bound("127.0.0.1", 0) as listener:
+    with server._bound("127.0.0.1", 0) as listener:
         assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert not listener.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
 
 
 def test_windows_has_no_limit_of_file_handles_to_raise(on, monkeypatch):
-    on("win32", runner)
+    on("win32", process)
     monkeypatch.setitem(sys.modules, "resource", None)
-    runner._allow_many_files()
+    process._allow_many_files()
 
 
 def test_windows_has_no_hang_up(on, monkeypatch):
-    on("win32", runner)
-    monkeypatch.setattr(runner, "signal", SimpleNamespace())  # without any signal
-    runner.stop_on_hang_up()
+    on("win32", process)
+    monkeypatch.setattr(process, "signal", SimpleNamespace())  # without any signal
+    process.stop_on_hang_up()
 
 
 @pytest.mark.parametrize(("platform", "handled"), [("linux", True), ("win32", False)])
 def test_windows_has_no_signal_for_a_renewed_certificate(on, tmp_path, platform, handled):
-    on(platform, runner)
-    process = SimpleNamespace(
+    on(platform, process)
+    one = SimpleNamespace(
         _settings=SimpleNamespace(folder=tmp_path, temporary=False), _leases=SimpleNamespace(start=lambda: None),
         _about={"organization": "local"}, _url="", _load_again=lambda: None, _announce=lambda _: None,
     )  # fmt: skip
 
     async def ready():
-        runner._Process._ready(process)
+        process._Process._ready(one)
         return asyncio.get_running_loop().remove_signal_handler(signal.SIGUSR1)
 
-    process._about["pid"] = os.getpid()
+    one._about["pid"] = os.getpid()
     assert asyncio.run(ready()) is handled
-
-
-@pytest.mark.parametrize("platform", ["win32", "darwin"])
-def test_what_a_system_cannot_tell_of_the_process_is_left_out(on, platform):
-    on(platform, gauges)
-    assert gauges._resident() is None
-    assert gauges._descriptors() is None

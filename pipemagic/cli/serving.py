@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from pipemagic.errors import ServiceError
 
 if TYPE_CHECKING:
-    from pipemagic.service.core import Service
+    from pipemagic.service.embedded import Service
     from pipemagic.service.limits import Limits
+    from pipemagic.service.process import Settings
     from pipemagic.service.sqld.service import SqldService
-    from pipemagic.service.web.runner import Settings
 
 
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +85,7 @@ def _add_limits(group: _Flags) -> None:
         "--statement-timeout", type=_seconds, metavar="SECONDS", help="how long one statement may run (60)"
     )
     group.add_argument("--max-streams", type=_count, metavar="N", help="open streams at once (4096)")
-    group.add_argument("--max-connections", type=_count, metavar="N", help="open connections at once (no limit)")
+    group.add_argument("--max-connections", type=_count, metavar="N", help="open connections (file handles / 4)")
     group.add_argument("--max-body", type=_size, metavar="SIZE", help="of a request (128MB)")
     group.add_argument("--max-response", type=_size, metavar="SIZE", help="of an answer's rows (128MB)")
     group.add_argument("--max-database-size", type=_size, metavar="SIZE", help="of a database's file (no limit)")
@@ -109,7 +109,7 @@ def settings(options: argparse.Namespace) -> Settings:
     """Give how to run, as the options say; ServiceError for what cannot work."""
     from pipemagic import local
     from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK, Hosting
-    from pipemagic.service.web.runner import HEAP_LIMIT, Settings
+    from pipemagic.service.process import HEAP_LIMIT, Settings
 
     host = LOOPBACK if options.host == "localhost" else (options.host or LOOPBACK).strip("[]")
     hosting = Hosting(
@@ -133,7 +133,7 @@ def _opener(options: argparse.Namespace) -> Callable[[Settings], Service | SqldS
     if options.engine == "embedded":
         if options.nodes is not None or options.local is not None:
             raise ServiceError("--nodes and --local are about libSQL servers", hint="add --engine sqld")
-        from pipemagic.service.web.runner import open_embedded
+        from pipemagic.service.process import open_embedded
 
         return open_embedded
     if (options.nodes is None) == (options.local is None):
@@ -177,10 +177,10 @@ def run(options: argparse.Namespace) -> None:
 
         sys.stdout.write(unit(options, getpass.getuser()))
         return
-    from pipemagic.service.web import runner
+    from pipemagic.service import process
 
-    runner.stop_on_hang_up()
-    runner.run(chosen, _announce)
+    process.stop_on_hang_up()
+    process.run(chosen, _announce)
 
 
 def _announce(about: dict[str, Any]) -> None:

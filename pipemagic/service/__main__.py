@@ -18,8 +18,8 @@ if _ROOT not in sys.path:  # run by path: the very code that the starter runs
     sys.path.insert(0, _ROOT)
 
 from pipemagic.errors import PipemagicError  # noqa: E402
-from pipemagic.service.web.control import LINGER  # noqa: E402
-from pipemagic.service.web.runner import Settings, run  # noqa: E402
+from pipemagic.service.leases import LINGER  # noqa: E402
+from pipemagic.service.process import Settings, run  # noqa: E402
 
 
 def _announce(line: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipemagic.service.locations import LOCATIONS, Location
 from pipemagic.service.registry.records import DatabaseRecord, GroupRecord
-from pipemagic.service.turns import Turn
+from pipemagic.service.sqlite.write_lock import Waiter
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ class Engine:
             for code, role in roles.items()
         }
 
-    def waiting(self, group: GroupRecord, code: str, patience: float) -> Sequence[Turn]:  # noqa: ARG002
-        """Give turns that are ready when a group's replicas at a location have what their primaries have now.
+    def waiting(self, group: GroupRecord, code: str, patience: float) -> Sequence[Waiter]:  # noqa: ARG002
+        """Give waiters that are ready when a group's replicas at a location have what their primaries have now.
 
         They are given up after ``patience`` seconds.
         """

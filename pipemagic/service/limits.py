@@ -1,4 +1,4 @@
-"""The service's limits. The two windows are the requirement's and are not settings."""
+"""The limits of the service. The time limits of streams and transactions are not settings (`hrana.stream`)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,26 @@ class Limits:
     body: int = 128 * MB
     statement: int = 128 * MB
     value: int = 128 * MB
+    pattern: int = 256  # of LIKE, GLOB and REGEXP, whose time grows with the product of both sizes
     database: int | None = None  # a database file; its own size_limit can only be smaller
+    temporary: int = 256 * MB  # of one statement's sorts and intermediate tables; twice the database's size is added
     response: int = 128 * MB
+    responses: int = 256 * MB  # of all responses that are not sent yet
     stored_texts: int = 4096
     stored_bytes: int = 16 * MB
     streams: int = 4096
+    # Shares of `streams`, so that no client uses them up: each leaves room for others of the same database, account and
+    # organization, and the last one for other organizations.
+    streams_of_token: float = 1 / 4
+    streams_of_database: float = 3 / 8
+    streams_of_account: float = 3 / 8  # the account of the token that opened them
+    streams_of_organization: float = 1 / 2
     writer_wait: float = 5.0
     statement_time: float = 60.0  # how long one statement may run; the time of a slow reader does not count
-    reader_wait: float = 30.0  # how long the rows of a cursor wait for a reader that takes nothing
-    tombstone: float = 300.0  # how long an expired stream is still told apart from an unknown one
+    reader_wait: float = 30.0  # how long the rows of a cursor wait for a reader that reads nothing
+    wal: int = 256 * MB  # of a WAL beyond which the cursor that waited longest for its reader is ended
+    slow_reader: float = 5.0  # how long such a cursor has waited in all; one whose reader is quicker is never ended
+    tombstone: float = 300.0  # how long an expired stream is distinguished from an unknown one
     idle_connections: int = 8  # clean SQLite connections kept per database
     idle_connections_in_all: int = 500  # of all databases; each needs three file handles and 200 kB
     idle_connection_age: float = 60.0
@@ -31,7 +42,7 @@ class Limits:
     replica_wait: float = 5.0  # how long a request waits at a replica for the index that it names
 
     def size_of(self, own: int | None) -> int | None:
-        """Give the limit of a database that has one of its ``own``, or None; None if there is none."""
+        """Return the size limit of a database whose ``own`` limit is given; None without any limit."""
         limits = [limit for limit in (self.database, own) if limit is not None]
         return min(limits, default=None)
 
@@ -41,7 +52,7 @@ _UNITS: dict[str, int] = {"": 1, "k": 1024, "m": MB, "g": 1024 * MB, "t": 1024 *
 
 
 def parse_size(text: str) -> int | None:
-    """Read a size such as ``256mb``, ``1.5 GB`` or ``10000`` (units of 1024) as bytes; None if it is none."""
+    """Parse a size such as ``256mb``, ``1.5 GB`` or ``10000`` (units of 1024) to bytes; None if it is not valid."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         return None

@@ -14,7 +14,6 @@ from typing import Any
 
 from pipemagic import __version__
 from pipemagic.hrana import columns
-from pipemagic.service.http import Request, Response, empty, json
 from pipemagic.service.management import ROUTES
 from pipemagic.service.management.routing import Route
 
@@ -139,13 +138,6 @@ SCHEMAS: dict[str, Schema] = {
         results=_many(_object("type", type={"enum": ["ok", "error"]}, response=ANY, error=ANY)),
     ),
 }  # fmt: skip
-
-
-def respond(request: Request) -> Response:
-    """Answer with the description."""
-    if request.method not in ("GET", "HEAD"):
-        return empty(405, ("allow", "GET,HEAD"))
-    return json(description())
 
 
 @cache

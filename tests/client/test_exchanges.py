@@ -14,8 +14,8 @@ from pipemagic.client.secrets import Token
 from pipemagic.errors import PipemagicError
 from pipemagic.hrana.messages import Execute, PipelineRequest, Stmt
 from pipemagic.hrana.values import Blob, Text
-from pipemagic.service.embedded import columns
-from pipemagic.service.embedded.rows import encode
+from pipemagic.service.database_api import columns
+from pipemagic.service.database_api.rows import encode
 
 TOKEN = "eyJhbGciOiJFZERTQSJ9.eyJpZCI6ImRiIn0.c2lnbmF0dXJl"
 

@@ -19,7 +19,7 @@ from pipemagic import errors
 from pipemagic.client.database import Database
 from pipemagic.client.management import Management
 from pipemagic.hrana.messages import Execute, Stmt
-from pipemagic.service.core import Service
+from pipemagic.service.embedded import Service
 from pipemagic.service.limits import Limits
 from pipemagic.session.session import Session
 

@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from pipemagic.client import names
-from pipemagic.service.http import Refused
 from pipemagic.service.registry.names import check_name, check_slug
+from pipemagic.service.responses import Refused
 
 NAMES = ["".join(letters) for length in range(4) for letters in itertools.product("a7-A_ é", repeat=length)]
 NAMES += [letter * length for letter in "a7-" for length in (29, 30, 31, 32, 33, 51, 52, 53, 57, 58, 61, 62, 63, 64)]

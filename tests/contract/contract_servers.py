@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import httpx
 import jwt
+from asgi_calls import Disconnect, call
 from contract_wire import Answer, execute
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -24,12 +25,10 @@ from sqld_server import Sqld, stop
 from waiting import PATIENCE, pause, until
 
 from pipemagic.hrana.stream import IDLE_LIMIT
-from pipemagic.service.core import Service
-from pipemagic.service.http import Cancel
-from pipemagic.service.http import Request as ServiceRequest
+from pipemagic.service.embedded import Service
 from pipemagic.service.limits import Limits
 from pipemagic.service.sqld.keys import DatabaseKeys
-from pipemagic.service.turns import WriterQueue
+from pipemagic.service.sqlite.write_lock import WriteLock
 
 
 class Server(Protocol):
@@ -176,20 +175,17 @@ class ServiceTransport(httpx.BaseTransport):
         self.service = service
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        return self.call(request, Cancel())
+        return self.send(request, Disconnect())
 
-    def call(self, request: httpx.Request, cancel: Cancel) -> httpx.Response:
-        answer = self.service.call(
-            ServiceRequest(
-                request.method, request.url.path, dict(request.url.params), dict(request.headers), request.read()
-            ),
-            cancel,
-        )
-        headers = [("content-type", answer.content_type)] if answer.content_type else []
-        content = b"".join(answer.chunks)
+    def send(self, request: httpx.Request, connection: Disconnect) -> httpx.Response:
+        reply = call(
+            self.service, request.method, request.url.path, headers=request.headers, body=request.read(),
+            query=dict(request.url.params), connection=connection,
+        )  # fmt: skip
+        content = reply.read()
         if request.method == "HEAD":  # a port does not send it either
-            headers, content = [*headers, ("content-length", str(len(content)))], b""
-        return httpx.Response(answer.status, headers=[*headers, *answer.headers], content=content)
+            content = b""
+        return httpx.Response(reply.status, headers=reply.headers, content=content)
 
 
 class InProcess(Embedded):
@@ -217,33 +213,33 @@ class InProcess(Embedded):
             self.service.sweep()
 
     def until_one_writes(self, database: Database) -> None:
-        """Wait until somebody has the writer's turn (the clock goes on a little, or nobody would be seen to)."""
-        writers = self._writers(database)
-        until(lambda: self.pass_time(0.001) or writers.holder_age() > 0)
+        """Wait until a stream holds the write lock (the clock goes on a little, as its age is looked at)."""
+        lock = self._write_lock(database)
+        until(lambda: self.pass_time(0.001) or lock.holder_age() > 0)
 
     def until_one_runs(self) -> None:
         """Wait until a statement runs."""
         until(lambda: any(one._running for one in list(self.service.streams._streams.values())))
 
     def until_one_waits(self, database: Database) -> None:
-        """Wait until somebody stands in the writers' queue."""
-        writers = self._writers(database)
-        until(lambda: writers.next_deadline() is not None)
+        """Wait until a stream waits for the write lock."""
+        lock = self._write_lock(database)
+        until(lambda: lock.next_deadline() is not None)
 
-    def _writers(self, database: Database) -> WriterQueue:
+    def _write_lock(self, database: Database) -> WriteLock:
         record = self.service.catalog.database_by_host(database.host)
         assert record is not None
-        return self.service.databases.open(record).writers
+        return self.service.databases.open(record).write_lock
 
     def hang_up(self, database: Database, body: bytes, running: float) -> None:
-        cancel = Cancel()
+        connection = Disconnect()
         request = self.http.build_request("POST", "/v2/pipeline", headers=database.headers(), content=body)
-        call = threading.Thread(target=self._transport.call, args=(request, cancel))
-        call.start()
+        sending = threading.Thread(target=self._transport.send, args=(request, connection))
+        sending.start()
         pause(running)
-        cancel.set()
-        call.join(PATIENCE)
-        assert not call.is_alive(), "the statement was not interrupted"
+        connection.set()
+        sending.join(PATIENCE)
+        assert not sending.is_alive(), "the statement was not interrupted"
 
     def close(self) -> None:
         self.http.close()

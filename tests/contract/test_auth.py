@@ -158,14 +158,14 @@ def test_a_read_only_token_writes_nothing_by_other_requests_either(db, request_)
     assert db.rows("SELECT count(*) FROM t") == [[0]]
 
 
-def test_a_403_discards_the_stream_but_not_what_was_applied(db):
+def test_a_403_discards_the_stream(db):
     db.run("CREATE TABLE t(a)")
-    stream = db.stream()
-    stream.run("INSERT INTO t VALUES (1)")
-    assert stream.send(execute("INSERT INTO t VALUES (2)"), token=db.mint(a="ro")).status == 403
-    answer = stream.send(execute("SELECT 1"))
+    reader = db.mint(a="ro")
+    baton = db.post(execute("BEGIN"), execute("SELECT * FROM t"), token=reader).baton
+    assert db.post(execute("INSERT INTO t VALUES (2)"), baton=baton, token=reader).status == 403
+    answer = db.post(execute("SELECT 1"), baton=baton, token=reader)
     assert (answer.status, answer.body) == (400, "Received an invalid baton")
-    assert db.rows("SELECT a FROM t") == [[1]]
+    assert db.rows("SELECT a FROM t") == []
 
 
 def test_a_401_does_not_hurt_the_stream(db):
@@ -195,6 +195,17 @@ def test_a_baton_is_worth_nothing_with_the_token_of_another_subject(db):
     answer = stream.send(execute("SELECT 1"), token=db.mint(sub="eve"))
     assert (answer.status, answer.body) == (400, "Received an invalid baton")
     assert stream.rows("SELECT 2") == [[2]]
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_a_baton_is_worth_nothing_with_a_token_of_other_rights(db, end):
+    db.run("CREATE TABLE t(a)")
+    stream = db.stream()
+    stream.run("BEGIN", "INSERT INTO t VALUES (1)")
+    answer = stream.send(execute(end), token=db.mint(a="ro"))
+    assert (answer.status, answer.body) == (400, "Received an invalid baton")
+    assert db.rows("SELECT a FROM t") == []
+    assert stream.rows("SELECT a FROM t") == [[1]]
 
 
 def test_a_baton_is_worth_nothing_at_another_database(db, other):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from service_calls import CLOSE, Clock, caller_of, execute
 
-from pipemagic.service.core import Service
+from pipemagic.service.embedded import Service
 
 DAY = 86400.0
 

@@ -14,7 +14,7 @@ from served import serve
 from service_calls import CLOSE, caller_of, execute
 
 from pipemagic.errors import ServiceError
-from pipemagic.service.core import Service
+from pipemagic.service.embedded import Service
 
 ROWS = (
     "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < {}) SELECT x, hex(randomblob(500)) FROM c"

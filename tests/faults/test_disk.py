@@ -10,14 +10,14 @@ import sys
 
 import apsw
 import pytest
+from asgi_calls import call
 from served import serve
 from service_calls import CLOSE, caller_of, execute
 from small_disks import NoMounts, fill, read_only, small_disk
 
-from pipemagic.service.core import Service
-from pipemagic.service.embedded.primaries import INDEX_BLOCK, OpenDatabase
-from pipemagic.service.http import Request
+from pipemagic.service.embedded import Service
 from pipemagic.service.limits import Limits
+from pipemagic.service.sqlite.database import INDEX_BLOCK, OpenDatabase
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs tmpfs and resource limits")
 
@@ -49,10 +49,14 @@ def count(db):
 def manage(service, method, path, body=None):
     token = (service.folder / "platform-token").read_text().strip()
     headers = {"host": "127.0.0.1", "authorization": f"Bearer {token}"}
-    response = service.call(
-        Request(method, f"/v1/organizations/local{path}", {}, headers, json.dumps(body).encode() if body else b"")
+    response = call(
+        service,
+        method,
+        f"/v1/organizations/local{path}",
+        headers=headers,
+        body=json.dumps(body).encode() if body else b"",
     )
-    return response.status, json.loads(b"".join(response.chunks))
+    return response.status, json.loads(response.read())
 
 
 def test_a_full_disk_fails_the_write_alone(service, disk):
@@ -152,7 +156,7 @@ def test_health_says_that_a_disk_is_full_or_read_only_until_it_is_not(disk):
     service = Service(disk / "data", clock=lambda: next(times))
 
     def health():
-        return service.call(Request("GET", "/health", {}, {"host": "localhost"})).status
+        return call(service, "GET", "/health", headers={"host": "localhost"}).status
 
     try:
         assert health() == 200

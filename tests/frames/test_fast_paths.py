@@ -45,7 +45,7 @@ from pipemagic.hrana.messages import (
 )
 from pipemagic.hrana.values import NULL, Blob, Float, Integer, Text, Value, decode
 from pipemagic.hrana.values import encode as encode_value
-from pipemagic.service.embedded.columns import part
+from pipemagic.service.database_api.columns import part
 
 try:
     import pyarrow

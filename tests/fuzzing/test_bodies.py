@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from asgi_calls import call
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from service_calls import Clock, caller_of
 
-from pipemagic.service.core import Service
-from pipemagic.service.http import Request
+from pipemagic.service.embedded import Service
 from pipemagic.service.limits import Limits
 
 STMT = {"sql": "SELECT ?, :n", "args": [{"type": "integer", "value": "1"}], "want_rows": True}
@@ -107,8 +107,8 @@ def test_a_mutated_body_never_makes_the_service_fail(service, soak):
         for change in story:
             body = mutated(body, change)
         headers = {"host": "127.0.0.1", "authorization": f"Bearer {tokens[path]}", "content-type": "application/json"}
-        response = service.call(Request("POST", path, {}, headers, body))
-        data = b"".join(response.chunks)
+        response = call(service, "POST", path, headers=headers, body=body)
+        data = response.read()
         assert response.status in (200, 400, 401, 403, 404, 409, 422, 429), (response.status, data)
         if response.status == 200 and path == "/v3/pipeline":
             answer = json.loads(data)
@@ -124,7 +124,7 @@ def test_the_bodies_are_good_before_they_are_changed(service):
     token = caller_of(service, "db").token
     headers = {"host": "127.0.0.1", "authorization": f"Bearer {token}"}
     for path in ("/v3/pipeline", "/v3/cursor"):
-        response = service.call(Request("POST", path, {}, headers, json.dumps(SEEDS[path]).encode()))
-        assert response.status == 200, b"".join(response.chunks)
-        assert b"".join(response.chunks)
+        response = call(service, "POST", path, headers=headers, body=json.dumps(SEEDS[path]).encode())
+        assert response.status == 200, response.read()
+        assert response.read()
     service.streams.end_all()

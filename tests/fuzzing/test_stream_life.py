@@ -10,13 +10,13 @@ import json
 from dataclasses import dataclass, field
 
 import pytest
+from asgi_calls import call
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from service_calls import Caller, Clock, caller_of
 
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT
-from pipemagic.service.core import Service
-from pipemagic.service.http import Request
+from pipemagic.service.embedded import Service
 
 STREAMS = 3
 SQL = [
@@ -97,8 +97,8 @@ class Story:
     def send(self, number: int, path: str, body):
         caller = self.callers[number]
         headers = {**caller.headers, "authorization": f"Bearer {caller.token}"}
-        response = self.service.call(Request("POST", path, {}, headers, json.dumps(body).encode()))
-        return response.status, b"".join(response.chunks)
+        response = call(self.service, "POST", path, headers=headers, body=json.dumps(body).encode())
+        return response.status, response.read()
 
     def baton(self, number: int, which: str) -> str | None:
         mine, others = self.lives[number].batons, self.lives[(number + 1) % STREAMS].batons

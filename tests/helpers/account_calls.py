@@ -6,8 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from pipemagic.service.core import Service
-from pipemagic.service.http import Request
+from asgi_calls import call
+
+from pipemagic.service.embedded import Service
 
 
 @dataclass
@@ -22,8 +23,8 @@ class Person:
         """Give the status and the parsed body; every 200 has a body in JSON."""
         headers = {"host": "127.0.0.1:8080", "authorization": f"Bearer {self.token}"}
         data = b"" if body is None else json.dumps(body).encode()
-        response = self.service.call(Request(method, path, query or {}, headers, data))
-        raw = b"".join(response.chunks)
+        response = call(self.service, method, path, headers=headers, body=data, query=query)
+        raw = response.read()
         if response.status == 200:
             assert response.content_type == "application/json"
         return response.status, json.loads(raw) if raw else None

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+from asgi_calls import call
 from service_calls import CLOSE, Answer, Caller, Clock, execute
 
-from pipemagic.service.core import Service
-from pipemagic.service.embedded.primaries import OpenDatabase
-from pipemagic.service.http import Request
+from pipemagic.service.embedded import Service
+from pipemagic.service.sqlite.database import OpenDatabase
 
 
 class Replicated:
@@ -60,8 +60,8 @@ class Replicated:
     def manage(self, method: str, path: str) -> tuple[int, Any]:
         token = (self.folder / "platform-token").read_text().strip()
         headers = {"host": "127.0.0.1", "authorization": f"Bearer {token}"}
-        response = self.service.call(Request(method, f"/v1/organizations/local{path}", {}, headers))
-        return response.status, json.loads(b"".join(response.chunks))
+        response = call(self.service, method, f"/v1/organizations/local{path}", headers=headers)
+        return response.status, json.loads(response.read())
 
     def location(self, code: str, what: str = "", method: str = "POST") -> Any:
         status, answer = self.manage(method, f"/groups/g/locations/{code}{what}")

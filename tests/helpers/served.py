@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -107,10 +107,18 @@ class Database:
 
 
 @contextmanager
-def serve(folder: Path, *options: str, prepare: Callable[[], None] | None = None) -> Iterator[Served]:
-    """Run the service over a folder; ``prepare`` runs in its process first. It is killed at the end."""
+def serve(
+    folder: Path,
+    *options: str,
+    prepare: Callable[[], None] | None = None,
+    program: Sequence[str] = ("-m", "pipemagic"),
+) -> Iterator[Served]:
+    """Run the service over a folder; ``prepare`` runs in its process first. It is killed at the end.
+
+    ``program`` are the interpreter's arguments in front of the command line.
+    """
     process = subprocess.Popen(
-        [sys.executable, "-m", "pipemagic", "serve", "--data", str(folder), *options],
+        [sys.executable, *program, "serve", "--data", str(folder), *options],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=prepare,
     )  # fmt: skip
     assert process.stdout is not None

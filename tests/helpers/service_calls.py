@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipemagic.service.core import Service
-from pipemagic.service.http import Cancel, Request, Response
+from asgi_calls import Disconnect, Reply, call
+
+from pipemagic.service.embedded import Service
 
 CLOSE = {"type": "close"}
 GET_AUTOCOMMIT = {"type": "get_autocommit"}
@@ -113,22 +114,28 @@ class Caller:
     headers: dict[str, str] = field(default_factory=lambda: {"host": "127.0.0.1:8080"})
 
     def post(
-        self, *requests: dict[str, Any], baton: str | None = None, version: int = 3, cancel: Cancel | None = None
+        self,
+        *requests: dict[str, Any],
+        baton: str | None = None,
+        version: int = 3,
+        connection: Disconnect | None = None,
     ) -> Answer:
         body = json.dumps({"baton": baton, "requests": requests}).encode()
         headers = {**self.headers, "authorization": f"Bearer {self.token}"}
-        request = Request("POST", f"/v{version}/pipeline", headers=headers, body=body)
-        response = self.service.call(request, cancel)
-        data = b"".join(response.chunks)
+        path = f"/v{version}/pipeline"
+        response = call(self.service, "POST", path, headers=headers, body=body, connection=connection)
+        data = response.read()
         parsed = json.loads(data) if response.content_type == "application/json" else data.decode()
         return Answer(response.status, parsed, response.content_type)
 
-    def cursor(self, *steps: str | dict[str, Any], baton: str | None = None, cancel: Cancel | None = None) -> Response:
+    def cursor(
+        self, *steps: str | dict[str, Any], baton: str | None = None, connection: Disconnect | None = None
+    ) -> Reply:
         """Begin a cursor; steps are texts or whole steps. Its chunks have to be taken."""
         batch = {"steps": [{"stmt": {"sql": step}} if isinstance(step, str) else step for step in steps]}
         headers = {**self.headers, "authorization": f"Bearer {self.token}"}
         body = json.dumps({"baton": baton, "batch": batch}).encode()
-        return self.service.call(Request("POST", "/v3/cursor", headers=headers, body=body), cancel)
+        return call(self.service, "POST", "/v3/cursor", headers=headers, body=body, connection=connection)
 
     def read(self, *steps: str | dict[str, Any], baton: str | None = None) -> Entries:
         """Run a cursor to its end."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import httpx
+from asgi_calls import call
 
-from pipemagic.service.core import Service
-from pipemagic.service.http import Request
+from pipemagic.service.embedded import Service
 
 
 class ServiceTransport(httpx.BaseTransport):
@@ -18,8 +18,8 @@ class ServiceTransport(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         if self.down:
             raise httpx.ConnectError("refused", request=request)
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        call = Request(request.method, request.url.path, dict(request.url.params), headers, request.read())
-        response = self.service.call(call)
-        kinds = [("content-type", response.content_type)] if response.content_type else []
-        return httpx.Response(response.status, headers=[*kinds, *response.headers], content=b"".join(response.chunks))
+        reply = call(
+            self.service, request.method, request.url.path, headers=request.headers, body=request.read(),
+            query=dict(request.url.params),
+        )  # fmt: skip
+        return httpx.Response(reply.status, headers=reply.headers, content=reply.read())

@@ -135,11 +135,25 @@ def test_json_that_is_deep_or_large_is_answered_with_an_error(service, token, te
         assert not set(statuses) & {500, 503}, path
 
 
-@pytest.mark.parametrize("text", [NESTED["lists"], NESTED["objects"], "[]", '"x"', "1e400", "\ufeff{}", ""])
+DEEP_AND_SHORT = 10_000
+"""As deep as 64 KB allow, the limit of a body in the management interface."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[" * DEEP_AND_SHORT, '{"a":' * DEEP_AND_SHORT + "1" + "}" * DEEP_AND_SHORT, "[]", '"x"', "1e400", "\ufeff{}", ""],
+)
 def test_json_that_is_deep_or_odd_is_400_in_the_management_interface(service, text):
     for method, path in (("POST", "/groups"), ("POST", "/databases"), ("PATCH", ""), ("POST", "/members")):
         answer = service.manage(method, path, content=text.encode(), headers={"content-type": "application/json"})
         assert answer.status_code in (400, 415), (path, answer.text)
+
+
+@pytest.mark.parametrize("text", [NESTED["lists"], NESTED["objects"]])
+def test_a_large_body_is_413_in_the_management_interface(service, text):
+    for method, path in (("POST", "/groups"), ("POST", "/databases"), ("PATCH", ""), ("POST", "/members")):
+        answer = service.manage(method, path, content=text.encode(), headers={"content-type": "application/json"})
+        assert (answer.status_code, answer.json()["code"]) == (413, "BODY_TOO_LARGE"), path
 
 
 @pytest.mark.usefixtures("waits")

@@ -6,9 +6,8 @@ import json
 import socket
 
 import pytest
+from asgi_calls import call
 from served import serve
-
-from pipemagic.service.http import Request
 
 ORGANIZATION = "/v1/organizations/local"
 
@@ -17,7 +16,7 @@ NAMES = {
     "nul": "a\0b", "newline": "a\nb", "blank": " ", "empty": "", "dot": ".", "hidden": ".ssh", "upper": "Admin",
     "full-width dots": "\uff0e\uff0e", "two-dot leader": "\u2025", "cyrillic": "\u0430dmin",
     "right-to-left": "a\u202eb",
-    "combining": "e\u0301", "percent": "%2e%2e%2f", "long": "a" * 300, "very long": "a" * 100_000,
+    "combining": "e\u0301", "percent": "%2e%2e%2f", "long": "a" * 300, "very long": "a" * 60_000,
     "quote": "a'; DROP TABLE databases; --", "label": "a.b", "hyphen first": "-a", "hyphen last": "a-", "wildcard": "*",
     "emoji": "\U0001f600", "surrogate": "\ud800", "zero width": "a\u200bb", "device": "CON:", "tilde": "~root",
 }  # fmt: skip
@@ -30,7 +29,7 @@ def files_of(folder):
 def manage(service, method, path, body=None):
     token = (service.folder / "platform-token").read_text().strip()
     headers = {"host": "127.0.0.1", "authorization": f"Bearer {token}"}
-    response = service.call(Request(method, path, {}, headers, json.dumps(body).encode() if body is not None else b""))
+    response = call(service, method, path, headers=headers, body=json.dumps(body).encode() if body is not None else b"")
     return response.status
 
 
@@ -69,12 +68,10 @@ HOSTS = [
 def test_a_foreign_host_gets_nothing_even_with_good_tokens(service, db, host, path):
     """DNS rebinding: a page of somebody else's makes the browser ask this machine by its own name."""
     for token in (db.token, (service.folder / "platform-token").read_text().strip()):
-        request = Request(
-            "POST" if "pipe" in path else "GET", path, {}, {"host": host, "authorization": f"Bearer {token}"}
-        )
-        response = service.call(request)
+        headers = {"host": host, "authorization": f"Bearer {token}"}
+        response = call(service, "POST" if "pipe" in path else "GET", path, headers=headers)
         assert response.status in (404, 421)
-        assert b"mine" not in b"".join(response.chunks)
+        assert b"mine" not in response.read()
 
 
 def raw(port, target, host="127.0.0.1"):

@@ -12,9 +12,9 @@ import pytest
 from service_calls import CLOSE, caller_of, execute
 from waiting import Stopwatch
 
-from pipemagic.service.core import Service
-from pipemagic.service.embedded import functions
+from pipemagic.service.embedded import Service
 from pipemagic.service.limits import Limits
+from pipemagic.service.sqlite import functions
 
 PATH = "/tmp/pipemagic-must-not-exist"
 

@@ -8,12 +8,12 @@ import time
 
 import jwt
 import pytest
+from asgi_calls import call
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from service_calls import CLOSE, Caller, caller_of, execute
 
-from pipemagic.service.http import Request
-from pipemagic.service.registry import passwords
+from pipemagic.service.auth import passwords
 
 
 def public_key(service, encoding="PEM"):
@@ -145,7 +145,7 @@ def test_a_database_token_manages_nothing_and_a_platform_token_reads_nothing(ser
     platform = (service.folder / "platform-token").read_text().strip()
     assert status(db, platform) == 401
     for method, path in (("GET", "/v1/organizations"), ("DELETE", "/v1/organizations/local/databases/db")):
-        response = service.call(Request(method, path, {}, {"host": "127.0.0.1", "authorization": f"Bearer {db.token}"}))
+        response = call(service, method, path, headers={"host": "127.0.0.1", "authorization": f"Bearer {db.token}"})
         assert response.status == 401
 
 
@@ -180,11 +180,11 @@ def cheap_passwords(monkeypatch):
 
 def signed_up(service, name):
     body = json.dumps({"username": name, "password": "correct horse battery"}).encode()
-    response = service.call(
-        Request("POST", "/v1/auth/signup", {}, {"host": "127.0.0.1", "content-type": "application/json"}, body)
+    response = call(
+        service, "POST", "/v1/auth/signup", headers={"host": "127.0.0.1", "content-type": "application/json"}, body=body
     )
-    assert response.status == 200, b"".join(response.chunks)
-    return json.loads(b"".join(response.chunks))["token"]
+    assert response.status == 200, response.read()
+    return json.loads(response.read())["token"]
 
 
 @pytest.mark.parametrize(
@@ -200,8 +200,8 @@ def test_another_organization_is_not_found_and_not_told_from_one_that_does_not_e
     headers = {"host": "127.0.0.1", "authorization": f"Bearer {signed_up(service, 'eve')}"}
     answers = []
     for slug in ("local", "nowhere"):
-        response = service.call(Request(method, f"/v1/organizations/{slug}{path}", {}, headers, b"{}"))
-        answers.append((response.status, b"".join(response.chunks).replace(slug.encode(), b"SLUG")))
+        response = call(service, method, f"/v1/organizations/{slug}{path}", headers=headers, body=b"{}")
+        answers.append((response.status, response.read().replace(slug.encode(), b"SLUG")))
     assert answers[0][0] == 404
     assert answers[0] == answers[1]
     assert db.run("SELECT a FROM t").rows() == [["mine"]]

@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
+from asgi_calls import Disconnect
 from service_calls import CLOSE, GET_AUTOCOMMIT, caller_of, execute
 from waiting import AT_ONCE, PATIENCE, until
 
-from pipemagic.service.core import Service
-from pipemagic.service.http import Cancel
+from pipemagic.service.embedded import Service
 from pipemagic.service.limits import Limits
-from pipemagic.service.turns import WriterQueue
+from pipemagic.service.sqlite.write_lock import WriteLock
 
 pytestmark = pytest.mark.usefixtures("waits")
 
@@ -95,13 +95,13 @@ def test_an_interrupted_insert_ends_in_a_timeout_too(live_db, live, ahead):
 
 def test_a_client_that_hangs_up_stops_its_statement_and_loses_its_transaction(live_db, live):
     baton = live_db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)")).baton
-    cancel = Cancel()
+    connection = Disconnect()
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(live_db.post, execute(ENDLESS), baton=baton, cancel=cancel)
+        running = pool.submit(live_db.post, execute(ENDLESS), baton=baton, connection=connection)
         stream = next(iter(live.streams._streams.values()))
         until(lambda: stream._running)
         began = time.monotonic()
-        cancel.set()
+        connection.set()
         running.result(AT_ONCE)
     assert time.monotonic() - began < AT_ONCE
     assert len(live.streams) == 0
@@ -110,12 +110,12 @@ def test_a_client_that_hangs_up_stops_its_statement_and_loses_its_transaction(li
 
 def test_a_waiting_client_that_hangs_up_leaves_the_queue(live_db, live):
     holder = live_db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)"))
-    cancel = Cancel()
+    connection = Disconnect()
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(live_db.post, execute("INSERT INTO t VALUES (2)"), CLOSE, cancel=cancel)
-        queue = live.databases.open(live.catalog.database("local", "flights")).writers
+        waiting = pool.submit(live_db.post, execute("INSERT INTO t VALUES (2)"), CLOSE, connection=connection)
+        queue = live.databases.open(live.catalog.database("local", "flights")).write_lock
         until(lambda: queue.next_deadline() is not None)
-        cancel.set()
+        connection.set()
         waiting.result(AT_ONCE)
     assert queue.next_deadline() is None
     live_db.post(execute("COMMIT"), CLOSE, baton=holder.baton)
@@ -124,7 +124,7 @@ def test_a_waiting_client_that_hangs_up_leaves_the_queue(live_db, live):
 
 def test_writers_wait_for_each_other_without_an_error_in_order_of_arrival(live_db, live):
     holder = live_db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (0)"))
-    queue = live.databases.open(live.catalog.database("local", "flights")).writers
+    queue = live.databases.open(live.catalog.database("local", "flights")).write_lock
     with ThreadPoolExecutor(5) as pool:
         waiting = []
         for number in range(1, 6):
@@ -172,14 +172,14 @@ def test_a_transaction_that_waits_for_its_turn_past_its_window_times_out(live_db
 
 def test_one_baton_twice_at_once_runs_once(live_db, live):
     baton = live_db.post(execute("SELECT 1")).baton
-    cancel = Cancel()
+    connection = Disconnect()
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(live_db.post, execute(ENDLESS), baton=baton, cancel=cancel)
+        running = pool.submit(live_db.post, execute(ENDLESS), baton=baton, connection=connection)
         stream = next(iter(live.streams._streams.values()))
         until(lambda: stream._running)
         second = live_db.post(execute("SELECT 2"), baton=baton)
         assert second.body == "Received a baton that has already been used"
-        cancel.set()
+        connection.set()
         running.result(AT_ONCE)
 
 
@@ -198,21 +198,21 @@ def test_closing_the_service_interrupts_what_runs(tmp_path):
     service.close()
 
 
-def test_the_turn_goes_from_hand_to_hand_under_threads():
-    queue, inside, most = WriterQueue(time.monotonic), [], []
+def test_one_thread_at_a_time_has_the_write_lock():
+    lock, inside, most = WriteLock(time.monotonic), [], []
     guard = threading.Lock()
 
     def writer() -> None:
         for _ in range(200):
-            turn = queue.enter(time.monotonic() + 30)
-            assert turn.block(30)
-            assert turn.granted
+            waiter = lock.acquire(time.monotonic() + 30)
+            assert waiter.wait(30)
+            assert waiter.granted
             with guard:
                 inside.append(1)
                 most.append(len(inside))
             with guard:
                 inside.pop()
-            queue.leave(turn)
+            lock.release(waiter)
 
     threads = [threading.Thread(target=writer) for _ in range(4)]
     for thread in threads:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from asgi_calls import call
 from service_calls import Clock, execute
+from starlette.requests import Request
 
-from pipemagic.service.core import Service
-from pipemagic.service.http import Request
-from pipemagic.service.web.receiving import read_request
+from pipemagic.service.embedded import Service
+from pipemagic.service.hosts import origin_of
 
 DOMAIN = "hub.example.test"
 
@@ -28,8 +29,8 @@ def service(tmp_path):
 def ask(service, method, host, path, body=None, *, token, scheme="http"):
     headers = {"host": host, "authorization": f"Bearer {token}"}
     data = b"" if body is None else json.dumps(body).encode()
-    response = service.call(Request(method, path, headers=headers, body=data, scheme=scheme))
-    return json.loads(b"".join(response.chunks))
+    response = call(service, method, path, headers=headers, body=data, scheme=scheme)
+    return json.loads(response.read())
 
 
 @pytest.fixture
@@ -82,8 +83,6 @@ def test_an_instance_answers_at_its_own_name_below_both_domains(service, replica
     (b"https", "https"), (b"HTTPS", "https"), (b"http", "http"), (b"javascript", "http"), (b"", "http"),
 ])  # fmt: skip
 def test_a_proxy_that_speaks_tls_says_so(header, scheme):
-    scope = {
-        "method": "GET", "path": "/", "query_string": b"", "scheme": "http",
-        "headers": [(b"x-forwarded-proto", header)],
-    }  # fmt: skip
-    assert read_request(scope).scheme == scheme
+    headers = [(b"host", b"db-local.localhost:8080"), (b"x-forwarded-proto", header)]
+    request = Request({"type": "http", "scheme": "http", "headers": headers})
+    assert origin_of(request, "fra-db-local.localhost") == f"{scheme}://fra-db-local.localhost:8080"

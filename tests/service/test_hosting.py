@@ -20,9 +20,9 @@ import trustme
 import pipemagic
 from pipemagic import local
 from pipemagic.errors import ServiceError
+from pipemagic.service.certificates import Certificate
 from pipemagic.service.hosting import Hosting
-from pipemagic.service.web.certificates import Certificate
-from pipemagic.service.web.listening import listen
+from pipemagic.service.server import listen
 
 WAIT = 15.0
 DOMAIN = "hub.example.test"

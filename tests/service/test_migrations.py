@@ -5,11 +5,11 @@ from __future__ import annotations
 import apsw
 import pytest
 
+from pipemagic.service.auth.tokens import Tokens
 from pipemagic.service.registry import schema
 from pipemagic.service.registry.catalog import Catalog
 from pipemagic.service.registry.organizations import Role
 from pipemagic.service.registry.records import Configuration
-from pipemagic.service.registry.tokens import Tokens
 
 FILL = """
 INSERT INTO accounts VALUES ('a-2', 'later', 200.0), ('a-1', 'local', 100.0);

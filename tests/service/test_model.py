@@ -1,26 +1,29 @@
 """Random requests on several streams against a small model of what must be in the database afterwards.
 
-The clock moves between requests only, and a request that waits for the writer's turn is parked, as the shell
+The clock moves between requests only, and a request that waits for the write lock is parked, as the executor
 does it, so that one thread plays everything and a failure shrinks to a short story.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from asgi_calls import runtime
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from service_calls import CLOSE, GET_AUTOCOMMIT, Caller, Clock, caller_of, execute
+from starlette.requests import Request
 
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT
-from pipemagic.service.core import Service
-from pipemagic.service.http import Cancel, Request, Response
+from pipemagic.service.embedded import Service
+from pipemagic.service.endpoint import Admission, CancelToken
+from pipemagic.service.executor import Steps, Tenant
 from pipemagic.service.limits import Limits
-from pipemagic.service.turns import Turn
+from pipemagic.service.responses import Refused, ServiceResponse
+from pipemagic.service.sqlite.write_lock import Waiter
 
 SLOTS = 3
 TIMEOUT = "TRANSACTION_TIMEOUT"
@@ -71,7 +74,7 @@ class Slot:
     began: float | None = None  # None if it began in a request that waited
     pending: list[int] = field(default_factory=list)
     marks: list[int] = field(default_factory=list)
-    parked: tuple[Generator[Turn, None, Response], Turn, Cancel, float] | None = None
+    parked: tuple[Steps, Waiter, CancelToken, float] | None = None
     sent: list[tuple[str, int]] = field(default_factory=list)
     batch: bool = False
     waited: bool = False
@@ -82,8 +85,10 @@ class Story:
 
     def __init__(self, caller: Caller, clock: Clock) -> None:
         self.caller, self.clock, self.service = caller, clock, caller.service
-        record = self.service.tokens.check_database(f"Bearer {caller.token}", None).database
-        self.database = self.service.databases.open(record)
+        self.grant = self.service.tokens.check_database(f"Bearer {caller.token}", None)
+        self.database = self.service.databases.open(self.grant.database)
+        routes = {route.path: route.app for route in self.service.api.routes(runtime())}
+        self.endpoint = routes["/v3/pipeline"]
         self.slots = [Slot() for _ in range(SLOTS)]
         self.committed: set[int] = {-1}
         self.numbers = iter(range(1, 1_000_000))
@@ -98,10 +103,10 @@ class Story:
                     if sweep:
                         self.service.sweep()
                 case ("hang up", number) if (parked := self.slots[number].parked) is not None:
-                    parked[2].set()
-                    assert parked[1].block(0), "who hung up still waits"
+                    parked[2].cancel()
+                    assert parked[1].wait(0), "a request whose client hung up still waits"
             self.go_on(swept=event[0] == "wait" and event[2])
-            self.check_turn()
+            self.check_write_lock()
         self.end()
 
     def send(self, slot: Slot, texts: list[str], *, close: bool, batch: bool) -> None:
@@ -116,40 +121,44 @@ class Story:
         else:
             requests = [part for one in runs for part in (one, GET_AUTOCOMMIT)]
         body = json.dumps({"baton": slot.baton, "requests": requests + [CLOSE] * close}).encode()
-        headers = {**self.caller.headers, "authorization": f"Bearer {self.caller.token}"}
-        cancel = Cancel()
-        steps = self.service.steps(Request("POST", "/v3/pipeline", headers=headers, body=body), cancel)
-        self.step(slot, steps, cancel)
+        headers = [(name.encode(), value.encode()) for name, value in self.caller.headers.items()]
+        scope = {"type": "http", "method": "POST", "path": "/v3/pipeline", "headers": headers, "scheme": "http"}
+        admission = Admission(Tenant(self.grant.database.id, "local"), self.grant)
+        cancel = CancelToken()
+        self.step(slot, self.endpoint.handle(Request(scope), admission, body, cancel), cancel)
 
-    def step(self, slot: Slot, steps: Generator[Turn, None, Response], cancel: Cancel) -> None:
+    def step(self, slot: Slot, steps: Steps, cancel: CancelToken) -> None:
         try:
             slot.parked = (steps, next(steps), cancel, self.clock())
             slot.waited = True
         except StopIteration as end:
             slot.parked = None
             self.answered(slot, end.value, cancel)
+        except Refused as refused:
+            slot.parked = None
+            self.answered(slot, refused.response(), cancel)
 
     def go_on(self, *, swept: bool) -> None:
         """Resume every request whose waiting is over; nobody may wait for longer than five seconds."""
-        while ready := [slot for slot in self.slots if slot.parked and slot.parked[1].block(0)]:
+        while ready := [slot for slot in self.slots if slot.parked and slot.parked[1].wait(0)]:
             steps, _, cancel, _ = ready[0].parked
             self.step(ready[0], steps, cancel)
         if swept:
             assert all(slot.parked is None or self.clock() < slot.parked[3] + 5 for slot in self.slots)
 
-    def answered(self, slot: Slot, response: Response, cancel: Cancel) -> None:
-        data = b"".join(response.chunks)
-        if response.sent is not None:
-            response.sent()  # as the shell does
-        if cancel.is_set:
-            assert response.status == 503
+    def answered(self, slot: Slot, response: ServiceResponse, cancel: CancelToken) -> None:
+        data = bytes(response.body)
+        if response.on_sent is not None:
+            response.on_sent()  # as the endpoint does
+        if cancel.cancelled:
+            assert response.status_code == 503
             self.forget(slot)
             return
         if not slot.waited and slot.baton is not None and self.clock() >= slot.answered + IDLE_LIMIT:
             assert json.loads(data)["code"] == "STREAM_EXPIRED"
             self.forget(slot)
             return
-        assert response.status == 200, data
+        assert response.status_code == 200, data
         body = json.loads(data)
         if slot.batch:
             self.read_batch(slot, body["results"])
@@ -230,13 +239,13 @@ class Story:
 
     # What must hold.
 
-    def check_turn(self) -> None:
-        """Whoever writes holds the turn, and whoever holds it is writing."""
-        holder = self.database.writers._holder
+    def check_write_lock(self) -> None:
+        """The stream that writes holds the write lock, and the one that holds it writes."""
+        holder = self.database.write_lock._holder
         mine = [one for one in self.service.streams._streams.values() if one.database is self.database]
         writing = [one for one in mine if one._connection is not None and one.connection.writing]
         assert len(writing) == (holder is not None)
-        assert all(one.turn is holder for one in writing)
+        assert all(one.write_waiter is holder for one in writing)
 
     def end(self) -> None:
         self.clock.advance(5)
@@ -245,8 +254,8 @@ class Story:
         for slot in self.slots:
             if slot.baton is not None:
                 assert self.caller.post(CLOSE, baton=slot.baton).status in (200, 400)
-        assert self.database.writers._holder is None
-        assert not self.database.writers._waiting
+        assert self.database.write_lock._holder is None
+        assert not self.database.write_lock._waiting
         assert not [one for one in self.service.streams._streams.values() if one.database is self.database]
         rows = self.caller.run("INSERT INTO t VALUES (0)", "SELECT a FROM t").rows(1)
         assert {int(a) for [a] in rows} == self.committed | {0}

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
+from asgi_calls import call, runtime
 
 from pipemagic.service import openapi
-from pipemagic.service.embedded.interface import HEALTH, LINES, POSTED
-from pipemagic.service.http import Request
+from pipemagic.service.database_api.endpoints import LINES, GreetingEndpoint
 from pipemagic.service.management import ROUTES
 
 
 def get(service, path="/openapi.json", method="GET", host="127.0.0.1:80"):
-    response = service.call(Request(method, path, {}, {"host": host}))
-    return response.status, b"".join(response.chunks)
+    response = call(service, method, path, headers={"host": host})
+    return response.status, response.read()
 
 
 def test_it_is_served_without_a_token_at_the_service_s_own_address(service, make_caller):
@@ -26,12 +26,20 @@ def test_it_is_served_without_a_token_at_the_service_s_own_address(service, make
     assert get(service, method="DELETE")[0] == 405
 
 
-def test_it_has_the_routes_that_exist_and_no_others():
+POSTED = ["/v2/pipeline", "/v3/pipeline", "/v3/cursor", "/v1/execute", "/v1/batch"]
+
+
+def test_it_has_the_routes_that_exist_and_no_others(service):
     described = {
         (method.upper(), path) for path, methods in openapi.description()["paths"].items() for method in methods
     }
     routes = {(route.method, route.path) for route in ROUTES}
-    own = {("GET", path) for path in (*LINES, HEALTH, openapi.PATH)} | {("POST", path) for path in POSTED}
+    served = {
+        ("GET" if isinstance(route.app, GreetingEndpoint) else route.app.method, route.path)
+        for route in service.api.routes(runtime())
+    }
+    assert served == {("GET", path) for path in (*LINES, "/health")} | {("POST", path) for path in POSTED}
+    own = served | {("GET", openapi.PATH)}
     assert described == routes | own
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
@@ -12,16 +10,14 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import httpx
 import pytest
-import uvicorn
+from served_apps import serving
 from service_calls import caller_of, execute
 from waiting import pause, until
 
-from pipemagic.service import core
-from pipemagic.service.core import Service
-from pipemagic.service.embedded.interface import looks_brief
+from pipemagic.service import embedded
+from pipemagic.service.embedded import Service
+from pipemagic.service.http_protocol import HttpProtocol
 from pipemagic.service.limits import Limits
-from pipemagic.service.web import wire
-from pipemagic.service.web.app import Shell
 
 pytestmark = pytest.mark.usefixtures("waits")
 
@@ -34,10 +30,10 @@ ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELEC
 class Running:
     """A service on a port, with one database."""
 
-    def __init__(self, service, url):
-        self.service, self.url = service, url
+    def __init__(self, service, app):
+        self.service, self.app, self.url = service, app, app.url
         self.token = caller_of(service, "flights").token
-        self.http = httpx.Client(base_url=url, headers=self.headers, timeout=WAIT, trust_env=False)
+        self.http = httpx.Client(base_url=self.url, headers=self.headers, timeout=WAIT, trust_env=False)
 
     @property
     def headers(self):
@@ -52,12 +48,7 @@ class Running:
         return answer["results"][0]["response"]["result"]["rows"]
 
     def connect(self):
-        host, port = self.url.removeprefix("http://").split(":")
-        connection = socket.socket()
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # so that little is on its way unread
-        connection.settimeout(WAIT)
-        connection.connect((host, int(port)))
-        return connection
+        return self.app.connect(receive_buffer=4096)  # so that little is on its way unread
 
     def ask(self, path, body):
         """Send a request and read nothing of its answer but the first bytes."""
@@ -69,27 +60,19 @@ class Running:
 
 
 @contextmanager
-def running(folder, *, threads=2, limits=None, **options):
+def running(folder, *, limits=None, threads=None):
     service = Service(folder, limits=limits)
     service.catalog.create_group("local", "default", "ams")
-    shell = Shell(service, threads=threads, brief=looks_brief, **options)
-    server = uvicorn.Server(uvicorn.Config(
-        shell, http=wire.Connection, ws="none", lifespan="off", log_config=None, access_log=False,
-        timeout_graceful_shutdown=1,
-    ))  # fmt: skip
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        service.start()
-        thread = threading.Thread(target=server.run, args=([listener],))
-        thread.start()
-        db = Running(service, f"http://127.0.0.1:{listener.getsockname()[1]}")
-        try:
-            yield db
-        finally:
-            db.http.close()
-            server.should_exit = True
-            thread.join(WAIT)
-            shell.close()
-            service.close()
+    service.start()
+    try:
+        with serving(service, threads=threads) as app:
+            db = Running(service, app)
+            try:
+                yield db
+            finally:
+                db.http.close()
+    finally:
+        service.close()
 
 
 def read_rest(connection):
@@ -102,32 +85,36 @@ def read_rest(connection):
 
 
 def test_slow_readers_hold_no_thread(tmp_path):
-    with running(tmp_path / "data", threads=2) as db, ExitStack() as stack:
+    with running(tmp_path / "data") as db, ExitStack() as stack:
         for _ in range(8):
             stack.enter_context(db.ask("/v3/cursor", {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}))
             stack.enter_context(db.ask("/v2/pipeline", {"requests": [execute(SOME)]}))
         until(lambda: sum(one._paused_since is not None for one in db.service.streams._streams.values()) == 8)
         for _ in range(10):
             assert db.select() == [[{"type": "integer", "value": "1"}]]
+        until(lambda: db.app.runtime.executor.workers == 1)
 
 
-def test_who_takes_nothing_of_a_cursor_is_dropped_and_the_stream_ends(tmp_path):
+def test_who_takes_nothing_of_a_cursor_is_dropped_and_the_stream_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(HttpProtocol, "send_timeout", 0.3)
     request = {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}
-    with running(tmp_path / "data", send_timeout=0.3) as db, db.ask("/v3/cursor", request) as connection:
+    with running(tmp_path / "data") as db, db.ask("/v3/cursor", request) as connection:
         until(lambda: len(db.service.streams) == 0)
         assert b"step_end" not in read_rest(connection)[-100:]
 
 
-def test_who_takes_nothing_of_an_answer_is_dropped_and_the_idle_time_begins(tmp_path):
-    with running(tmp_path / "data", send_timeout=1.0) as db, db.ask("/v2/pipeline", {"requests": [execute(SOME)]}):
+def test_who_takes_nothing_of_an_answer_is_dropped_and_the_idle_time_begins(tmp_path, monkeypatch):
+    monkeypatch.setattr(HttpProtocol, "send_timeout", 1.0)
+    with running(tmp_path / "data") as db, db.ask("/v2/pipeline", {"requests": [execute(SOME)]}):
         (stream,) = db.service.streams._streams.values()
         assert stream.idle_since == float("inf")
         until(lambda: stream.idle_since < float("inf"))
 
 
-def test_a_slow_but_steady_reader_gets_everything(tmp_path):
+def test_a_slow_but_steady_reader_gets_everything(tmp_path, monkeypatch):
+    monkeypatch.setattr(HttpProtocol, "send_timeout", 5.0)
     few = MANY.replace("2000000", "20000")
-    with running(tmp_path / "data", send_timeout=5.0) as db:
+    with running(tmp_path / "data") as db:
         with db.ask("/v3/cursor", {"batch": {"steps": [{"stmt": {"sql": few}}]}}) as connection:
             pieces = []
             while not (pieces and pieces[-1].endswith(b"0\r\n\r\n")):
@@ -148,7 +135,7 @@ def test_the_idle_time_starts_when_the_last_byte_is_sent(tmp_path):
 
 
 def test_half_sent_requests_do_not_block_others(tmp_path):
-    with running(tmp_path / "data", threads=1) as db, ExitStack() as stack:
+    with running(tmp_path / "data") as db, ExitStack() as stack:
         for number in range(50):
             connection = stack.enter_context(db.connect())
             half = [
@@ -161,50 +148,9 @@ def test_half_sent_requests_do_not_block_others(tmp_path):
             assert db.select() == [[{"type": "integer", "value": "1"}]]
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /vers", b"GET /version HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
-def test_a_head_that_never_comes_ends_its_connection(tmp_path, monkeypatch, sent):
-    monkeypatch.setattr(wire.Connection, "head_timeout", 0.2)
-    with running(tmp_path / "data") as db, db.connect() as connection:
-        connection.sendall(sent)
-        assert connection.recv(1000).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
-        assert connection.recv(1000) == b""
-
-
-def test_the_second_request_of_a_connection_has_the_same_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(wire.Connection, "head_timeout", 0.5)
-    request = b"GET /version HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    with running(tmp_path / "data") as db, db.connect() as connection:
-        connection.sendall(request)
-        answer = b""
-        while not answer.endswith(b")"):  # the line of the version
-            answer += connection.recv(1000)
-        connection.settimeout(1.0)
-        with pytest.raises(TimeoutError):  # idle between two requests is no slow head
-            connection.recv(1000)
-        connection.settimeout(WAIT)
-        connection.sendall(request[:10])
-        assert connection.recv(1000).startswith(b"HTTP/1.1 408")
-
-
-def test_a_head_without_end_is_refused(tmp_path):
-    with running(tmp_path / "data") as db, db.connect() as connection:
-        connection.sendall(b"GET /version HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"x" * wire.HEAD_LIMIT)
-        assert connection.recv(1000).startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
-        assert db.select()
-
-
-@pytest.mark.parametrize("garbage", [b"\x16\x03\x01\x02\x00", b"HELLO\r\n\r\n"])
-def test_what_is_not_http_is_refused_as_exactly_text(tmp_path, garbage):
-    with running(tmp_path / "data") as db, db.connect() as connection:
-        connection.sendall(garbage)
-        answer = connection.recv(1000)
-        assert answer.startswith(b"HTTP/1.1 400 ")
-        assert b"content-type: text/plain\r\n" in answer
-
-
 def test_endless_statements_do_not_take_the_threads_for_good(tmp_path, monkeypatch):
-    monkeypatch.setattr(core, "SWEEP_EVERY", 0.1)  # two rounds of statements: that they end is the point
-    with running(tmp_path / "data", threads=4, limits=Limits(statement_time=0.5)) as db, ThreadPoolExecutor(8) as pool:
+    monkeypatch.setattr(embedded, "SWEEP_EVERY", 0.1)  # two rounds of statements: that they end is the point
+    with running(tmp_path / "data", limits=Limits(statement_time=0.5)) as db, ThreadPoolExecutor(8) as pool:
         endless = [pool.submit(db.post, execute(ENDLESS), {"type": "close"}) for _ in range(8)]
         until(lambda: len(db.service.streams) > 0)
         assert db.select() == [[{"type": "integer", "value": "1"}]]
@@ -213,16 +159,17 @@ def test_endless_statements_do_not_take_the_threads_for_good(tmp_path, monkeypat
 
 
 def test_endless_statements_of_one_token_keep_nobody_else_waiting(tmp_path):
-    with running(tmp_path / "data", threads=4) as db, ThreadPoolExecutor(8) as pool:
+    with running(tmp_path / "data", threads=8) as db, ThreadPoolExecutor(8) as pool:
         other = httpx.Client(base_url=db.url, trust_env=False, timeout=WAIT)
         token = caller_of(db.service, "other").token
         endless = [pool.submit(db.post, execute(ENDLESS), {"type": "close"}) for _ in range(8)]
-        until(lambda: len(db.service.streams) == 3)  # of four threads
+        until(lambda: len(db.service.streams) == 2)  # a quarter of the threads
         with other:
             body, headers = {"stmt": {"sql": "SELECT 1"}}, {"authorization": f"Bearer {token}"}
             assert other.post("/v1/execute", json=body, headers=headers).status_code == 200
             assert other.get("/health").status_code == 200
         assert not any(one.done() for one in endless)
+        assert len(db.service.streams) == 2
         while not all(one.done() for one in endless):
             db.service.streams.end_all()
             time.sleep(0.01)
@@ -230,7 +177,7 @@ def test_endless_statements_of_one_token_keep_nobody_else_waiting(tmp_path):
 
 def test_a_client_of_http_1_0_gets_a_cursor_without_chunks(tmp_path):
     with running(tmp_path / "data") as db:
-        for text, length in ((SOME, False), ("SELECT 1, 'row 1'", True)):
+        for text, count in ((SOME, 60_000), ("SELECT 1, 'row 1'", 1)):
             body = json.dumps({"batch": {"steps": [{"stmt": {"sql": text}}]}})
             head = f"POST /v3/cursor HTTP/1.0\r\nHost: localhost\r\nAuthorization: Bearer {db.token}\r\n"
             with db.connect() as connection:
@@ -239,10 +186,10 @@ def test_a_client_of_http_1_0_gets_a_cursor_without_chunks(tmp_path):
                     head, _, lines = answer.read().partition(b"\r\n\r\n")
             assert b"transfer-encoding" not in head
             assert b"connection: close" in head
-            assert (b"content-length: %d" % len(lines) in head) is length
+            assert b"content-length: %d" % len(lines) in head
             entries = [json.loads(line) for line in lines.splitlines()]
             assert entries[1]["type"] == "step_begin"
-            assert sum(one.get("type") == "row" for one in entries) == (1 if length else 60_000)
+            assert sum(one.get("type") == "row" for one in entries) == count
             assert entries[-1]["type"] == "step_end"
 
 
@@ -263,14 +210,14 @@ def test_a_service_that_stops_ends_a_cursor_with_a_word(tmp_path):
 def test_of_two_requests_that_continue_a_cursor_one_goes_on_and_both_are_answered(tmp_path):
     """A client, or a proxy, that tries again while the cursor is under way."""
     batch = {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}
-    with running(tmp_path / "data", threads=4) as db, ThreadPoolExecutor(2) as pool:
+    with running(tmp_path / "data") as db, ThreadPoolExecutor(2) as pool:
         with db.http.stream("POST", "/v3/cursor", json=batch) as answer:
             lines = answer.iter_lines()  # to be kept: without it the answer ends
             baton = json.loads(next(lines))["baton"]
             (stream,) = db.service.streams._streams.values()
             body = {"baton": baton, "requests": [execute("SELECT 1")]}
             both = [pool.submit(db.http.post, "/v3/pipeline", json=body) for _ in range(2)]
-            until(lambda: stream.over is None or len(stream.over._callbacks) == 2)
+            until(lambda: stream.done is None or len(stream.done._callbacks) == 2)
             assert not any(one.done() for one in both)
         # The rest of the answer is not read: hanging up ends the stream, and with it the waiting.
         assert [one.result(WAIT).status_code for one in both] == [400, 400]
@@ -278,13 +225,13 @@ def test_of_two_requests_that_continue_a_cursor_one_goes_on_and_both_are_answere
 
 def test_the_end_of_a_cursor_lets_one_of_those_go_on_who_continue_it(tmp_path):
     batch = {"batch": {"steps": [{"stmt": {"sql": SOME}}]}}
-    with running(tmp_path / "data", threads=4) as db, ThreadPoolExecutor(2) as pool:
+    with running(tmp_path / "data") as db, ThreadPoolExecutor(2) as pool:
         with db.http.stream("POST", "/v3/cursor", json=batch) as answer:
             lines = answer.iter_lines()
             body = {"baton": json.loads(next(lines))["baton"], "requests": [execute("SELECT 1")]}
             (stream,) = db.service.streams._streams.values()
             both = [pool.submit(db.http.post, "/v3/pipeline", json=body) for _ in range(2)]
-            until(lambda: stream.over is None or len(stream.over._callbacks) == 2)
+            until(lambda: stream.done is None or len(stream.done._callbacks) == 2)
             assert json.loads(deque(lines, maxlen=1).pop())["type"] == "step_end"
         assert sorted(one.result(WAIT).status_code for one in both) == [200, 400]
 

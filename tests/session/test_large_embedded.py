@@ -9,7 +9,7 @@ from service_http import ServiceTransport
 from pipemagic import errors
 from pipemagic.client.database import Database
 from pipemagic.hrana.stream import Tx
-from pipemagic.service.core import Service
+from pipemagic.service.embedded import Service
 from pipemagic.service.limits import Limits
 from pipemagic.session.cells import read
 from pipemagic.session.connection import Connection

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipemagic.service.http import JSON, Refused
 from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.routing import Call, Route, route
 from pipemagic.service.registry.accounts import Account
+from pipemagic.service.responses import JSON, Refused
 
 
 def sign_up(call: Call) -> Any:
@@ -29,7 +29,7 @@ def invalidate(call: Call) -> Any:
 
 def change_password(call: Call) -> Any:
     """Set a new password; the operator may set anybody's, without the current one."""
-    body = Body(call.request)
+    body = Body(call.body)
     username, password = body.text("username", call.account.username), body.text("password")
     if username == call.account.username:
         call.platform.logins.change_password(call.account, password, body.text("current", ""))
@@ -47,7 +47,7 @@ def create_user(call: Call) -> Any:
     """Make an account for somebody else; only the operator may."""
     if not call.account.operator:
         raise Refused(403, "only the operator of this service may make accounts for others")
-    body = Body(call.request)
+    body = Body(call.body)
     return {"user": shown(call.platform.logins.open_account(body.text("username"), body.text("password")))}
 
 
@@ -69,7 +69,7 @@ def _own_body(call: Call) -> Body:
     """Read the body of a public route. A web page of another origin cannot send this content type unasked."""
     if call.request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         raise Refused(400, f"send the body with Content-Type: {JSON}")
-    return Body(call.request)
+    return Body(call.body)
 
 
 ROUTES: tuple[Route, ...] = (

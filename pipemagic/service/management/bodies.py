@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from pipemagic.service.http import Refused, Request
 from pipemagic.service.limits import parse_size
+from pipemagic.service.responses import Refused
 
 
 class Body:
@@ -17,12 +17,12 @@ class Body:
     A member that is null counts as missing. What reads a member refuses (400) a value of another kind.
     """
 
-    def __init__(self, request: Request, *, optional: bool = False) -> None:
+    def __init__(self, body: bytes, *, optional: bool = False) -> None:
         self._members: dict[str, Any] = {}
-        if optional and not request.body.strip():
+        if optional and not body.strip():
             return
         try:
-            members = msgspec.json.decode(request.body)
+            members = msgspec.json.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Refused(400, f"the request body is not JSON: {error}") from None
         if not isinstance(members, dict):

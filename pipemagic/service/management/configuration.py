@@ -23,7 +23,7 @@ def get_database(call: Call) -> Any:
 
 def update_database(call: Call) -> Any:
     """Change the members that were sent; they hold from the next request on. A ``size_limit`` of 0 removes it."""
-    body = Body(call.request)
+    body = Body(call.body)
     body.refuse(_NOT_IGNORED)
     changes: dict[str, int | None] = {name: body.boolean(name) for name in _SWITCHES if body.has(name)}
     if body.has("size_limit"):
@@ -41,7 +41,7 @@ def get_group(call: Call) -> Any:
 
 def update_group(call: Call) -> Any:
     """Change the members that were sent."""
-    body = Body(call.request)
+    body = Body(call.body)
     if not body.has("delete_protection"):
         return get_group(call)
     protection = body.boolean("delete_protection")

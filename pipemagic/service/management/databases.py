@@ -8,11 +8,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pipemagic import __version__
-from pipemagic.service.http import Refused
 from pipemagic.service.management import seeds
 from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.routing import ORG, Call, Route, route
 from pipemagic.service.registry.records import DatabaseRecord
+from pipemagic.service.responses import Refused
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ _NOT_IGNORED = ("is_schema", "schema", "remote_encryption")
 
 def list_databases(call: Call) -> Any:
     """List the databases of an organization (of one group); none is a schema of others or made from one."""
-    query = call.request.query
+    query = call.request.query_params
     if query.get("schema") or query.get("parent") or query.get("type") == "schema":
         return {"databases": []}
     group = query.get("group") or None
@@ -39,7 +39,7 @@ def get_database(call: Call) -> Any:
 
 def create_database(call: Call) -> Any:
     """Make a database in a group: empty, a copy of another one, or one for a file that is uploaded next."""
-    body = Body(call.request)
+    body = Body(call.body)
     name, group = body.text("name"), _group(call, body)
     body.refuse(_NOT_IGNORED)
     size_limit = (body.size("size_limit") or None) if body.has("size_limit") else None

@@ -29,7 +29,7 @@ def get_group(call: Call) -> Any:
 
 def create_group(call: Call) -> Any:
     """Make a group at a location."""
-    body = Body(call.request)
+    body = Body(call.body)
     name, location = body.text("name"), body.text("location")
     call.platform.engine.check_group(location)
     record = call.catalog.create_group(call["org"], name, location)

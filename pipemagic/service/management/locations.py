@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from pipemagic.service.http import Later, Refused, json
+from pipemagic.service.executor import Steps
 from pipemagic.service.management.groups import GROUP, shown
 from pipemagic.service.management.routing import Call, Route, route
 from pipemagic.service.registry.records import GroupRecord
+from pipemagic.service.responses import Refused
+from pipemagic.service.sqlite.write_lock import Waiter
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +43,8 @@ def resume_location(call: Call) -> Any:
     return _changed(call, call.catalog.set_paused(call["org"], call["group"], call["location"], False), "resumed")
 
 
-def wait_for_location(call: Call) -> Later:
-    """Answer when the replicas of a location have what their primaries have now.
+def wait_for_location(call: Call) -> Steps:
+    """Respond when the replicas of a location have what their primaries have now.
 
     503 if that takes too long, or at once if the location is paused.
     """
@@ -51,14 +53,13 @@ def wait_for_location(call: Call) -> Later:
         raise Refused(400, f"Invalid location code: the group {group.name} is not at {code}")
     if code in group.paused:
         raise Refused(503, f"the location {code} is paused, so its replicas do not follow", "LOCATION_PAUSED")
-    turns = call.platform.engine.waiting(group, code, WAIT)
-
-    def finish() -> Any:
-        if all(turn.granted for turn in turns):
-            return json({})
-        return Refused(503, f"the replicas at {code} did not catch up within {WAIT:g} s, or were paused").response()
-
-    return Later(turns, finish)
+    waiters = call.platform.engine.waiting(group, code, WAIT)
+    for waiter in waiters:
+        if not (waiter.granted or call.cancel.cancelled):
+            yield Waiter.until_done(waiter, call.cancel.add_callback)
+    if not all(waiter.granted for waiter in waiters):
+        raise Refused(503, f"the replicas at {code} did not catch up within {WAIT:g} s, or were paused")
+    return {}
 
 
 def _changed(call: Call, group: GroupRecord, how: str) -> Any:

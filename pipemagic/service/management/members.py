@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from pipemagic.service.http import Refused
 from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.routing import ORG, Call, Route, route
 from pipemagic.service.registry.organizations import Member, Role
+from pipemagic.service.responses import Refused
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ def get_member(call: Call) -> Any:
 
 def add_member(call: Call) -> Any:
     """Add an account; the name is in the path or in the body."""
-    body = Body(call.request, optional="username" in call.parts)
+    body = Body(call.body, optional="username" in call.parts)
     username = call.parts.get("username") or body.text("username")
     role = _granted(call, body.text("role", Role.MEMBER.label))
     account = call.catalog.accounts.find(username)
@@ -41,7 +41,7 @@ def add_member(call: Call) -> Any:
 
 def update_member(call: Call) -> Any:
     """Change a member's role."""
-    role = _granted(call, Body(call.request).text("role"))
+    role = _granted(call, Body(call.body).text("role"))
     _touch(call)
     call.catalog.organizations.set_role(call["org"], call["username"], role)
     log.info("%s made %s a %s of %s", call.account.username, call["username"], role.label, call["org"])

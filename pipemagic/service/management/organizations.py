@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from pipemagic.service.http import Refused
 from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.routing import ORG, Call, Route, route
 from pipemagic.service.registry.names import check_slug, slug_of
 from pipemagic.service.registry.organizations import OrganizationRecord, Role
+from pipemagic.service.responses import Refused
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +26,11 @@ def get_organization(call: Call) -> Any:
 
 def create_organization(call: Call) -> Any:
     """Make a team; its slug is made from the name. With ``dry_run`` only tell whether it could be made."""
-    name = Body(call.request).text("name").strip()
+    name = Body(call.body).text("name").strip()
     slug = slug_of(name)
     if not slug or not 1 <= len(name) <= 100 or not name.isprintable():
         raise Refused(400, "invalid organization name: it must have letters or digits, and at most 100 characters")
-    if call.request.query.get("dry_run") == "true":
+    if call.request.query_params.get("dry_run") == "true":
         call.catalog.organizations.check_free(check_slug(slug))
         return {"org": {"name": name, "slug": slug, "type": "team"}}
     record = call.catalog.organizations.create(call.account, slug, name=name)
@@ -40,7 +40,7 @@ def create_organization(call: Call) -> Any:
 
 def update_organization(call: Call) -> Any:
     """Switch the overages setting."""
-    body = Body(call.request)
+    body = Body(call.body)
     body.refuse(("require_mfa",))
     return {"organization": shown(call, call.catalog.organizations.set_overages(call["org"], body.boolean("overages")))}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipemagic.service.http import Refused
 from pipemagic.service.locations import LOCATIONS, nearest
 from pipemagic.service.management.routing import Call, Route, route
+from pipemagic.service.responses import Refused
 
 USUAL = "ams"
 """What the public command-line tool takes for the closest location when it cannot know."""

@@ -6,10 +6,10 @@ import logging
 from dataclasses import asdict, replace
 from typing import Any
 
-from pipemagic.service.http import Refused
 from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.routing import Call, Route, route
 from pipemagic.service.registry.usage import DEFAULT, Quotas
+from pipemagic.service.responses import Refused
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ def remove_quotas(call: Call) -> Any:
 
 
 def _update(call: Call, slug: str) -> Any:
-    body = Body(call.request)
+    body = Body(call.body)
     quotas = call.catalog.usage.quotas(slug)
     if body.has("rows_read"):
         quotas = replace(quotas, rows_read=body.count("rows_read"))

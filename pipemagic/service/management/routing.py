@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from starlette.requests import Request
+
+from pipemagic.service.auth.logins import Logins
+from pipemagic.service.auth.tokens import Tokens
+from pipemagic.service.endpoint import CancelToken
 from pipemagic.service.engine import Engine
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
-from pipemagic.service.http import Request
+from pipemagic.service.hosts import host_of
 from pipemagic.service.registry.accounts import Account, Credential
 from pipemagic.service.registry.catalog import Catalog
-from pipemagic.service.registry.logins import Logins
 from pipemagic.service.registry.organizations import Role
 from pipemagic.service.registry.quotas import Meter
 from pipemagic.service.registry.records import DatabaseRecord, GroupRecord
-from pipemagic.service.registry.tokens import Tokens
 from pipemagic.service.transfer.endpoints import Transfers
 
 ORG = "/v1/organizations/{org}"
@@ -61,6 +63,8 @@ class Call:
     credential: Credential | None
     """Who sent it; None at a public route, which asks for no token."""
     parts: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    cancel: CancelToken = field(default_factory=CancelToken)
     role: Role | None = None
     """The sender's role in the organization of the path, if there is one in it."""
 
@@ -82,7 +86,8 @@ class Call:
         """
         if self.platform.engine.addresses(record):
             return record
-        if self.request.host == self.catalog.domain or self.request.host not in LOOPBACK_HOSTS:
+        host = host_of(self.request.headers.get("host", ""))
+        if host == self.catalog.domain or host not in LOOPBACK_HOSTS:
             return record
         return record.below(LOCAL_DOMAIN)
 
@@ -91,7 +96,7 @@ class Call:
 
 
 Endpoint = Callable[[Call], Any]
-"""Gives the JSON of a 200, a `Response`, or `Later` when it has to wait; refuses by raising `Refused`."""
+"""Returns the JSON of a 200, as a generator if it has to wait, or raises `Refused`."""
 
 
 class Route(NamedTuple):
@@ -99,7 +104,6 @@ class Route(NamedTuple):
 
     method: str
     path: str
-    pattern: re.Pattern[str]
     endpoint: Endpoint
     needs: Role
     public: bool
@@ -111,6 +115,5 @@ def route(method: str, path: str, endpoint: Endpoint, *, needs: Role | None = No
     Unless ``needs`` says otherwise, a GET takes a viewer and everything else a member. A ``public`` route
     asks for no token.
     """
-    pattern = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
     usual = Role.VIEWER if method == "GET" else Role.MEMBER
-    return Route(method, path, pattern, endpoint, usual if needs is None else needs, public)
+    return Route(method, path, endpoint, usual if needs is None else needs, public)

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pipemagic.service.http import Cancel, Refused
+from pipemagic.service.endpoint import CancelToken
 from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.routing import Call
+from pipemagic.service.responses import Refused
 from pipemagic.service.transfer.endpoints import Transfers
 
 Prepare = Callable[[str], None]
@@ -47,7 +48,7 @@ def _copied(call: Call, transfers: Transfers, seed: Mapping[str, Any]) -> Iterat
         raise Refused(400, "a database can be copied as it is now, not as it was: leave seed.timestamp out")
     original = call.catalog.database(call["org"], name)
     transfers.check_quotas(call["org"])
-    copy = transfers.copy(original, Cancel())
+    copy = transfers.copy(original, CancelToken())
     try:
         yield lambda identifier: transfers.databases.place(identifier, copy)
     finally:

@@ -6,14 +6,14 @@ import logging
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
-from pipemagic.service.http import Refused
+from pipemagic.service.auth.tokens import FIRST_TOKEN, parse_expiration
 from pipemagic.service.management.bodies import Body
 from pipemagic.service.management.databases import DATABASE
 from pipemagic.service.management.groups import GROUP
 from pipemagic.service.management.routing import Call, Route, route
 from pipemagic.service.registry.names import check_name
 from pipemagic.service.registry.organizations import Role
-from pipemagic.service.registry.tokens import FIRST_TOKEN, parse_expiration
+from pipemagic.service.responses import Refused
 
 log = logging.getLogger(__name__)
 
@@ -39,12 +39,12 @@ class _Wish(TypedDict):
 
 def _wish(call: Call) -> _Wish:
     """Read what kind of token is wanted; a viewer gets read-only ones."""
-    expires_in = parse_expiration(call.request.query.get("expiration", "never"))
-    authorization = call.request.query.get("authorization") or "full-access"
+    expires_in = parse_expiration(call.request.query_params.get("expiration", "never"))
+    authorization = call.request.query_params.get("authorization") or "full-access"
     if authorization not in ("full-access", "read-only"):
         raise Refused(400, "Invalid authorization: it is full-access or read-only")
     # Ignoring a wish for fewer rights would hand out more than was asked for.
-    Body(call.request, optional=True).refuse(("fine_grained_permissions",))
+    Body(call.body, optional=True).refuse(("fine_grained_permissions",))
     read_only = authorization == "read-only"
     if call.role is Role.VIEWER and not read_only:
         raise Refused(403, f"your role in {call['org']} is viewer: ask for a read-only token")
@@ -88,7 +88,7 @@ def create_token(call: Call) -> Any:
     """Make a platform token; the only answer that ever holds its value."""
     check_name("token", call["name"], "")
     # A token for just an organization or group, or with fewer rights, would come out with more than was asked for.
-    Body(call.request, optional=True).refuse(("organization", "group", "scopes"))
+    Body(call.body, optional=True).refuse(("organization", "group", "scopes"))
     record, token = call.platform.tokens.issue_platform(call.account, call["name"])
     return {"name": record.name, "id": record.id, "token": token}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from pipemagic.service.http import Refused
 from pipemagic.service.management.databases import DATABASE
 from pipemagic.service.management.routing import ORG, Call, Route, route
 from pipemagic.service.registry.quotas import month_of
 from pipemagic.service.registry.records import DatabaseRecord
 from pipemagic.service.registry.usage import Counts
+from pipemagic.service.responses import Refused
 
 PLAN = "self-hosted"
 
@@ -95,7 +95,7 @@ def _counts(counts: Counts) -> dict[str, int]:
 
 def _month(call: Call, name: str, default: str) -> str:
     """Read a moment in RFC 3339 and give its month."""
-    text = call.request.query.get(name)
+    text = call.request.query_params.get(name)
     if not text:
         return default
     try:

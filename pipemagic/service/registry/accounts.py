@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pipemagic.service.http import Refused
 from pipemagic.service.registry.names import check_slug
 from pipemagic.service.registry.store import Store
+from pipemagic.service.responses import Refused
 
 
 @dataclass(frozen=True)

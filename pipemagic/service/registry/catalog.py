@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipemagic.service.hosting import LOCAL_DOMAIN
-from pipemagic.service.http import Refused
 from pipemagic.service.locations import LOCATIONS
 from pipemagic.service.registry.accounts import Account, Accounts
 from pipemagic.service.registry.names import LABEL_LIMIT, check_name
@@ -18,6 +17,7 @@ from pipemagic.service.registry.organizations import OrganizationRecord, Organiz
 from pipemagic.service.registry.records import DATABASES, GROUPS, DatabaseRecord, GroupRecord, read_database, read_group
 from pipemagic.service.registry.store import Run, Store
 from pipemagic.service.registry.usage import Usage
+from pipemagic.service.responses import Refused
 
 
 class Catalog:
@@ -208,18 +208,19 @@ class Catalog:
         """Find a database by its id."""
         return self._records.get(database_id) or self._remember("d.id = ?", database_id, database_id)
 
-    def database_by_host(self, host: str) -> DatabaseRecord | None:
+    def database_by_host(self, host: str, *, remembered: bool = False) -> DatabaseRecord | None:
         """Find a database by its host name or that of one of its instances (lower case, without port).
 
-        Both are below the domain or below ``localhost``, and so are those of the record.
+        Both are below the domain or below ``localhost``, and so are those of the record. With ``remembered`` the file
+        is not read: None may mean that the database was not asked for lately.
         """
         label, dot, domain = host.removesuffix(".").partition(".")
         if not dot or domain not in (self.domain, LOCAL_DOMAIN):
             return None
         name = f"{label}.{self.domain}"
-        record = self._records.get(name) or self._remember(
-            "d.id = (SELECT database FROM hosts WHERE label = ?)", label, name
-        )
+        record = self._records.get(name)
+        if record is None and not remembered:
+            record = self._remember("d.id = (SELECT database FROM hosts WHERE label = ?)", label, name)
         return record if record is None or domain == self.domain else record.below(domain)
 
     def create_database(
@@ -281,11 +282,6 @@ class Catalog:
                 (new.size_limit, int(new.block_reads), int(new.block_writes), int(new.delete_protection),
                  database.id))  # fmt: skip
         return self.database(organization, name)
-
-    @property
-    def busy(self) -> bool:
-        """Whether it is being read or written in another thread."""
-        return self._store.busy
 
     # -- rotations of tokens
 

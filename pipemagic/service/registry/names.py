@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pipemagic.service.http import Refused
+from pipemagic.service.responses import Refused
 
 LABEL_LIMIT = 63
 """Longest DNS label: ``<database>-<organization>`` is one label."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from pipemagic.service.http import Refused
 from pipemagic.service.registry.accounts import Account
 from pipemagic.service.registry.names import check_slug
 from pipemagic.service.registry.store import Run, Store
+from pipemagic.service.responses import Refused
 
 MADE_LIMIT = 25
 """Most organizations of one account's making: quotas are per organization, and must mean something.

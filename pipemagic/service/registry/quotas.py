@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 
 import apsw
 
-from pipemagic.service.embedded.plans import Rejected
 from pipemagic.service.registry.catalog import Catalog
 from pipemagic.service.registry.records import DatabaseRecord
 from pipemagic.service.registry.usage import Counts, DatabaseCounts, Quotas
+from pipemagic.service.sqlite.statement import Rejected
 
 log = logging.getLogger(__name__)
 

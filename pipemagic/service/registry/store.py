@@ -26,14 +26,6 @@ class Store:
         self._connection = open_catalog(path)
         self._path, self._identity = path, _identity(path)
 
-    @property
-    def busy(self) -> bool:
-        """Whether another thread reads or writes now: who asks would have to wait for the disk."""
-        if not self.lock.acquire(blocking=False):
-            return True
-        self.lock.release()
-        return False
-
     def close(self) -> None:
         """Close the file. Twice is fine."""
         with self.lock:

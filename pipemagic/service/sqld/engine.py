@@ -10,18 +10,18 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from pipemagic.service.engine import Engine, InstanceStatus
-from pipemagic.service.http import Refused
 from pipemagic.service.locations import Location
 from pipemagic.service.registry.catalog import Catalog
 from pipemagic.service.registry.names import is_label
 from pipemagic.service.registry.quotas import Block
 from pipemagic.service.registry.records import DatabaseRecord, GroupRecord
+from pipemagic.service.responses import Refused
 from pipemagic.service.sqld.admin import Admin, NamespaceExists, NodeDown, NoNamespace, Settings, Stats
 from pipemagic.service.sqld.keys import DatabaseKeys, label
 from pipemagic.service.sqld.namespaces import Namespaces
 from pipemagic.service.sqld.nodes import Nodes
 from pipemagic.service.sqld.removals import Removals
-from pipemagic.service.turns import Turn
+from pipemagic.service.sqlite.write_lock import Waiter
 
 log = logging.getLogger(__name__)
 
@@ -228,17 +228,17 @@ class SqldEngine(Engine):
             found[code] = InstanceStatus(code, role, index, 0.0 if role == "primary" else None, state)
         return found
 
-    def waiting(self, group: GroupRecord, code: str, patience: float) -> Sequence[Turn]:
+    def waiting(self, group: GroupRecord, code: str, patience: float) -> Sequence[Waiter]:
         """Give a turn for each database; they become ready when its replica has what its primary has now."""
         end = time.monotonic() + patience
         waits = [
-            (record, Turn(end)) for record in self._catalog.databases(group.organization, group.name)
+            (record, Waiter(end)) for record in self._catalog.databases(group.organization, group.name)
             if code != self.nodes.primary_code
         ]  # fmt: skip
         threading.Thread(target=self._wait, args=(waits, code, end), name="pipemagic-wait", daemon=True).start()
         return [turn for _, turn in waits]
 
-    def _wait(self, waits: list[tuple[DatabaseRecord, Turn]], code: str, end: float) -> None:
+    def _wait(self, waits: list[tuple[DatabaseRecord, Waiter]], code: str, end: float) -> None:
         for record, turn in waits:
             try:
                 wanted = self.stats(record, self.nodes.primary_code).index or 0
@@ -248,7 +248,7 @@ class SqldEngine(Engine):
                         self._stopping.wait(POLL_EVERY)
             except (NodeDown, NoNamespace) as error:
                 log.warning("nobody knows whether %s caught up: %s", code, error)
-            turn.fire()
+            turn.finish()
 
     def _state(self, code: str) -> str:
         return "paused" if code in self._paused else "down" if code in self._down else "ok"

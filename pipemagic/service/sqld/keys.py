@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from pipemagic.service.registry import webtokens
+from pipemagic.service.auth import jwt
 from pipemagic.service.registry.records import DatabaseRecord
 
 _PURPOSE = b"pipemagic sqld database key 1"
@@ -40,7 +40,7 @@ class DatabaseKeys:
 
     def sign(self, record: DatabaseRecord, claims: dict[str, object]) -> str:
         """Make a token; sqld knows the database by its label."""
-        return webtokens.sign({**claims, "id": label(record)}, self.private(record))
+        return jwt.sign({**claims, "id": label(record)}, self.private(record))
 
 
 def label(record: DatabaseRecord) -> str:

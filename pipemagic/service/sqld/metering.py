@@ -13,11 +13,11 @@ from collections.abc import Callable
 
 import apsw
 
-from pipemagic.service.http import Refused
 from pipemagic.service.registry.catalog import Catalog
 from pipemagic.service.registry.quotas import Meter
 from pipemagic.service.registry.records import DatabaseRecord
 from pipemagic.service.registry.usage import Counts, Quotas
+from pipemagic.service.responses import Refused
 from pipemagic.service.sqld.admin import NodeDown, NoNamespace
 from pipemagic.service.sqld.engine import SqldEngine
 from pipemagic.service.sqld.namespaces import Namespaces

@@ -5,25 +5,29 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
+from prometheus_client.core import GaugeMetricFamily, Metric
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
 
 from pipemagic import __version__
 from pipemagic.errors import ServiceError
-from pipemagic.service import http
+from pipemagic.service import management
+from pipemagic.service.auth.logins import Logins
+from pipemagic.service.auth.tokens import Tokens
+from pipemagic.service.database_api.endpoints import GreetingEndpoint
+from pipemagic.service.endpoint import Runtime
 from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS
-from pipemagic.service.http import Cancel, Later, Refused, Request, Response
 from pipemagic.service.limits import Limits
-from pipemagic.service.management import PREFIXES, Management
 from pipemagic.service.management.routing import Platform
 from pipemagic.service.registry.catalog import Catalog
-from pipemagic.service.registry.logins import Logins
 from pipemagic.service.registry.quotas import Meter
 from pipemagic.service.registry.records import DatabaseRecord, GroupRecord
-from pipemagic.service.registry.tokens import Tokens
+from pipemagic.service.responses import Refused, ServiceResponse, empty, text
 from pipemagic.service.sqld.binary import find
 from pipemagic.service.sqld.checks import refuse_open, warnings
 from pipemagic.service.sqld.cluster import Cluster
@@ -31,11 +35,9 @@ from pipemagic.service.sqld.engine import SqldEngine
 from pipemagic.service.sqld.keys import DatabaseKeys
 from pipemagic.service.sqld.metering import Metering
 from pipemagic.service.sqld.nodes import Nodes, load
-from pipemagic.service.turns import Turn
-from pipemagic.service.web.exposition import Page
 
 if TYPE_CHECKING:
-    from pipemagic.service.web.runner import Settings
+    from pipemagic.service.process import Settings
 
 log = logging.getLogger(__name__)
 
@@ -91,11 +93,11 @@ class SqldService:
         self.meter = Meter(self.catalog, now=now, size=self.engine.size)
         self._metering = Metering(self.engine, self.catalog, self.meter, clock)
         self.logins = Logins(self.catalog, self.tokens, clock=clock, random=random, signup=signup)
-        self.management = Management(Platform(
+        self.platform = Platform(
             self.catalog, self.tokens, self.logins, self.meter, on_delete=self.engine.remove,
             on_locations=self.engine.place, on_rotate=self.engine.configure, on_configure=self.engine.configure,
             engine=self.engine,
-        ))  # fmt: skip
+        )  # fmt: skip
 
     # Life.
 
@@ -138,62 +140,57 @@ class SqldService:
             self._cluster.close()
         self.catalog.close()
 
-    def measure(self, page: Page) -> None:
-        """Say how things stand with the nodes."""
-        states = [({"location": code}, int(self.engine.is_up(code))) for code in self.engine.locations]
-        page.family("pipemagic_node_up", "gauge", "Whether the node of a location answers.", states)
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of the nodes."""
+        nodes = GaugeMetricFamily("pipemagic_node_up", "1 if the node of a location responds.", labels=("location",))
+        for code in self.engine.locations:
+            nodes.add_metric((code,), int(self.engine.is_up(code)))
+        yield nodes
 
-    # Calls.
+    # What is served where.
 
-    def steps(self, request: Request, cancel: Cancel) -> Generator[Turn, None, Response]:  # noqa: ARG002
-        """Answer a request; yields a Turn while it waits for a replica."""
-        try:
-            answer = self._route(request)
-            if isinstance(answer, Response):
-                return answer
-            for turn in answer.turns:
-                if not turn.granted:
-                    yield turn
-            return answer.finish()
-        except Refused as refused:
-            return refused.response()
-        except Exception:  # the last line of defence: a bug must not take the connection down
-            log.exception("%s %s failed", request.method, request.path)
-            return Refused(500, "internal error of the service; see service.log in its data folder").response()
+    def routes(self, runtime: Runtime) -> list[BaseRoute]:
+        """Return the routes at the service's own address."""
+        return [
+            Route("/health", GreetingEndpoint(runtime, self._health)),
+            Route("/version", GreetingEndpoint(runtime, _version)),
+            *management.routes(runtime, self.platform),
+            Route("/{rest:path}", _NoSql()),
+        ]
 
-    def looks_brief(self, _path: str, _size: int) -> bool:
-        """Do nothing in haste: all that comes here waits for servers and the catalog."""
-        return False
+    def database_routes(self, runtime: Runtime) -> list[BaseRoute]:  # noqa: ARG002
+        """Return no routes: databases are at the nodes."""
+        return []
 
-    def intake(self, _request: Request) -> None:
-        """Take no files: they go to a database's own address, if at all."""
+    def recall_host(self, host: str) -> None:
+        """Return None: there are no databases here."""
 
-    def _route(self, request: Request) -> Response | Later:
-        if len(request.body) > self.limits.body:
-            raise Refused(413, f"the request body is larger than {self.limits.body:,} bytes")
-        if request.host not in self.own_hosts:
-            raise self._elsewhere(request.host)
-        if request.path.startswith(PREFIXES):
-            return self.management.handle(request)
-        if request.path not in ("/health", "/version"):
-            raise Refused(404, "this service manages databases on libSQL servers; SQL goes to a database's own address")
-        if request.method not in ("GET", "HEAD"):
-            return http.empty(405, ("allow", "GET,HEAD"))
-        if request.path == "/health":
-            return http.empty(200 if self._is_healthy() else 503)
-        line = f"pipemagic {__version__} (sqld; SQLite {apsw.sqlite_lib_version()} for the catalog)"
-        return http.text(line) if request.method == "GET" else http.empty(200)
-
-    def _elsewhere(self, host: str) -> Refused:
+    def find_host(self, host: str) -> DatabaseRecord:
+        """Refuse (421) the host name: it is that of a node, or unknown."""
         record = self.catalog.database_by_host(host)
         if record is None:
-            return Refused(421, f"this service does not answer for the host {host[:100]!r}")
-        return Refused(421, f"send SQL for {record.name} to {self.engine.addresses(record)[record.locations[0]]}")
+            raise Refused(421, f"this service does not answer for the host {host[:100]!r}")
+        raise Refused(421, f"send SQL for {record.name} to {self.engine.addresses(record)[record.locations[0]]}")
+
+    def _health(self, *_: object) -> ServiceResponse:
+        return empty(200 if self._is_healthy() else 503)
 
     def _is_healthy(self) -> bool:
         """Tell whether databases can be made: the catalog is readable and the primary node is up."""
         self.catalog.organizations.all()
         return self.engine.is_up(self.engine.nodes.primary_code)
+
+
+def _version(*_: object) -> ServiceResponse:
+    return text(f"pipemagic {__version__} (sqld; SQLite {apsw.sqlite_lib_version()} for the catalog)")
+
+
+class _NoSql:
+    """All other paths, with every method: of a function Starlette would make an endpoint for GET."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        """Refuse a request."""
+        raise Refused(404, "this service manages databases on libSQL servers; SQL goes to a database's own address")
 
 
 def open_local(settings: Settings, *, count: int, cache: Path) -> SqldService:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from pipemagic.service.embedded import functions
+from pipemagic.service.sqlite import functions
 from pipemagic.sql import quote, statements_of, tokens
 
 PIECE = 64 * 1024

@@ -1,31 +1,36 @@
-"""The endpoints of whole databases: their file, their SQL text, and files that become databases.
+"""The endpoints that transfer whole databases, as a file or as SQL text.
 
-``GET /info`` and ``GET /export/1`` give the file, ``GET /dump`` the text, ``POST /v1/upload`` takes the file of a
-database that was created for it. Paths and answers are those of the public service and of sqld. Each copy is that of
-one moment: it is made on disk first, so that a slow client holds nothing up, and is streamed from there.
+``GET /info`` and ``GET /export/1`` return the file, ``GET /dump`` the text; ``POST /v1/upload`` takes the file of a
+database that was created for it. Paths and responses are those of the public service and of sqld. A copy is a
+snapshot: it is written to disk first, so that a slow client does not block others, and is streamed from there.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import re
 import secrets
 import shutil
 import threading
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import apsw
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import Receive
 
-from pipemagic.service.embedded.databases import UPLOAD_PATH, Databases
-from pipemagic.service.embedded.plans import Rejected
-from pipemagic.service.haste import AT_LEISURE
-from pipemagic.service.http import Body, Cancel, Generated, Refused, Request, Response, empty, json
+from pipemagic.service.auth.tokens import AccessGrant, Tokens
+from pipemagic.service.database_api.endpoints import TokenEndpoint
+from pipemagic.service.endpoint import SMALL_BODY, Admission, CancelToken, Disconnected, Runtime
+from pipemagic.service.executor import Steps
 from pipemagic.service.registry.quotas import Meter, blocked
 from pipemagic.service.registry.records import DatabaseRecord
-from pipemagic.service.registry.tokens import Grant, Tokens
+from pipemagic.service.responses import Refused, StreamedResponse, json
+from pipemagic.service.sqlite.databases import UPLOAD_PATH, Databases
+from pipemagic.service.sqlite.statement import Rejected
 from pipemagic.service.transfer import dumps
 from pipemagic.service.transfer.snapshots import Stopped, snapshot
 from pipemagic.service.transfer.uploads import Spool, adopt, no_room
@@ -34,17 +39,19 @@ log = logging.getLogger(__name__)
 
 UPLOAD, DUMP, INFO = UPLOAD_PATH, "/dump", "/info"
 GENERATION = 1
-"""The only one: a database's history is not kept."""
+"""The only generation: the history of a database is not kept."""
 
-_EXPORT = re.compile(r"/export/([0-9]{1,9})")
 _PIECE = 256 * 1024
+_WRITTEN_AT_ONCE = 1024 * 1024
+NO_LIMIT = 2**62
+"""No limit of the body: the size limit of the database applies."""
 SQLITE, SQL = "application/vnd.sqlite3", "application/sql"
 
 
 class Transfers:
-    """Answers these requests. ``folder`` is for files on their way; what is in it at the start is removed.
+    """Serves these requests. ``folder`` is for temporary files; its content is removed at the start.
 
-    ``size_limit`` gives how large a database may be, in bytes, None without a limit.
+    ``size_limit`` returns the limit of a database in bytes, None if it has none.
     """
 
     def __init__(
@@ -59,21 +66,26 @@ class Transfers:
         folder.mkdir(parents=True)
         databases.finish_arrivals()
 
-    @staticmethod
-    def takes(path: str) -> bool:
-        """Whether a path is one of these."""
-        return path in (UPLOAD, DUMP, INFO) or _EXPORT.fullmatch(path) is not None
+    def routes(self, runtime: Runtime) -> list[Route]:
+        """Return the routes, at every address of the service."""
+        dump, info, export = (
+            DownloadEndpoint(runtime, self._tokens, handler, body_limit=SMALL_BODY)
+            for handler in (self._text, self._info, self._file)
+        )
+        upload = UploadEndpoint(runtime, self._tokens, self._upload, body_limit=NO_LIMIT)
+        upload.transfers = self
+        return [
+            Route(DUMP, dump), Route(INFO, info), Route("/export/{generation}", export), Route(UPLOAD, upload),
+        ]  # fmt: skip
 
-    # -- in
+    # -- upload
 
-    def intake(self, request: Request, record: DatabaseRecord | None) -> Spool | None:
-        """Say where the body of a request goes, before it is read; None if it goes into memory.
+    def begin_upload(self, grant: AccessGrant, declared: int) -> Spool:
+        """Return the destination of an upload, before its body is read.
 
-        Refused where the request cannot succeed: a token without the right, a database that awaits nothing.
+        Raise `Refused` if it cannot succeed: the token is read-only, or the database waits for no file.
         """
-        if request.path != UPLOAD or request.method != "POST":
-            return None
-        database = self._writable(request, record)
+        database = _writable(grant)
         if not self.databases.awaits_upload(database.id):
             raise Refused(
                 409, f"the database {database.name} takes no upload: create one with the seed type database_upload",
@@ -82,39 +94,31 @@ class Transfers:
         self._let_pass(database, writes=True)
         spool = Spool(self._new_path(), self._size_limit(database))
         try:
-            declared = request.headers.get("content-length", "")
-            spool.expect(int(declared) if declared.isdecimal() else 0)
+            spool.expect(declared)
         except Refused:
             spool.discard()
             raise
         return spool
 
-    def _upload(self, request: Request, cancel: Cancel, record: DatabaseRecord | None) -> Response:
-        if request.file is None:
-            raise Refused(400, "send the file as the body of the request")
-        database = self._writable(request, record)
+    def _upload(self, request: Request, admission: Admission, file: Path, cancel: CancelToken) -> Steps:  # noqa: ARG002
+        database = _writable(admission.context)
         with self._one_at_a_time(database.id):
             if not self.databases.awaits_upload(database.id):
                 raise Refused(409, f"the database {database.name} has its file already", "NOT_AWAITED")
-            adopt(request.file, cancel)
-            self._fits(request.file, database)
-            _sync(request.file)
-            self.databases.supply(database, request.file)
+            adopt(file, cancel)
+            self._fits(file, database)
+            _sync(file)
+            self.databases.supply(database, file)
             self.databases.open(database)  # now it can have its replicas
         log.info("database %s/%s (%s) uploaded", database.organization, database.name, database.id)
         return json({})
+        yield
 
     def _fits(self, path: Path, database: DatabaseRecord) -> None:
-        """Check the size once more: a file that was rewritten may have grown."""
+        """Check the size again: a file that was rewritten may have grown."""
         limit = self._size_limit(database)
         if limit is not None and path.stat().st_size > limit:
             raise Refused(413, f"the file is larger than the {limit:,} bytes that the database may have")
-
-    def _writable(self, request: Request, record: DatabaseRecord | None) -> DatabaseRecord:
-        grant = self._grant(request, record)
-        if grant.read_only:
-            raise Refused(403, "Authorization forbidden: the token is read-only")
-        return grant.database
 
     @contextmanager
     def _one_at_a_time(self, identifier: str) -> Iterator[None]:
@@ -128,39 +132,40 @@ class Transfers:
             with self._lock:
                 self._arriving.discard(identifier)
 
-    # -- out
+    # -- download
 
-    def handle(self, request: Request, cancel: Cancel, record: DatabaseRecord | None) -> Response:
-        """Answer a request to the database ``record``; None at an address where the token names the database."""
-        method = "POST" if request.path == UPLOAD else "GET"
-        if request.method != method:
-            return empty(405, ("allow", method))
-        if request.path == UPLOAD:
-            return self._upload(request, cancel, record)
-        database = self._grant(request, record).database
-        if request.path == INFO:
-            return json({"current_generation": GENERATION, "snapshot": True})
-        if request.path == DUMP:
-            return self._text(database, cancel)
-        return self._file(request.path, database, cancel)
+    def _info(self, *_: object) -> Steps:
+        return json({"current_generation": GENERATION, "snapshot": True})
+        yield
+
+    def _text(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps:  # noqa: ARG002
+        path = self.copy(admission.context.database, cancel)
+        return (yield from _streamed(StreamedResponse(SQL), dumps.dump(path), path))
+
+    def _file(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps:  # noqa: ARG002
+        generation = request.path_params["generation"]
+        if generation != str(GENERATION):
+            raise Refused(404, f"there is no generation {generation[:20]} of the database; /info gives the current one")
+        path = self.copy(admission.context.database, cancel)
+        response = StreamedResponse(SQLITE, {"content-length": str(path.stat().st_size)})
+        return (yield from _streamed(response, _read(path), path))
 
     def check_quotas(self, organization: str) -> None:
-        """Refuse (403) one more database with something in it where the organization may write no more."""
+        """Raise `Refused` (403) for a further database with content if the organization may not write any more."""
         block = self._meter.organization_block(organization)
         if block is not None and (reason := block.reason(writes=True)):
             raise _told(blocked(reason))
 
-    def copy(self, database: DatabaseRecord, cancel: Cancel) -> Path:
-        """Make a copy of a database as it is now; the file is the caller's to move or to remove."""
+    def copy(self, database: DatabaseRecord, cancel: CancelToken) -> Path:
+        """Copy a database to a new file, which the caller moves or removes."""
         self._let_pass(database, writes=False)
         opened = self.databases.open(database)
         if opened.paused:
             raise Refused(503, f"the location {opened.code} is paused", "LOCATION_PAUSED")
         path = self._new_path()
         connection = opened.take()
-        connection.hurry(AT_LEISURE)
         try:
-            snapshot(connection.raw, path, lambda: cancel.is_set)
+            snapshot(connection.raw, path, lambda: cancel.cancelled)
         except BaseException as error:
             path.unlink(missing_ok=True)
             if isinstance(error, Stopped):
@@ -172,26 +177,10 @@ class Transfers:
             opened.give_back(connection)
         return path
 
-    def _text(self, database: DatabaseRecord, cancel: Cancel) -> Response:
-        path = self.copy(database, cancel)
-        return Response(200, _started(dumps.dump(path), path), SQL)
-
-    def _file(self, path: str, database: DatabaseRecord, cancel: Cancel) -> Response:
-        match = _EXPORT.fullmatch(path)
-        assert match is not None
-        if int(match[1]) != GENERATION:
-            raise Refused(404, f"there is no generation {match[1]} of the database; /info gives the current one")
-        copy = self.copy(database, cancel)
-        size = ("content-length", str(copy.stat().st_size))
-        return Response(200, _started(_read(copy), copy), SQLITE, (size,))
-
     # -- both
 
-    def _grant(self, request: Request, record: DatabaseRecord | None) -> Grant:
-        return self._tokens.check_database(request.headers.get("authorization"), record)
-
     def _let_pass(self, database: DatabaseRecord, *, writes: bool) -> None:
-        """Refuse (403) what a quota or the database's configuration forbids its statements."""
+        """Raise `Refused` (403) if a quota or the database's configuration blocks its statements."""
         try:
             self._meter.check(database, writes=writes)
         except Rejected as rejected:
@@ -199,6 +188,47 @@ class Transfers:
 
     def _new_path(self) -> Path:
         return self._folder / secrets.token_hex(12)
+
+
+class DownloadEndpoint(TokenEndpoint):
+    """An endpoint that returns a whole database."""
+
+    method = "GET"
+
+
+class UploadEndpoint(TokenEndpoint):
+    """An endpoint that writes its body to disk as it arrives."""
+
+    transfers: Transfers
+    body_in_memory = False
+
+    async def read(self, request: Request, admission: Admission, receive: Receive, stack: AsyncExitStack) -> Path:
+        """Write the body to a file, which is removed at the end of the request; each part has the time limit."""
+        call = partial(self._runtime.executor.call, admission.tenant)
+        declared = request.headers.get("content-length", "")
+        size = int(declared) if declared.isdecimal() else 0
+        spool: Spool = await call(self.transfers.begin_upload, admission.context, size)
+        stack.push_async_callback(call, spool.discard)
+        pending, size, more = [], 0, True
+        while more:
+            async with self._runtime.body_time():
+                message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Disconnected
+            more = message.get("more_body", False)
+            pending.append(message.get("body", b""))
+            size += len(pending[-1])
+            if size >= _WRITTEN_AT_ONCE or not more:
+                await call(spool.write, b"".join(pending))
+                pending, size = [], 0
+        await call(spool.finish)
+        return spool.path
+
+
+def _writable(grant: AccessGrant) -> DatabaseRecord:
+    if grant.read_only:
+        raise Refused(403, "Authorization forbidden: the token is read-only")
+    return grant.database
 
 
 def _told(rejected: Rejected) -> Refused:
@@ -211,24 +241,19 @@ def _read(path: Path) -> Iterator[bytes]:
             yield piece
 
 
-def _started(pieces: Iterator[bytes], path: Path) -> Body:
-    """Give the pieces as a body and remove the file behind them, also if nobody takes them to the end."""
-
-    def all_of_them() -> Generator[bytes, None, bytes]:
-        try:
-            yield b""
-            yield from pieces
-        finally:
-            with suppress(OSError):
-                path.unlink()
-        return b""
-
-    made = all_of_them()
-    return Generated(next(made), made)  # from here on, closing it or letting it go removes the file
+def _streamed(response: StreamedResponse, pieces: Iterator[bytes], path: Path) -> Steps:
+    """Yield the response and its pieces, then remove the file, also if the client hangs up."""
+    try:
+        yield response
+        yield from pieces
+    finally:
+        with suppress(OSError):
+            path.unlink()
+    return b""
 
 
 def _sync(path: Path) -> None:
-    """Have the file on disk before anybody is told so."""
+    """Flush the file to disk before the upload is acknowledged."""
     handle = os.open(path, os.O_RDWR)
     try:
         os.fsync(handle)

@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 
 from pipemagic.errors import TransferError
-from pipemagic.service.http import Refused
+from pipemagic.service.responses import Refused
 from pipemagic.service.transfer import dumps
 from pipemagic.service.transfer.snapshots import snapshot
 from pipemagic.service.transfer.uploads import check_header, normalise

@@ -10,8 +10,9 @@ from typing import BinaryIO
 
 import apsw
 
-from pipemagic.service.embedded import functions
-from pipemagic.service.http import Cancel, Refused
+from pipemagic.service.endpoint import CancelToken
+from pipemagic.service.responses import Refused
+from pipemagic.service.sqlite import functions
 
 MAGIC = b"SQLite format 3\0"
 PAGE_SIZE = 4096  # of the databases of this service; others are rewritten
@@ -63,7 +64,7 @@ def no_room(error: OSError | apsw.Error) -> Refused:
     return Refused(500, f"the service cannot write the file: {error}; nothing was kept")
 
 
-def adopt(path: Path, cancel: Cancel) -> None:
+def adopt(path: Path, cancel: CancelToken) -> None:
     """Check an uploaded file and give it the form of this service's databases; Refused (400) if it is no good.
 
     Nothing of its schema runs: it is not trusted, and rows are read but not changed. What the file may do later is
@@ -78,7 +79,7 @@ def adopt(path: Path, cancel: Cancel) -> None:
         functions.install(connection)  # a CHECK may use them
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-        connection.set_progress_handler(lambda: cancel.is_set, BETWEEN_LOOKS)
+        connection.set_progress_handler(lambda: cancel.cancelled, BETWEEN_LOOKS)
         connection.pragma("cell_size_check", True)
         _check(connection)
         normalise(connection)

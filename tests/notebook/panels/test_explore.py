@@ -906,7 +906,7 @@ def test_profiles_say_that_they_are_of_before(explore, session):
     panel.wait("Cells wrote since these profiles were made.")
     panel.click("Profile delay")
     until(lambda: "Cells wrote since" not in panel.words)
-    assert cells(panel, "Profiles")[0][0] == "27"
+    until(lambda: cells(panel, "Profiles")[0][0] == "27")
 
 
 def test_what_was_written_to_another_connection_is_no_reason_to_look(explore, session, monkeypatch):

@@ -6,18 +6,18 @@ import json
 
 import pytest
 from account_calls import Person
+from asgi_calls import call
 from service_calls import Clock, new_service
 
-from pipemagic.service.http import Request
-from pipemagic.service.registry import passwords
+from pipemagic.service.auth import passwords
 
 PASSWORD = "correct horse"
 
 
 def post(service, path, body, content_type="application/json"):
     headers = {"host": "127.0.0.1", "content-type": content_type}
-    response = service.call(Request("POST", f"/v1/auth/{path}", {}, headers, json.dumps(body).encode()))
-    return response.status, json.loads(b"".join(response.chunks))
+    response = call(service, "POST", f"/v1/auth/{path}", headers=headers, body=json.dumps(body).encode())
+    return response.status, json.loads(response.read())
 
 
 def sign_up(service, username="grace", password=PASSWORD):

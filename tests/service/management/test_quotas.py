@@ -200,7 +200,7 @@ def test_counts_are_written_down_every_five_seconds_and_at_the_end(tmp_path, wal
         service.sweep()
         assert service.catalog.usage.of_organization("local", "2026-01") == (1, 0)
         caller_of(service, "flights").run("SELECT 2")
-    from pipemagic.service.core import Service
+    from pipemagic.service.embedded import Service
 
     again = Service(tmp_path / "data", clock=clock, now=wall)
     assert again.catalog.usage.of_organization("local", "2026-01") == (2, 0)

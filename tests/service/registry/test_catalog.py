@@ -8,10 +8,10 @@ import apsw
 import pytest
 
 from pipemagic.errors import ServiceError
-from pipemagic.service.http import Refused
 from pipemagic.service.locations import LOCATIONS
 from pipemagic.service.registry.catalog import Catalog
 from pipemagic.service.registry.schema import MIGRATIONS
+from pipemagic.service.responses import Refused
 
 
 @pytest.fixture

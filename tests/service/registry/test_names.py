@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipemagic.service.http import Refused
 from pipemagic.service.registry.names import LABEL_LIMIT, RESERVED_SLUGS, SLUG_LIMIT, check_name, check_slug, slug_of
+from pipemagic.service.responses import Refused
 
 LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 names = st.one_of(st.text(max_size=80), st.from_regex(r"\A[a-z0-9-]{1,70}\Z"), st.sampled_from(sorted(RESERVED_SLUGS)))

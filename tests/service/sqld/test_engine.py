@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
+from metrics_page import read_families, read_samples
 from sqld_engine import SqldEngineProcess
 from waiting import until
 
@@ -36,6 +37,17 @@ def test_only_locations_with_a_node_are_offered(sqld_engine: SqldEngineProcess):
     assert list(sqld_engine.manage("GET", "/v1/locations")["locations"]) == ["ams", "nrt", "ord"]
     refused = sqld_engine.ask("POST", "/groups/default/locations/syd")
     assert (refused.status_code, "syd has no node" in refused.text) == (400, True)
+
+
+def test_the_metrics_show_which_nodes_are_up(sqld_engine: SqldEngineProcess):
+    token = {"authorization": f"Bearer {sqld_engine.token}"}
+    page = sqld_engine.http.get("/metrics", headers=token).text
+    seen = read_samples(page)
+    assert [seen["pipemagic_node_up", ("location", code)] for code in ("ams", "nrt", "ord")] == [1, 1, 1]
+    families = read_families(page)
+    assert families["pipemagic_node_up"] == ("gauge", {"location"})
+    assert {"pipemagic_build_info", "pipemagic_http_requests_total", "pipemagic_data_free_bytes"} < families.keys()
+    assert "pipemagic_streams_open" not in families
 
 
 def test_a_group_begins_at_the_primary_node(sqld_engine: SqldEngineProcess):

@@ -6,10 +6,10 @@ import json
 import shutil
 
 import pytest
+from asgi_calls import call
 from service_calls import caller_of
 
-from pipemagic.service.core import Service
-from pipemagic.service.http import Refused, Request
+from pipemagic.service.embedded import Service
 
 
 class Courier:
@@ -21,7 +21,7 @@ class Courier:
 
     def call(self, method, path, token, **more):
         headers = {"host": "127.0.0.1", "authorization": f"Bearer {token}"}
-        return self.service.call(Request(method, path, headers=headers | more.pop("headers", {}), **more))
+        return call(self.service, method, path, headers=headers | more.pop("headers", {}), **more)
 
     def create(self, database, /, **seed):
         body = {"name": database, "group": "default"} | ({"seed": seed} if seed else {})
@@ -32,31 +32,18 @@ class Courier:
         return caller_of(self.service, name, **options)
 
     def upload(self, name, file, *, token=None, size=None):
-        """Send a file as the shell does: ask where it goes, write it there, then make the call."""
+        """Send a file in parts; gives the status, and the message of a refusal."""
         token = token or self.caller(name).token
         length = {"content-length": str(file.stat().st_size if size is None else size)}
-        head = Request(
-            "POST", "/v1/upload", headers={"host": "127.0.0.1", "authorization": f"Bearer {token}", **length}
-        )
-        try:
-            spool = self.service.intake(head)
-        except Refused as refused:
-            return refused.status, refused.message
-        try:
-            with file.open("rb") as source:
-                while piece := source.read(10_000):
-                    spool.write(piece)
-            spool.finish()
-            return self.answer(self.call("POST", "/v1/upload", token, headers=length, file=spool.path))
-        except Refused as refused:
-            return refused.status, refused.message
-        finally:
-            spool.discard()
+        data = file.read_bytes()
+        parts = [data[start : start + 10_000] for start in range(0, len(data), 10_000)] or [b""]
+        status, body = self.answer(self.call("POST", "/v1/upload", token, headers=length, body=parts))
+        return status, body
 
     def fetch(self, path, name, to):
         response = self.call("GET", path, self.caller(name).token)
-        assert response.status == 200, b"".join(response.chunks)
-        to.write_bytes(b"".join(response.chunks))
+        assert response.status == 200, response.read()
+        to.write_bytes(response.read())
         return to
 
     def left_over(self):
@@ -65,7 +52,7 @@ class Courier:
 
     @staticmethod
     def answer(response):
-        return response.status, json.loads(b"".join(response.chunks))
+        return response.status, json.loads(response.read())
 
 
 @pytest.fixture

@@ -1,0 +1,231 @@
+"""The ASGI application: middleware, errors, and the routes of each host name."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Collection, Sequence
+from contextlib import closing
+from http import HTTPStatus
+from typing import Protocol
+
+import msgspec
+from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import BaseRoute, Router
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pipemagic.errors import ProtocolError
+from pipemagic.service import responses
+from pipemagic.service.access_log import AccessLog
+from pipemagic.service.endpoint import Disconnected, Runtime
+from pipemagic.service.executor import UNVERIFIED
+from pipemagic.service.hosts import host_of
+from pipemagic.service.limits import MB
+from pipemagic.service.metrics import Metrics
+from pipemagic.service.registry.records import DatabaseRecord
+from pipemagic.service.responses import Refused
+from pipemagic.service.sqlite import storage
+
+log = logging.getLogger(__name__)
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+PREFLIGHT_AGE = 7200
+"""Seconds for which a browser remembers the response to a preflight request."""
+LONGEST_HOST = 300
+"""Bytes of a Host header that count: a domain name has at most 253."""
+CLIENT_CLOSED = 499
+"""The status, in metrics and logs, of a request whose client hung up before the response. nginx uses the same."""
+OLD_HTTP_LIMIT = 128 * MB
+"""Largest response, in bytes, to a client of HTTP/1.0, which has no chunks: its length must be known first."""
+
+
+class HostedService(Protocol):
+    """A service that the application can serve: the embedded one, or the one in front of libSQL servers."""
+
+    own_hosts: frozenset[str]
+
+    def routes(self, runtime: Runtime) -> Sequence[BaseRoute]:
+        """Return the routes at the service's own address."""
+
+    def database_routes(self, runtime: Runtime) -> Sequence[BaseRoute]:
+        """Return the routes at the addresses of databases."""
+
+    def recall_host(self, host: str) -> DatabaseRecord | None:
+        """Return the database of a host name from memory; None if `find_host` must be called."""
+
+    def find_host(self, host: str) -> DatabaseRecord:
+        """Return the database of a host name; raise `Refused` (404, 421) if there is none."""
+
+
+def create_app(
+    service: HostedService, runtime: Runtime, *, metrics: Metrics, cors: Collection[str] = (),
+    access_log: AccessLog | None = None, more_routes: Sequence[BaseRoute] = (),
+) -> ASGIApp:  # fmt: skip
+    """Return the application. ``cors``: the origins whose pages may read responses, or ``*`` for all.
+
+    Tokens are sent in a header that a page must set itself, never in cookies: a page without a token can read only what
+    is public anyway.
+    """
+    app: ASGIApp = Errors(Hosts(service, runtime, more_routes), runtime)
+    if cors:
+        app = CORSMiddleware(
+            app, allow_origins=cors, allow_methods=METHODS, allow_headers=("*",), allow_private_network=True,
+            max_age=PREFLIGHT_AGE,
+        )  # fmt: skip
+    return RequestLog(app, metrics, access_log)
+
+
+class RequestLog:
+    """Middleware that counts every request and writes it to the access log."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, log: AccessLog | None = None) -> None:
+        self._app, self._metrics, self._log = app, metrics, log
+        self._in_flight = 0
+        metrics.in_flight.set_function(lambda: self._in_flight)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        traffic = scope["state"]["traffic"] = Traffic(receive, send)
+        started = time.perf_counter()
+        self._in_flight += 1
+        try:
+            await self._app(scope, traffic.receive, traffic.send)
+        finally:
+            self._in_flight -= 1
+            seconds = time.perf_counter() - started
+            self._metrics.record(
+                scope["method"], scope["path"], traffic.status, seconds, traffic.received, traffic.sent
+            )
+            if self._log is not None:
+                self._log.write(scope, traffic.status, traffic.sent, seconds)
+
+
+class Traffic(msgspec.Struct):
+    """The messages of one request: the bytes of their bodies, and the status of the response."""
+
+    receive_message: Receive
+    send_message: Send
+    status: int = CLIENT_CLOSED
+    received: int = 0
+    sent: int = 0
+
+    @property
+    def responds(self) -> bool:
+        """Whether the response has begun."""
+        return self.status != CLIENT_CLOSED
+
+    async def receive(self) -> Message:
+        """Receive a message."""
+        message = await self.receive_message()
+        self.received += len(message.get("body", b""))
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send a message."""
+        await self.send_message(message)
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        else:
+            self.sent += len(message.get("body", b""))
+
+
+class Errors:
+    """Middleware that turns errors into responses."""
+
+    def __init__(self, app: ASGIApp, runtime: Runtime) -> None:
+        self._app, self._runtime = app, runtime
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        try:
+            if scope["http_version"] == "1.0":
+                with closing(ResponseWithLength(self._runtime, send)) as response:
+                    await self._app(scope, receive, response.send)
+                    await response.finish()
+            else:
+                await self._app(scope, receive, send)
+        except Disconnected:
+            log.debug("%s %s: the client hung up", scope["method"], scope["path"])
+        except ProtocolError as error:
+            line = f"Cannot deserialize client message from JSON: {error.message}"
+            await Refused(400, line, plain=True).response()(scope, receive, send)
+        except Refused as refused:
+            await refused.response()(scope, receive, send)
+        except Exception as error:
+            if scope["state"]["traffic"].responds:  # uvicorn closes the connection: its end is missing
+                raise
+            log.exception("%s %s failed", scope["method"], scope["path"])
+            internal = Refused(500, "internal error of the service; see service.log in its data folder")
+            await (storage.refusal(error) or internal).response()(scope, receive, send)
+
+
+class ResponseWithLength:
+    """Collects a streamed response for a client of HTTP/1.0, which cannot read chunks, and sends it with its length."""
+
+    def __init__(self, runtime: Runtime, send: Send) -> None:
+        self._runtime, self._send = runtime, send
+        self._file = tempfile.SpooledTemporaryFile(MB)  # noqa: SIM115 - closed by `close`
+        self._start: Message = {}
+        self._taken = 0
+
+    async def send(self, message: Message) -> None:
+        """Pass on a response that has its length; write the pieces of any other to a file."""
+        if message["type"] == "http.response.start":
+            if any(name == b"content-length" for name, _ in message["headers"]):
+                await self._send(message)
+            else:
+                self._start = message
+        elif self._start:
+            await self._keep(message.get("body", b""))
+        else:
+            await self._send(message)
+
+    async def _keep(self, piece: bytes) -> None:
+        size = len(piece)
+        if self._taken + size > OLD_HTTP_LIMIT or not self._runtime.old_http.take(UNVERIFIED, size):
+            raise Refused(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "the response is too large for HTTP/1.0; use HTTP/1.1")
+        self._taken += size
+        await self._runtime.executor.call(UNVERIFIED, self._file.write, piece)
+
+    async def finish(self) -> None:
+        """Send what was collected."""
+        if self._start:
+            self._start["headers"] = [*self._start["headers"], (b"content-length", str(self._taken).encode())]
+            await self._send(self._start)
+            self._file.seek(0)
+            while piece := await self._runtime.executor.call(UNVERIFIED, self._file.read, MB):
+                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
+            await self._send({"type": "http.response.body", "body": b""})
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._file.close()
+        self._runtime.old_http.release(UNVERIFIED, self._taken)
+
+
+class Hosts:
+    """Routes a request by its Host header: to the service itself, or to one of its databases."""
+
+    def __init__(self, service: HostedService, runtime: Runtime, more_routes: Sequence[BaseRoute]) -> None:
+        self._service, self._runtime = service, runtime
+        routes = [*more_routes, *service.routes(runtime)]  # the service's may end with a route for all paths
+        self._own = Router(routes, default=_not_found, redirect_slashes=False)
+        self._databases = Router(service.database_routes(runtime), default=_not_found, redirect_slashes=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; ``scope["state"]["record"]`` is its database, None at the service's own address."""
+        host = next(
+            (host_of(value[:LONGEST_HOST].decode("latin-1")) for name, value in scope["headers"] if name == b"host"), ""
+        )
+        record, router = None, self._own
+        if host not in self._service.own_hosts:
+            record, router = self._service.recall_host(host), self._databases
+            if record is None:
+                record = await self._runtime.executor.call(UNVERIFIED, self._service.find_host, host)
+        scope["state"]["record"] = record
+        await router(scope, receive, send)
+
+
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    await responses.empty(404)(scope, receive, send)

@@ -1,0 +1,377 @@
+"""Platform tokens, for the management API, and database tokens, for SQL.
+
+A platform token is random; the catalog has only its hash, so it can be revoked. A login returns one that expires. A
+database token is an EdDSA JWT for one database or for all of a group, which a libSQL server with the same public key
+also accepts. It is not stored anywhere: its claim ``gen`` is the number of rotations before it was issued, and a
+later rotation of its database or group makes it invalid.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+import re
+import threading
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from pipemagic.errors import ServiceError
+from pipemagic.service.auth import jwt
+from pipemagic.service.files import write_private
+from pipemagic.service.layout import KEY_FILE, PLATFORM_TOKEN_FILE
+from pipemagic.service.registry.accounts import Account, Credential, PlatformToken
+from pipemagic.service.registry.catalog import Catalog
+from pipemagic.service.registry.records import DatabaseRecord, GroupRecord
+from pipemagic.service.responses import Refused
+
+PLATFORM_PREFIX = "pmp_"
+"""Prefix of platform tokens: secret scanners can find them, and errors can name a wrong kind of token."""
+
+LOGIN_PREFIX = "pml_"
+"""Prefix of the tokens that a login returns."""
+
+LOGIN_LIFETIME = 7 * 86400.0
+"""Seconds until a login expires."""
+
+FIRST_TOKEN = "default"
+"""Name of the token in the file; others are created by the management API."""
+
+_REMEMBERED = 1024
+_LONGEST_REMEMBERED = 2048  # characters of a header
+_LAST_EXPIRY = 253_402_300_799  # the end of the year 9999, beyond which dates fail in many readers
+_UNITS = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|us|µs|ns|w|d|h|m|s)")
+_PARTS = re.compile(rf"(?:{_PART.pattern})+")
+_VISIBLE = re.compile(r"[!-~]+")
+
+
+class Owner(NamedTuple):
+    """Owner of a stream: its batons are valid with tokens of the same database, account and rights only.
+
+    ``database`` is an id, ``account`` the subject of the token.
+    """
+
+    organization: str
+    database: str
+    account: str
+    access: str
+
+
+class AccessGrant(msgspec.Struct, frozen=True, dict=True):
+    """The rights of a database token. ``subject`` is the account that it was issued for."""
+
+    database: DatabaseRecord
+    subject: str
+    read_only: bool
+    generation: int = 0
+    expires: float | None = None
+    """Unix seconds."""
+    changes: int = 0
+    """The number of changes of the catalog before it was checked."""
+
+    @cached_property
+    def owner(self) -> Owner:
+        """The owner of the streams that are opened with the token."""
+        return Owner(self.database.organization, self.database.id, self.subject, _access(self.read_only))
+
+
+@dataclass(frozen=True)
+class _Claims:
+    database_id: str
+    """Empty for a group's token, as ``group_id`` is for a database's."""
+    group_id: str
+    subject: str
+    read_only: bool
+    generation: int
+    begins: float | None
+    expires: float | None
+
+
+def parse_expiration(text: str) -> float | None:
+    """Parse a lifetime such as ``1w2d6h3m`` or ``7d`` to seconds, ``never`` to None; raise `Refused` with 400."""
+    if text in ("", "never", "none", "default"):
+        return None
+    if len(text) > 100 or not _PARTS.fullmatch(text):
+        raise Refused(400, "Invalid expiration format")
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    if not 0 < seconds < _LAST_EXPIRY:
+        raise Refused(400, "Invalid expiration format")
+    return seconds
+
+
+class Tokens:
+    """Issues and checks tokens. ``now`` returns Unix seconds, ``random(n)`` returns n unguessable bytes.
+
+    The first start in a folder creates the signing key and a platform token, in files that only their owner may
+    read.
+    """
+
+    def __init__(
+        self, folder: Path, catalog: Catalog, now: Callable[[], float], random: Callable[[int], bytes],
+    ) -> None:  # fmt: skip
+        self._catalog = catalog
+        self._now = now
+        self._random = random
+        self._key = _load_key(folder / KEY_FILE)
+        self._lock = threading.Lock()
+        self._verified: dict[bytes, _Claims] = {}
+        self._grants: dict[tuple[str, str | None], AccessGrant] = {}
+        self._changes = 0
+        catalog.on_change(self._note_change)
+        self._admit_file(folder / PLATFORM_TOKEN_FILE)
+
+    # -- platform tokens
+
+    def issue_platform(self, account: Account, name: str) -> tuple[PlatformToken, str]:
+        """Create a platform token and return its value, which is not stored; raise 409 if the name is taken."""
+        token = self._secret(PLATFORM_PREFIX)
+        return self._catalog.accounts.add_token(account, name, _hash(token)), token
+
+    def issue_login(self, account: Account) -> str:
+        """Create a token of the account that expires after `LOGIN_LIFETIME`."""
+        token = self._secret(LOGIN_PREFIX)
+        self._catalog.accounts.add_login(account, _hash(token), self._now() + LOGIN_LIFETIME)
+        return token
+
+    def check_platform(self, authorization: str | None) -> Account:
+        """Return the account of an ``Authorization`` header; raise `Refused` with 401 if the token is not valid."""
+        return self.credential(authorization).account
+
+    def credential(self, authorization: str | None) -> Credential:
+        """Return the platform token or login of a header; raise `Refused` with 401 if it is not valid."""
+        token = bearer(authorization)
+        token_hash = _hash(token)
+        found = self._catalog.accounts.credential(token_hash)
+        if found is None or not hmac.compare_digest(found.hash, token_hash):
+            raise _unauthorized("The platform token is invalid", _mixed_up(token, jwt_expected=False))
+        return found
+
+    def _secret(self, prefix: str) -> str:
+        return prefix + urlsafe_b64encode(self._random(32)).rstrip(b"=").decode()
+
+    def _admit_file(self, path: Path) -> None:
+        """Make the token in the file valid; create the file if it is missing (deleting it revokes the token)."""
+        accounts = self._catalog.accounts
+        account = accounts.operator()
+        assert account is not None  # the catalog creates it
+        known = any(token.name == FIRST_TOKEN for token in accounts.tokens(account))
+        try:
+            token = path.read_text("ascii").strip()
+        except FileNotFoundError:
+            if known:
+                accounts.remove_token(account, FIRST_TOKEN)
+            write_private(path, self.issue_platform(account, FIRST_TOKEN)[1].encode() + b"\n")
+            return
+        if accounts.credential(_hash(token)) is None:
+            if known:
+                accounts.remove_token(account, FIRST_TOKEN)
+            accounts.add_token(account, FIRST_TOKEN, _hash(token))
+
+    # -- database tokens
+
+    def issue_database(
+        self, database: DatabaseRecord, *, read_only: bool, expires_in: float | None, subject: str,
+    ) -> str:  # fmt: skip
+        """Return a token for one database, valid for ``expires_in`` seconds (None: without end)."""
+        claims = self._claims_of({"id": database.id, "a": _access(read_only)}, expires_in, subject)
+        return self._sign(database, claims)
+
+    def issue_group(
+        self, group: GroupRecord, *, read_only: bool, expires_in: float | None, subject: str,
+    ) -> str:  # fmt: skip
+        """Return a token for all databases of a group, also later ones; for libSQL servers the group is a tag."""
+        claims = self._claims_of({"p": {_access(read_only): {"tags": [group.id]}}}, expires_in, subject)
+        return jwt.sign(claims, self._key)
+
+    def _claims_of(self, rights: dict[str, Any], expires_in: float | None, subject: str) -> dict[str, Any]:
+        now = self._now()
+        claims = {**rights, "sub": subject, "iat": int(now), "gen": self._catalog.rotations}
+        if expires_in is not None:
+            claims["exp"] = min(math.ceil(now + expires_in), _LAST_EXPIRY)
+        return claims
+
+    def _sign(self, _database: DatabaseRecord, claims: dict[str, Any]) -> str:
+        """Sign the claims of a database's token; another engine has a key for each."""
+        return jwt.sign(claims, self._key)
+
+    def check_database(self, authorization: str | None, database: DatabaseRecord | None) -> AccessGrant:
+        """Return the rights of an ``Authorization`` header.
+
+        ``database`` is that of the host name; with None it is that of the token. Raise `Refused`: 401 (missing,
+        malformed, expired, rotated, or for a deleted database), 404 (for another database, whose existence is not
+        disclosed) or 400 (a group's token, and no database in the address).
+        """
+        claims = self._claims(bearer(authorization))
+        now = self._now()
+        if claims.expires is not None and claims.expires <= now:
+            raise _unauthorized("The JWT has expired")
+        if claims.begins is not None and claims.begins > now:  # no token that is issued here has it
+            raise _unauthorized("The JWT is not valid yet")
+        changes = self._changes  # before the catalog is read: a later change must invalidate the grant
+        named = self._named(claims, database)
+        grant = AccessGrant(named, claims.subject, claims.read_only, claims.generation, claims.expires, changes)
+        self._check_generation(grant.generation, grant.database)
+        if authorization is None or len(authorization) > _LONGEST_REMEMBERED:
+            return grant
+        with self._lock:
+            self._grants[authorization or "", None if database is None else database.hostname] = grant
+            if len(self._grants) > _REMEMBERED:
+                del self._grants[next(iter(self._grants))]
+        return grant
+
+    def recall(self, authorization: str | None, database: DatabaseRecord | None) -> AccessGrant | None:
+        """Return the result of an earlier `check_database`; None if it must be called (again)."""
+        grant = self._grants.get((authorization or "", None if database is None else database.hostname))
+        if grant is None or grant.changes != self._changes:
+            return None
+        return None if grant.expires is not None and grant.expires <= self._now() else grant
+
+    def _note_change(self) -> None:
+        self._changes += 1
+
+    def recheck(self, grant: AccessGrant) -> None:
+        """Raise `Refused` (401) if a rotation has made the token invalid since it was checked."""
+        if grant.changes == self._changes:
+            return
+        database = self._catalog.database_by_id(grant.database.id)
+        if database is not None:  # a deletion has an error of its own
+            self._check_generation(grant.generation, database)
+
+    def _check_generation(self, generation: int, database: DatabaseRecord) -> None:
+        if generation < database.rotated:
+            raise _unauthorized("The JWT is invalid", "the tokens of its database or group were rotated")
+
+    def _named(self, claims: _Claims, database: DatabaseRecord | None) -> DatabaseRecord:
+        """Return the database that a token and a host name (``database``, None for the service's own) name."""
+        if claims.group_id:
+            if database is None:
+                raise Refused(
+                    400, "this token is for a group, so the address must name the database: "
+                    f"use the host name of one, <database>-<organization>.{self._catalog.domain}",
+                )  # fmt: skip
+            if database.group_id != claims.group_id:
+                raise _no_namespace(database)
+            return database
+        named = self._catalog.database_by_id(claims.database_id)
+        if named is None:
+            raise _unauthorized("The JWT is invalid", "its database was deleted")
+        if database is not None and database.id != named.id:
+            raise _no_namespace(database)
+        return named
+
+    def _claims(self, token: str) -> _Claims:
+        """Return the claims of a token; its signature is checked once, since claims never change."""
+        key = _hash(token)
+        claims = self._verified.get(key)
+        if claims is None:
+            claims = self._verify(token)
+            with self._lock:
+                self._verified[key] = claims
+                if len(self._verified) > _REMEMBERED:
+                    del self._verified[next(iter(self._verified))]
+        return claims
+
+    def _verify(self, token: str) -> _Claims:
+        try:
+            payload = jwt.verify(token, self._key.public_key())
+        except jwt.InvalidToken:
+            raise _unauthorized("The JWT is invalid", _mixed_up(token, jwt_expected=True)) from None
+        claims = _read_claims(payload)
+        if claims is None:
+            raise _unauthorized("The JWT is invalid")
+        return claims
+
+
+def _access(read_only: bool) -> str:
+    return "ro" if read_only else "rw"
+
+
+def _read_claims(payload: dict[str, Any]) -> _Claims | None:
+    """Return the claims of a token whose signature is valid; None if such tokens are not issued here."""
+    match payload:
+        case {"p": {**rights}, "sub": str(subject)} if len(rights) == 1:
+            ((access, scope),) = rights.items()
+            match scope:
+                case {"tags": [str(group_id)], **others} if not others:
+                    database_id = ""
+                case _:
+                    return None
+        case {"id": str(database_id), "sub": str(subject), "a": access} if "p" not in payload:
+            group_id = ""
+        case _:
+            return None
+    begins, expires, generation = payload.get("nbf"), payload.get("exp"), payload.get("gen", 0)
+    if access not in ("ro", "rw") or not (_is_time(begins) and _is_time(expires) and type(generation) is int):
+        return None
+    return _Claims(database_id, group_id, subject, access == "ro", generation, begins, expires)
+
+
+def _is_time(claim: object) -> bool:
+    return claim is None or (isinstance(claim, int | float) and not isinstance(claim, bool))
+
+
+def bearer(authorization: str | None) -> str:
+    """Return the token of an ``Authorization`` header; raise `Refused` with 401 if it has another form.
+
+    RFC 9110 (sections 5.5 and 11.4): blanks around the value are no part of it, the scheme is in any case, and one or
+    more spaces follow it. `str.strip` would remove more, such as a no-break space, and one token would have many
+    spellings.
+    """
+    if authorization is None:
+        raise _unauthorized("Expected authorization header but none given")
+    scheme, _, token = authorization.strip(" \t").partition(" ")
+    token = token.lstrip(" ")
+    if token and scheme.lower() != "bearer":
+        raise _unauthorized("The authentication scheme is not supported")
+    if not _VISIBLE.fullmatch(token):
+        raise _unauthorized("Auth string does not conform to '<scheme> <token>' form")
+    return token
+
+
+def _no_namespace(database: DatabaseRecord) -> Refused:
+    return Refused(404, f"Namespace `{database.name}` doesn't exist", "NOT_FOUND")
+
+
+def _unauthorized(cause: str, detail: str = "") -> Refused:
+    return Refused(401, f"Unauthorized: `{cause}`{': ' if detail else ''}{detail}", "UNAUTHORIZED")
+
+
+def _mixed_up(token: str, *, jwt_expected: bool) -> str:
+    """Return a hint if the token is of the other kind, a frequent mistake; otherwise an empty text."""
+    if jwt_expected and token.startswith((PLATFORM_PREFIX, LOGIN_PREFIX)):
+        return "this is a platform token; the database interface takes a database token"
+    if not jwt_expected and token.count(".") == 2:
+        return "this is a database token; the management interface takes a platform token"
+    return ""
+
+
+def _hash(token: str) -> bytes:
+    return sha256(token.encode("utf-8", "surrogateescape")).digest()
+
+
+def _load_key(path: Path) -> Ed25519PrivateKey:
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    except FileNotFoundError:
+        made = Ed25519PrivateKey.generate()
+        write_private(path, made.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ))  # fmt: skip
+        return made
+    except ValueError:
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise ServiceError(
+            f"{path} is no Ed25519 key", hint="delete the file to get a new one; all database tokens become void",
+            code="BAD_KEY",
+        )  # fmt: skip
+    return key

@@ -1,0 +1,1 @@
+"""The database HTTP API: streams, pipelines and cursors over HTTP."""

@@ -1,0 +1,249 @@
+"""Run the requests of one pipeline on a stream; `statements` runs each statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import apsw
+
+from pipemagic import sql as sqltext
+from pipemagic.errors import ProtocolError
+from pipemagic.hrana import batches, faults, messages
+from pipemagic.hrana.batches import StepState
+from pipemagic.hrana.messages import Error, Stmt
+from pipemagic.hrana.stream import Tx
+from pipemagic.hrana.values import SqlValue
+from pipemagic.service.auth.tokens import AccessGrant
+from pipemagic.service.database_api import results
+from pipemagic.service.database_api.results import Budget, BufferedRows, RowSink, TooLarge, WireResult
+from pipemagic.service.database_api.statements import Cancelled, Statements, Steps
+from pipemagic.service.database_api.stream import ServerStream
+from pipemagic.service.limits import Limits
+from pipemagic.service.registry.quotas import Meter
+from pipemagic.service.responses import Refused
+from pipemagic.service.sqlite import statement
+from pipemagic.service.sqlite.statement import Plan, Rejected
+
+CLOSED = Error("The stream was closed by an earlier request of this pipeline", faults.STREAM_CLOSED)
+RESULT_OVERHEAD = 200  # bytes of a result without its rows
+
+
+def check(requests: Sequence[messages.Request], version: int) -> None:
+    """Raise `Refused` (400) for errors that are visible before anything runs, so that the stream stays unchanged."""
+    for request in requests:
+        match request:
+            case messages.Execute(stmt):
+                if (stmt.sql is None) == (stmt.sql_id is None) or stmt.replication_index is not None:
+                    _check_text(stmt)
+            case messages.Sequence() | messages.Describe():
+                _check_text(request)
+            case messages.RunBatch(batch):
+                _check_index(batch.replication_index)
+                for step in batch.steps:
+                    _check_text(step.stmt)
+                try:
+                    batches.check_references(batch)
+                except ProtocolError as error:
+                    raise Refused(400, error.message, plain=True) from None
+                if version < 3 and batches.uses_autocommit(batch):
+                    raise _too_new("The `is_autocommit` condition")
+            case messages.GetAutocommit() if version < 3:
+                raise _too_new("The `get_autocommit` request")
+
+
+def _check_text(holder: Stmt | messages.Sequence | messages.Describe) -> None:
+    if (holder.sql is None) == (holder.sql_id is None):
+        raise Refused(400, "Either `sql` or `sql_id` are required, and not both", plain=True)
+    _check_index(holder.replication_index)
+
+
+def _check_index(index: str | int | None) -> None:
+    if index is None:
+        return
+    text = str(index)
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise Refused(400, f"replication_index is not a number of a commit: {text[:50]!r}", plain=True)
+
+
+def _too_new(what: str) -> Refused:
+    return Refused(400, f"{what} is only supported in protocol version hrana3 and higher", plain=True)
+
+
+class Pipeline(Statements):
+    """One running pipeline; ``by_columns``: the client reads large results by columns.
+
+    `closed` is set if the pipeline closes the stream.
+    """
+
+    def __init__(
+        self, stream: ServerStream, grant: AccessGrant, meter: Meter, *,
+        clock: Callable[[], float], limits: Limits, budget: Budget, by_columns: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(stream, grant, meter, clock=clock, limits=limits)
+        self._by_columns = by_columns
+        self._budget = budget
+        self.closed = False
+
+    def run(self, requests: Sequence[messages.Request]) -> Steps[list[bytes]]:
+        """Return one entry, as JSON, for each request, in order."""
+        entries = []
+        for request in requests:
+            if self._stream.cancelled:
+                raise Cancelled
+            if self._stream.window_ends is not None:
+                self._enforce_window()
+            entries.append((yield from self._entry(request)))
+        if self._told:
+            self._settle()
+        return entries
+
+    def run_one(self, request: messages.Request) -> Steps[dict[str, Any]]:
+        """Return the response to the only request of a stream; raise `Rejected` if it fails."""
+        self.closed = True
+        return (yield from self._respond(request))
+
+    def _settle(self) -> None:
+        """Continue without the lost transaction: its error was reported."""
+        if self._stream.transaction.state is Tx.LOST:
+            self._stream.transaction.move("settle")
+
+    def _entry(self, request: messages.Request) -> Steps[bytes]:
+        try:
+            if self.closed and not isinstance(request, messages.Close):
+                raise Rejected.of(CLOSED)
+            response = yield from self._respond(request)
+        except Rejected as rejected:
+            return messages.encode(messages.ErrorEntry(self._afford(rejected.error)))
+        return messages.encode({"type": "ok", "response": response})
+
+    def _respond(self, request: messages.Request) -> Steps[dict[str, Any]]:
+        match request:
+            case messages.Execute(stmt):
+                if self._stream.transaction.state is not Tx.NONE:
+                    self._refuse_if_lost()
+                return {"type": "execute", "result": (yield from self._stmt(stmt))}
+            case messages.Close():
+                self.closed = True
+                return {"type": "close"}
+            case messages.RunBatch(batch):
+                yield from self._wait_for(batch.replication_index)
+                return {"type": "batch", "result": (yield from self._batch(batch))}
+            case messages.Sequence():
+                self._refuse_if_lost()
+                yield from self._wait_for(request.replication_index)
+                yield from self._sequence(self._text(request.sql, request.sql_id))
+                return {"type": "sequence"}
+            case messages.Describe():
+                yield from self._wait_for(request.replication_index)
+                return {"type": "describe", "result": self._describe(self._text(request.sql, request.sql_id))}
+            case messages.StoreSql(sql_id, sql):
+                self._store(sql_id, sql)
+                return {"type": "store_sql"}
+            case messages.CloseSql(sql_id):
+                self._stream.stored_bytes -= len(self._stream.stored.pop(sql_id, ""))
+                return {"type": "close_sql"}
+            case messages.GetAutocommit():
+                autocommit = self._stream.transaction.state is not Tx.OPEN
+                return {"type": "get_autocommit", "is_autocommit": autocommit}
+
+    # Requests by type.
+
+    def _stmt(self, stmt: Stmt) -> Steps[WireResult]:
+        if stmt.replication_index is not None:
+            yield from self._wait_for(stmt.replication_index)
+        text = stmt.sql if stmt.sql is not None else self._text(stmt.sql, stmt.sql_id)
+        plan = statement.cached_parse(text) if len(text) <= statement.LONGEST_CACHED else statement.parse(text)
+        bindings: tuple[SqlValue, ...] = ()
+        if plan.parameters or stmt.args or stmt.named_args:
+            bindings = statement.bind(plan, stmt.args, stmt.named_args)
+        sink = self._sink(plan, want_rows=stmt.want_rows is not False)
+        return (yield from self._statement(plan, bindings, sink))
+
+    def _sink(self, plan: Plan, *, want_rows: bool) -> RowSink:
+        """Return the sink for a statement's rows; raise `Rejected` if the response has no room left."""
+        if not plan.commits:  # a transaction can be ended even if the response is full
+            try:
+                self._budget.spend(RESULT_OVERHEAD)
+            except TooLarge:
+                raise Rejected.of(results.no_room(self._limits.response)) from None
+        return BufferedRows(self._budget, want_rows=want_rows, by_columns=self._by_columns)
+
+    def _batch(self, batch: messages.Batch) -> Steps[messages.BatchResult]:
+        states: list[StepState] = []
+        done: list[Any] = []
+        errors: list[Error | None] = []
+        for step in batch.steps:
+            result, error = yield from self._step(step, states)
+            done.append(result)
+            errors.append(error)
+        return messages.BatchResult(done, errors, str(self._stream.place.index))
+
+    def _step(self, step: messages.Step, states: list[StepState]) -> Steps[tuple[WireResult | None, Error | None]]:
+        """Run a step if its condition holds, and append its state to ``states``."""
+        result, error = None, None
+        try:
+            self._refuse_if_lost()
+            autocommit = self._stream.transaction.state is Tx.NONE
+            if batches.holds(step.condition, states, autocommit=autocommit):
+                result = yield from self._stmt(step.stmt)
+        except Rejected as rejected:
+            error = self._afford(rejected.error)
+        states.append(StepState.ERROR if error else StepState.OK if result else StepState.SKIPPED)
+        return result, error
+
+    def _sequence(self, script: str) -> Steps[None]:
+        for plan in statement.of_script(script):
+            unseen = BufferedRows(
+                Budget(self._limits.response), want_rows=False
+            )  # the response contains none of its rows
+            yield from self._statement(plan, statement.bind(plan, None, None), unseen)
+
+    def _describe(self, text: str) -> messages.DescribeResult:
+        statements = sqltext.split(text)
+        if not statements:
+            return messages.DescribeResult([], [], is_explain=False, is_readonly=True)
+        plan = statement.first(text, statements[0])
+        try:
+            shape = self._stream.connection.describe(plan)
+        except apsw.Error as error:
+            raise self._rejected(error, plan) from None
+        params = [messages.Param(name) for name in plan.parameters]
+        readonly = shape.readonly and not plan.writes_by_itself
+        result = messages.DescribeResult(params, list(shape.cols), shape.explain, readonly)
+        try:
+            self._budget.spend(len(messages.encode(result)))
+        except TooLarge:
+            raise Rejected.of(results.too_large(self._limits.response)) from None
+        return result
+
+    def _store(self, sql_id: int, text: str) -> None:
+        stream, limits = self._stream, self._limits
+        if sql_id in stream.stored:
+            raise Rejected(f"SQL text {sql_id} already exists", "SQL_STORE_DUPLICATE")
+        if len(stream.stored) >= limits.stored_texts:
+            raise Rejected(f"a stream stores at most {limits.stored_texts} SQL texts", faults.SQL_STORE_TOO_MANY)
+        if stream.stored_bytes + len(text) > limits.stored_bytes:
+            raise Rejected(
+                f"a stream stores at most {limits.stored_bytes:,} characters of SQL text",
+                faults.SQL_STORE_TOO_LARGE,
+            )
+        stream.stored[sql_id] = text
+        stream.stored_bytes += len(text)
+
+    def _text(self, sql: str | None, sql_id: int | None) -> str:
+        if sql is not None:
+            return sql
+        stored = self._stream.stored.get(sql_id) if sql_id is not None else None
+        if stored is None:
+            raise Rejected(f"SQL text {sql_id} not found", "SQL_STORE_NOT_FOUND")
+        return stored
+
+    def _afford(self, error: Error) -> Error:
+        """Return an error that fits into the response; its code always does."""
+        error = results.short(error)
+        try:
+            self._budget.spend(len(messages.encode(error)))
+        except TooLarge:
+            return Error("no room for the message: the answer is as large as it may be", error.code)
+        return error

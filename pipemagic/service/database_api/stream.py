@@ -1,0 +1,277 @@
+"""One stream of the service: its state, its transaction, its SQLite connection, its running statement."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Generator, Iterable
+
+from pipemagic.hrana.stream import (
+    IDLE_LIMIT,
+    TRANSACTION_LIMIT,
+    Phase,
+    Stream,
+    Transaction,
+    Tx,
+)
+from pipemagic.service.auth.tokens import Owner
+from pipemagic.service.limits import Limits
+from pipemagic.service.replicas.replica import Replica
+from pipemagic.service.sqlite.connection import Connection
+from pipemagic.service.sqlite.database import OpenDatabase
+from pipemagic.service.sqlite.write_lock import Waiter
+
+
+class ServerStream:
+    """One stream of the service: its state, its transaction, its SQLite connection, its running statement."""
+
+    def __init__(
+        self, number: bytes, database: OpenDatabase, place: OpenDatabase | Replica, owner: Owner, now: float
+    ) -> None:
+        self.number, self.database, self.owner = number, database, owner
+        self.place = place
+        """Where its statements run: a replica until it needs the primary, and the primary from then on."""
+        self.entry = place.code
+        """The location that it was opened at."""
+        self.answers = 0
+        self.life = Stream(phase=Phase.IN_USE)
+        self.transaction = Transaction()
+        self.stored: dict[int, str] = {}
+        self.stored_bytes = 0
+        self.write_waiter: Waiter | None = None
+        self.snapshot: int | None = None
+        """The database's index when the open transaction took its snapshot; None if it has none."""
+        self.idle_since = now
+        self.refuses_writes = False
+        """Whether the open transaction was begun with BEGIN READONLY."""
+        self.window_ends: float | None = None
+        """When the open transaction must be over."""
+        self._connection: Connection | None = None
+        self.guard = threading.Lock()
+        """Guards the state of the running statement; also held while the sweeper ends an idle stream."""
+        self._running = False
+        self._interruptible = False
+        self._paused_since: float | None = None
+        self._waiting_for: Waiter | None = None
+        self._waits = False
+        """Whether its request waits, for the write lock or for a worker, and holds no thread."""
+        self._reader_waited = 0.0
+        """Seconds that the running statement waited for its reader, before the current pause."""
+        self.outpaced = False
+        """Whether its cursor was ended because the database changed too much while its reader was slow."""
+        self._time_used = 0.0
+        self._began = now
+        self.out_of_time = False
+        """Whether the statement was stopped because it ran for too long."""
+        self.done: Waiter | None = None
+        """Is done when the running cursor ends, whose first line has the next baton."""
+        self.cancelled = False
+        """Whether its request was cancelled: no further statement starts."""
+
+    @property
+    def connection(self) -> Connection:
+        """The stream's own SQLite connection, taken at its first use."""
+        if self._connection is None:
+            self._connection = self.place.take()
+        return self._connection
+
+    def use_primary(self) -> None:
+        """Switch to the primary until the stream ends: its writes, ``changes()`` and settings are then consistent."""
+        if self.place is self.database:
+            return
+        with self.guard:
+            connection, self._connection, place = self._connection, None, self.place
+            self.place = self.database
+        if connection is not None:
+            place.give_back(connection)
+
+    # The running statement.
+
+    def begin(self, *, interruptible: bool, now: float) -> bool:
+        """Record that a statement starts; return False if it must not: the stream is ending, or its place is paused."""
+        with self.guard:
+            if self.cancelled or self.place.paused:
+                return False
+            self._running, self._interruptible, self.out_of_time = True, interruptible, False
+            self._began, self._time_used, self._reader_waited = now, 0.0, 0.0
+            return True
+
+    def end(self) -> None:
+        """Record that the statement has ended, so that a late interrupt does not stop the next one."""
+        with self.guard:
+            self._running = False
+            if self._connection is not None:
+                self._connection.stopped = False
+
+    def pause(self, now: float) -> None:
+        """Record that the statement waits for its reader: until `resume` the sweeper may end what is overdue."""
+        with self.guard:
+            self._paused_since = now
+            self._time_used += now - self._began
+
+    def resume(self, now: float) -> bool:
+        """Record that the statement continues; return False if its stream was cancelled."""
+        with self.guard:
+            if self._paused_since is not None:
+                self._reader_waited += now - self._paused_since
+            self._paused_since, self._began = None, now
+            return not self.cancelled
+
+    def reader_waited(self, now: float) -> float:
+        """Return the seconds that its cursor has waited for its reader; 0 in a transaction, whose own limit applies."""
+        with self.guard:
+            if not self._running or self.cancelled or self.transaction.state is not Tx.NONE:
+                return 0.0
+            return self._reader_waited + (0.0 if self._paused_since is None else now - self._paused_since)
+
+    def end_outpaced(self) -> None:
+        """End a cursor whose snapshot keeps the WAL from being moved to the file."""
+        with self.guard:
+            self.cancelled = self.outpaced = True
+            if self._paused_since is not None:
+                self._let_go()
+
+    def wait_for(self, waiters: Iterable[Waiter]) -> Generator[Waiter, None, None]:
+        """Yield the waiters that its request must wait for, between two statements.
+
+        It holds no thread meanwhile, so the sweeper rolls back what is overdue: the request may wait long for a worker,
+        and other writers wait for the write lock that it holds.
+        """
+        for waiter in waiters:
+            with self.guard:
+                self._waits = True
+            self._waiting_for = waiter
+            try:
+                yield waiter
+            finally:
+                self._waiting_for = None
+                with self.guard:
+                    self._waits = False
+
+    def interrupt(self) -> None:
+        """Stop the running statement, unless it is a COMMIT that has begun."""
+        with self.guard:
+            self._stop()
+
+    def enforce(self, now: float, limits: Limits) -> None:
+        """Stop what is overdue: the transaction, the running statement, or the wait for a reader.
+
+        All is checked under the guard, which excludes the start of a statement: the one that is stopped belongs to
+        that transaction and not to the next.
+        """
+        with self.guard:
+            if self._paused_since is not None:
+                if self.overdue(now):
+                    self.time_out()
+                elif now >= self._paused_since + limits.reader_wait:
+                    self.cancelled = True
+                    self._let_go()
+            elif self.overdue(now):
+                if self._waits:
+                    self.time_out()
+                else:
+                    self._stop()
+            elif self._running and now >= self._began + limits.statement_time - self._time_used:
+                self.out_of_time = True
+                self._stop()
+
+    def next_deadline(self, limits: Limits) -> float:
+        """Return the time at which the sweeper must check this stream, as far as known; infinity if never."""
+        with self.guard:
+            if self.life.phase is Phase.IDLE:
+                deadline = self.idle_since + IDLE_LIMIT
+            elif self._paused_since is not None:
+                deadline = self._paused_since + limits.reader_wait
+            elif self._running:
+                deadline = self._began + limits.statement_time - self._time_used
+            else:
+                deadline = math.inf
+            return deadline if self.window_ends is None else min(deadline, self.window_ends)
+
+    def end_if_paused(self) -> None:
+        """Roll back and release the write lock if the request waits: no thread is in it that would do so."""
+        with self.guard:
+            if self._waits or self._paused_since is not None:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        self._roll_back()
+        self.release_write_lock()
+
+    def _stop(self) -> None:
+        if self._running and self._interruptible and self._connection is not None:
+            self._connection.stop()
+
+    def cancel(self) -> None:
+        """Stop the running statement and let no further one start: the request was cancelled."""
+        with self.guard:
+            self.cancelled = True
+        self.interrupt()
+        waiter = self.write_waiter  # read once: the request's own thread may release it at any time
+        if waiter is not None and not waiter.granted:
+            self.database.write_lock.release(waiter)
+        if (waiting_for := self._waiting_for) is not None:
+            waiting_for.finish()
+
+    # The transaction.
+
+    def sync_state(self, started: float) -> None:
+        """Update the state of the transaction from SQLite, after a statement that began at ``started``."""
+        connection = self.connection
+        autocommit = connection.autocommit
+        if autocommit and self.transaction.state is Tx.NONE:
+            if self.write_waiter is not None:
+                self.release_write_lock()
+            return
+        self.transaction.observe(autocommit=autocommit)
+        if autocommit:
+            self.window_ends = self.snapshot = None
+            self.refuses_writes = False
+            self.release_write_lock()
+            return
+        if self.window_ends is None:
+            self.window_ends = started + TRANSACTION_LIMIT
+        if self.snapshot is None and connection.has_snapshot:
+            self.snapshot = self.database.index
+        if not connection.writing:
+            self.release_write_lock()
+
+    def release_write_lock(self) -> None:
+        """Release the write lock."""
+        if self.write_waiter is not None:
+            self.database.write_lock.release(self.write_waiter)
+            self.write_waiter = None
+
+    def overdue(self, now: float) -> bool:
+        """Return True if the open transaction has reached its time limit."""
+        return self.transaction.state is Tx.OPEN and self.window_ends is not None and now >= self.window_ends
+
+    def time_out(self) -> None:
+        """Roll back the overdue transaction; further requests of the pipeline fail with `TRANSACTION_TIMEOUT`."""
+        self._roll_back()
+        self.transaction.move("lose")
+        self.window_ends = self.snapshot = None
+        self.refuses_writes = False
+        self.release_write_lock()
+
+    def _roll_back(self) -> None:
+        """End the statement and the transaction on the connection, if there is one."""
+        connection = self._connection
+        if connection is None:  # taking one now could fail, and a cursor may have had only errors so far
+            return
+        try:
+            connection.finish()  # of a cursor that waits for its reader
+        finally:
+            connection.rollback()
+
+    # End.
+
+    def release(self) -> None:
+        """Roll back, return the connection, and release the write lock."""
+        connection, self._connection = self._connection, None
+        try:
+            if connection is not None:
+                self.place.give_back(connection)
+        finally:
+            if self.write_waiter is not None:
+                self.release_write_lock()

@@ -1,0 +1,309 @@
+"""Open streams: batons, both time limits, and the errors of streams that have ended.
+
+Times are of the service's clock (seconds, monotonic). The time limits are checked twice: when a request arrives,
+so that they are exact, and by a sweeper, which releases locks and interrupts statements without one.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import math
+import threading
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+from pipemagic.hrana import faults
+from pipemagic.hrana.stream import (
+    IDLE_LIMIT,
+    Phase,
+    Tx,
+)
+from pipemagic.service.auth.tokens import Owner
+from pipemagic.service.database_api.stream import ServerStream
+from pipemagic.service.limits import Limits
+from pipemagic.service.replicas.replica import Replica
+from pipemagic.service.responses import Refused
+from pipemagic.service.sqlite.database import OpenDatabase
+from pipemagic.service.sqlite.write_lock import Waiter
+
+log = logging.getLogger(__name__)
+
+_ID, _COUNT, _SEAL = 12, 4, 32
+
+
+class Census(NamedTuple):
+    """The number of open streams, and of those with an open transaction."""
+
+    open: int
+    transactions: int
+
+
+class StreamTable:
+    """All streams of the service."""
+
+    def __init__(self, clock: Callable[[], float], random: Callable[[int], bytes], limits: Limits) -> None:
+        self._clock, self._random, self._limits = clock, random, limits
+        self._key = random(32)
+        self._lock = threading.Lock()
+        self._streams: dict[bytes, ServerStream] = {}
+        self._shares = {
+            "token": math.ceil(limits.streams * limits.streams_of_token),
+            "database": math.ceil(limits.streams * limits.streams_of_database),
+            "account": math.ceil(limits.streams * limits.streams_of_account),
+            "organization": math.ceil(limits.streams * limits.streams_of_organization),
+        }
+        self._used: Counter[tuple[str, Hashable]] = Counter()
+        """The number of open streams of each token, database, account and organization."""
+        self._expired: dict[bytes, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def census(self) -> Census:
+        """Count the streams."""
+        with self._lock:
+            streams = list(self._streams.values())
+        return Census(len(streams), sum(stream.transaction.state is Tx.OPEN for stream in streams))
+
+    def open(self, database: OpenDatabase, owner: Owner, place: OpenDatabase | Replica | None = None) -> ServerStream:
+        """Begin a stream, in use, for ``owner``; raise `Refused` with 429 if no more may be open.
+
+        ``place`` is the primary (default) or one of its replicas.
+        """
+        stream = ServerStream(self._random(_ID), database, place or database, owner, self._clock())
+        with self._lock:
+            self._check_shares(owner)
+            self._streams[stream.number] = stream
+            self._used.update(_scopes(owner))
+        return stream
+
+    def _check_shares(self, owner: Owner) -> None:
+        """Raise `Refused` if the owner or the service has reached its limit of streams. Call it under the lock."""
+        if len(self._streams) >= self._limits.streams:
+            raise Refused(
+                429, f"Too many open streams: the service has {self._limits.streams:,} open, which is its limit; "
+                f"try again soon, idle streams end after {IDLE_LIMIT:g} s",
+            )  # fmt: skip
+        for scope, key in _scopes(owner):
+            if self._used[scope, key] >= self._shares[scope]:
+                raise Refused(
+                    429, f"Too many open streams: this {scope} has {self._shares[scope]:,} open, which is the limit "
+                    f"of one {scope}; close those that are not needed, idle ones end after {IDLE_LIMIT:g} s",
+                )  # fmt: skip
+
+    def _remove(self, stream: ServerStream) -> bool:
+        """Remove a stream from the table; return False if it was removed before. Call it under the lock."""
+        if self._streams.pop(stream.number, None) is None:
+            return False
+        for scope in _scopes(stream.owner):
+            self._used[scope] -= 1
+            if not self._used[scope]:
+                del self._used[scope]
+        return True
+
+    def resume(self, baton: str, owner: Owner) -> ServerStream:
+        """Return the stream of a baton, now in use; raise `Refused` if the baton is not valid."""
+        number, count = self._unseal(baton, owner)
+        with self._lock:
+            stream = self._streams.get(number)
+            expired = number in self._expired
+        if stream is None:
+            raise _expired() if expired else _invalid()
+        with stream.guard:
+            if stream.answers != count or stream.life.phase is Phase.IN_USE:
+                raise Refused(400, faults.BATON_USED, plain=True)
+            if stream.life.phase is not Phase.IDLE:
+                raise _expired() if stream.life.phase is Phase.EXPIRED else _invalid()
+            if self._clock() >= stream.idle_since + IDLE_LIMIT:
+                late = True
+            else:
+                late = False
+                stream.life.move("begin")
+        if late:
+            self._expire(stream)
+            raise _expired()
+        return stream
+
+    def promise(self, stream: ServerStream) -> str:
+        """Return the baton that is valid after the current response; a request that sends it earlier waits."""
+        with stream.guard:
+            stream.answers += 1
+            stream.done = Waiter(math.inf)
+        return self._seal(stream)
+
+    def finish(self, stream: ServerStream) -> str | None:
+        """Return the new baton, or the promised one, after a response; the idle time starts when that was `sent`.
+
+        Return None for a stream that was cancelled, and end it. This is decided under the guard: a cancellation after
+        it finds the stream idle and ends it.
+        """
+        with stream.guard:
+            cancelled = stream.cancelled
+            if not cancelled:
+                if stream.done is None:
+                    stream.answers += 1
+                stream.idle_since = math.inf
+                stream.life.move("finish")
+        if cancelled:
+            self.destroy(stream)
+            return None
+        self._tell_who_waits(stream)
+        return self._seal(stream)
+
+    def sent(self, stream: ServerStream, answer: int) -> None:
+        """Begin the idle time: the last byte of the response with this number was sent."""
+        with stream.guard:
+            if stream.answers == answer and stream.life.phase is Phase.IDLE:
+                stream.idle_since = self._clock()
+
+    def under_way(self, baton: str, owner: Owner) -> Waiter | None:
+        """Return a waiter for the running cursor that this baton continues; None if there is none."""
+        number, count = self._unseal(baton, owner)
+        with self._lock:
+            stream = self._streams.get(number)
+        return stream.done if stream is not None and stream.answers == count else None
+
+    def _tell_who_waits(self, stream: ServerStream) -> None:
+        done, stream.done = stream.done, None
+        if done is not None:
+            done.finish()
+
+    def destroy(self, stream: ServerStream) -> None:
+        """End a stream whose request failed as a whole, or whose client hung up."""
+        self.close(stream, Phase.LOST)
+
+    def close(self, stream: ServerStream, phase: Phase = Phase.CLOSED) -> None:
+        """End a stream."""
+        with self._lock:
+            if not self._remove(stream):
+                return
+        with stream.guard:
+            if stream.life.phase is Phase.IN_USE:
+                stream.life.phase = phase
+        if stream.done is not None:
+            self._tell_who_waits(stream)
+        stream.release()
+
+    def _expire(self, stream: ServerStream) -> None:
+        with stream.guard:
+            if stream.life.phase is not Phase.IDLE or self._clock() < stream.idle_since + IDLE_LIMIT:
+                return
+            stream.life.move("expire")
+        with self._lock:
+            self._remove(stream)
+            self._expired[stream.number] = self._clock()
+        stream.release()
+
+    # Batons: an id, a counter, and a MAC of both and of the owner.
+
+    def _seal(self, stream: ServerStream) -> str:
+        head = stream.number + stream.answers.to_bytes(_COUNT, "big")
+        return urlsafe_b64encode(head + self._mac(head, stream.owner)).decode("ascii")
+
+    def _mac(self, head: bytes, owner: Owner) -> bytes:
+        return hmac.digest(self._key, head + "\0".join(owner).encode(), "sha256")
+
+    def _unseal(self, baton: str, owner: Owner) -> tuple[bytes, int]:
+        try:
+            raw = urlsafe_b64decode(baton.encode("ascii"))
+        except ValueError:
+            raise _invalid() from None
+        head, seal = raw[: _ID + _COUNT], raw[_ID + _COUNT :]
+        if urlsafe_b64encode(raw).decode("ascii") != baton:
+            raise _invalid()  # the decoder ignores characters outside of its alphabet
+        if len(seal) != _SEAL or not hmac.compare_digest(seal, self._mac(head, owner)):
+            raise _invalid()
+        return head[:_ID], int.from_bytes(head[_ID:], "big")
+
+    # Sweeping.
+
+    def sweep(self) -> None:
+        """End what is overdue: idle streams, and transactions with their running statements."""
+        now = self._clock()
+        with self._lock:
+            streams = list(self._streams.values())
+            oldest = now - self._limits.tombstone
+            for number in list(takewhile(lambda number: self._expired[number] < oldest, self._expired)):
+                del self._expired[number]  # the first ones: they are in order of time
+        for stream in streams:
+            if stream.next_deadline(self._limits) <= now and not _tried(self._sweep_one, stream, now):
+                _tried(self._end_idle, stream)
+        for database in {stream.database for stream in streams if stream.database.pinned_wal > self._limits.wal}:
+            self._end_slowest([stream for stream in streams if stream.place is database], now)
+
+    def _end_slowest(self, streams: Sequence[ServerStream], now: float) -> None:
+        """End the cursor on a database that has waited longest for its reader, if any reader is slow."""
+        slowest = max(streams, key=lambda stream: stream.reader_waited(now), default=None)
+        if slowest is not None and slowest.reader_waited(now) >= self._limits.slow_reader:
+            slowest.database.pinned_wal = 0  # until the next commit, which shows whether that was enough
+            _tried(ServerStream.end_outpaced, slowest)
+
+    def _sweep_one(self, stream: ServerStream, now: float) -> None:
+        if stream.life.phase is Phase.IN_USE:
+            stream.enforce(now, self._limits)
+            return
+        if now >= stream.idle_since + IDLE_LIMIT:
+            self._expire(stream)
+            return
+        with stream.guard:
+            if stream.life.phase is Phase.IDLE and stream.overdue(now):
+                stream.time_out()
+
+    def next_deadline(self) -> float | None:
+        """Return when the next stream becomes overdue; None if none is open."""
+        with self._lock:
+            streams = list(self._streams.values())
+        return min((stream.next_deadline(self._limits) for stream in streams), default=None)
+
+    def end_all(self, of: OpenDatabase | None = None, *, at: OpenDatabase | Replica | None = None) -> None:
+        """End every stream, or those of one database, or those at one place.
+
+        Running statements are interrupted, open transactions rolled back.
+        """
+        with self._lock:
+            streams = [one for one in self._streams.values() if of in (None, one.database) and at in (None, one.place)]
+        for stream in streams:
+            stream.cancel()
+            _tried(ServerStream.end_if_paused, stream)
+            _tried(self._end_idle, stream)
+
+    def _end_idle(self, stream: ServerStream) -> None:
+        with stream.guard:
+            if stream.life.phase is not Phase.IDLE:
+                return
+            stream.life.move("begin")  # no request can begin now
+        self.close(stream)
+
+
+@lru_cache(maxsize=4096)
+def _scopes(owner: Owner) -> tuple[tuple[str, Hashable], ...]:
+    """Return all scopes that a stream of an owner counts for; a token and a renewed one with its rights are one."""
+    return (
+        ("token", owner),
+        ("database", owner.database),
+        ("account", owner.account),
+        ("organization", owner.organization),
+    )
+
+
+def _tried(do: Callable[..., None], stream: ServerStream, *arguments: Any) -> bool:
+    """Call a function with one of many streams. Log errors: they must not keep the others waiting."""
+    try:
+        do(stream, *arguments)
+    except Exception:
+        log.exception("a stream could not be rolled back or ended")
+        return False
+    return True
+
+
+def _expired() -> Refused:
+    return Refused(400, "The stream has expired due to inactivity", faults.STREAM_EXPIRED)
+
+
+def _invalid() -> Refused:
+    return Refused(400, faults.BATON_INVALID, plain=True)

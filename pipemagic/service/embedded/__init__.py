@@ -1,1 +1,0 @@
-"""The embedded engine: SQLite files of this process behind the database interface."""

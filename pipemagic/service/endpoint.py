@@ -1,0 +1,300 @@
+"""ASGI endpoints whose work is done by the executor.
+
+An endpoint checks the token before it reads more than a small body, reads the body within its limits, runs a handler in
+a worker, and sends the response. Meanwhile it watches for a client that hangs up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+from starlette.requests import Request
+from starlette.types import Receive, Scope, Send
+
+from pipemagic.service.budgets import MemoryBudget
+from pipemagic.service.executor import UNVERIFIED, Executor, Job, Steps, Tenant
+from pipemagic.service.http_protocol import BODY_RECEIVED
+from pipemagic.service.limits import MB
+from pipemagic.service.responses import PART, Refused, ServiceResponse
+
+BODY_TIMEOUT = 30.0
+SLOWEST = 64 * 1024
+"""Bytes a second: the time for a body grows by one second for each 64 KB received."""
+SMALL_BODY = 64 * 1024
+"""Largest body, in bytes, that is read without a token and does not count against the budget."""
+OLD_HTTP_BUDGET = 512 * MB
+BODY_STEP = 4 * MB
+"""Bytes of the budget that a body takes ahead of what was received."""
+BODY_BUDGET = 512 * MB
+BUDGET_TIMEOUT = 10.0
+"""Seconds that a request waits for memory for its body."""
+
+_WATCH_AFTER = 0.01
+"""Seconds after which hang-ups of a client are watched for: most requests have ended by then."""
+
+
+class Disconnected(Exception):
+    """The client hung up, so no response is sent."""
+
+
+class CancelToken:
+    """Cancellation of one request, from any thread: its client hung up, or the service is stopping."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], None]] = []
+
+    def cancel(self) -> None:
+        """Cancel the request: call the callbacks, once."""
+        with self._lock:
+            if self.cancelled:
+                return
+            self.cancelled = True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    def add_callback(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` when the request is cancelled; immediately if it already is."""
+        with self._lock:
+            if not self.cancelled:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def remove_callback(self, callback: Callable[[], None]) -> None:
+        """Remove a callback; do nothing if it was called or removed before."""
+        with self._lock:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
+
+class Runtime:
+    """State that all endpoints share: the worker threads, the memory for bodies, the running requests.
+
+    ``body_timeout`` is in seconds, for the whole body of a request; a large one that arrives steadily has longer.
+    """
+
+    def __init__(self, *, body_timeout: float = BODY_TIMEOUT, body_budget: int = BODY_BUDGET) -> None:
+        self.executor = Executor()
+        self.bodies = MemoryBudget(body_budget)
+        self.old_http = MemoryBudget(OLD_HTTP_BUDGET)
+        """Bytes of temporary files for responses to clients of HTTP/1.0."""
+        self.stopping = False
+        self._running: dict[CancelToken, Receive] = {}
+        self._young: list[CancelToken] = []
+        """Requests that began since the last tick of the timer."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._watches: dict[CancelToken, asyncio.Task[None]] = {}
+        self._body_timeout = body_timeout
+        self._reading: set[asyncio.Timeout] = set()
+
+    def stop(self) -> None:
+        """Cancel the running requests; call it in the event loop."""
+        self.stopping = True
+        for limit in self._reading:
+            if not limit.expired():  # its request is being refused already
+                limit.reschedule(0.0)
+        for token in list(self._running):
+            token.cancel()
+
+    def close(self) -> None:
+        """Wait for the worker threads to end."""
+        self.executor.close()
+
+    def begin(self, receive: Receive) -> CancelToken:
+        """Register a request whose body was read; return its token, which is cancelled when the client hangs up."""
+        token = CancelToken()
+        self._running[token] = receive
+        self._young.append(token)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER, self._tick)
+        if self.stopping:
+            token.cancel()
+        return token
+
+    def end(self, token: CancelToken) -> None:
+        """Remove a request."""
+        del self._running[token]
+        if token in self._watches:
+            self._watches.pop(token).cancel()
+
+    def _tick(self) -> None:
+        """Start a task for each longer request that waits for its client to hang up; most requests need none."""
+        for token in self._young:
+            if token in self._running:
+                self._watches[token] = asyncio.create_task(_watch(self._running[token], token))
+        self._young = []
+        self._timer = None
+
+    @asynccontextmanager
+    async def body_time(self) -> AsyncIterator[asyncio.Timeout]:
+        """Raise `Refused`: 408 if the body takes too long, 503 for every body when the service stops."""
+        try:
+            async with asyncio.timeout(0.0 if self.stopping else self._body_timeout) as limit:
+                self._reading.add(limit)
+                try:
+                    yield limit
+                finally:
+                    self._reading.discard(limit)
+        except TimeoutError:
+            refused = Refused(503, "the service is stopping")
+            if not self.stopping:
+                line = f"the request body did not arrive within {self._body_timeout:g} s"
+                refused = Refused(408, line, "REQUEST_TIMEOUT")
+            refused.close = True
+            raise refused from None
+
+    async def reserve(self, tenant: Tenant, size: int) -> None:
+        """Reserve memory for a body; raise `Refused` with 503 if none becomes free within `BUDGET_TIMEOUT`."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + BUDGET_TIMEOUT
+        while not self.bodies.take(tenant, size):
+            released = asyncio.Event()
+            self.bodies.when_released(partial(loop.call_soon_threadsafe, released.set))
+            try:
+                async with asyncio.timeout_at(ends):
+                    await released.wait()
+            except TimeoutError:
+                raise Refused(503, "too many large requests at a time; try again") from None
+
+
+class Admission(NamedTuple):
+    """The tenant of a request, and what its endpoint found out before the body is read."""
+
+    tenant: Tenant
+    context: Any = None
+
+
+class Endpoint:
+    """An ASGI endpoint. ``body_limit`` is in bytes.
+
+    Subclasses check whether a request is allowed (`admit`) and serve it in a worker (`handle`).
+    """
+
+    body_in_memory = True
+    """Whether a body is read as a whole before it is handled."""
+
+    def __init__(self, runtime: Runtime, *, body_limit: int) -> None:
+        self._runtime, self._body_limit = runtime, body_limit
+
+    async def admit(self, request: Request) -> Admission:
+        """Return the tenant of a request, or raise `Refused`."""
+        raise NotImplementedError
+
+    def handle(self, request: Request, admission: Admission, body: Any, cancel: CancelToken) -> Steps:
+        """Return the response, in a worker; yield a `Waiter` to wait.
+
+        For a streamed response, yield the `StreamedResponse` and the pieces of its body, and return the last piece.
+        """
+        raise NotImplementedError
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        request = Request(scope)
+        admission = await self.admit(request)
+        if scope["state"].get(BODY_RECEIVED) and self.body_in_memory:
+            body = (await receive()).get("body", b"")
+            if len(body) > self._body_limit:
+                raise too_large(self._body_limit)
+            await self._respond(request, admission, body, receive, send)
+            return
+        async with AsyncExitStack() as stack:
+            body = await self.read(request, admission, receive, stack)
+            await self._respond(request, admission, body, receive, send)
+
+    async def read(self, request: Request, admission: Admission, receive: Receive, stack: AsyncExitStack) -> Any:
+        """Read the body; ``stack`` releases what it uses when the response was sent."""
+        declared = request.headers.get("content-length", "0")
+        size = int(declared) if declared.isdigit() else 0
+        if size > self._body_limit:
+            raise too_large(self._body_limit)
+        async with self._runtime.body_time() as time:
+            return await self._gather(receive, stack, admission.tenant, time)
+
+    async def _gather(self, receive: Receive, stack: AsyncExitStack, tenant: Tenant, time: asyncio.Timeout) -> bytes:
+        """Read a body that arrives in parts, within the budget if it is large."""
+        reserved = 0
+        chunks: list[bytes] = []
+        size, ends = 0, time.when()
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Disconnected
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            if size > self._body_limit:
+                raise too_large(self._body_limit)
+            if not message.get("more_body", False):
+                return b"".join(chunks)
+            if size > max(reserved, SMALL_BODY):  # what was received, not what was declared: that costs nothing
+                more = size + BODY_STEP - reserved
+                await self._runtime.reserve(tenant, more)
+                stack.callback(self._runtime.bodies.release, tenant, more)
+                reserved += more
+            if ends is not None and not self._runtime.stopping:
+                time.reschedule(ends + size / SLOWEST)
+
+    async def _respond(
+        self, request: Request, admission: Admission, body: Any, receive: Receive, send: Send
+    ) -> None:  # fmt: skip
+        runtime = self._runtime
+        cancel = runtime.begin(receive)
+        job = runtime.executor.start(admission.tenant, self.handle(request, admission, body, cancel))
+        response = None
+        try:
+            response = await job.future
+            if not job.done:
+                response.body_iterator = self._pieces(job, cancel)
+            if response.delay:
+                await _delay(response.delay, cancel)
+            if isinstance(response, ServiceResponse) and len(response.body) > PART:
+                await response.send_in_parts(send, lambda: cancel.cancelled and not runtime.stopping)
+            else:
+                await response(request.scope, receive, send)
+        finally:
+            runtime.end(cancel)
+            try:
+                if not job.done:
+                    cancel.cancel()
+                    if not job.future.cancelled():  # otherwise a worker may be running it, and it ends by itself
+                        await runtime.executor.call(UNVERIFIED, job.steps.close)  # not behind its tenant's long jobs
+            finally:
+                if response is not None and response.on_sent is not None:
+                    response.on_sent()
+
+    async def _pieces(self, job: Job, cancel: CancelToken) -> AsyncIterator[bytes]:
+        """Produce the next piece of a body when the previous one was sent."""
+        while not job.done:
+            if cancel.cancelled and not self._runtime.stopping:
+                raise Disconnected
+            piece = await self._runtime.executor.proceed(job)
+            if piece:
+                yield piece
+
+
+async def _watch(receive: Receive, cancel: CancelToken) -> None:
+    """Cancel a request when its client hangs up."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    cancel.cancel()
+
+
+async def _delay(seconds: float, cancel: CancelToken) -> None:
+    """Wait before a response is sent, as if the network were slower; return early if the client hangs up."""
+    cancelled = asyncio.Event()
+    cancel.add_callback(cancelled.set)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await cancelled.wait()
+
+
+def too_large(limit: int) -> Refused:
+    """Return the error for a body of more than ``limit`` bytes."""
+    return Refused(413, f"the request body is larger than {limit:,} bytes")

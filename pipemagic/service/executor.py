@@ -1,0 +1,400 @@
+"""The worker threads of the service: all SQL runs here, none in the event loop.
+
+There is one queue and one worker thread. When that worker runs one job for longer than `HELD_UP` and others are queued,
+a timer in the event loop starts another worker; the one that was held up exits when its job ends. More threads would
+only pass the interpreter lock to and fro (measured: benchmarks/NOTES.md).
+
+A job is a generator. It may yield a `Waiter`, and holds no thread until that is done.
+
+Long-running statements share the cores (`pause`): few of them run at a time, in slices, in turn by account and then by
+database. Short statements therefore stay quick beside any number of long ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, NamedTuple, Protocol
+
+from pipemagic.service.sqlite.write_lock import Waiter
+
+HELD_UP = 0.005
+"""Seconds after which a job is long-running, and another worker starts if jobs are queued."""
+
+FIRST_SLICE, SLICE = 0.04, 0.02
+"""Seconds that a long-running job runs while others wait; jobs that have used less than the first go first."""
+
+THREADS = 128
+"""At most. The long-running jobs of one account use half of them, those of one database a quarter. Once half are used,
+an account may use a sixteenth, and once all but an eighth are used, one."""
+
+_CORES = os.cpu_count() or 1
+
+
+class Tenant(NamedTuple):
+    """The id of the database that a job is for, and the account (organization) that it belongs to."""
+
+    database: str
+    account: str
+
+
+UNVERIFIED = Tenant("unverified", "unverified")
+"""The tenant of requests whose token has not been checked yet."""
+
+
+class Stoppable(Protocol):
+    """A running statement: ``resumed`` is set to end its pause; ``stopped`` is set first if it must end."""
+
+    stopped: bool
+    resumed: threading.Event
+
+
+Steps = Generator[Any, None, Any]
+
+
+class Job:
+    """A generator that workers run part by part; ``future`` gets what the current part yields or returns."""
+
+    __slots__ = (
+        "ahead", "done", "executor", "future", "held_up", "in_slice", "loop", "order", "slice_began", "slice_ends",
+        "statement", "steps", "tenant", "used",
+    )  # fmt: skip
+
+    def __init__(self, executor: Executor, tenant: Tenant, steps: Steps) -> None:
+        self.executor, self.tenant, self.steps = executor, tenant, steps
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.done = False
+        """Whether the generator has ended."""
+        self.ahead = False
+        """Whether it goes ahead of the queue: it has the write lock, and others wait for that."""
+        self.held_up = False
+        """Whether another worker was started because of it."""
+        self.used = self.slice_began = self.slice_ends = 0.0
+        """Seconds that it has run, and the times at which its slice began and ends."""
+        self.in_slice = False
+        """Whether it holds one of the slots for long-running jobs."""
+        self.order = 0
+        self.statement: Stoppable | None = None
+        """The statement that it runs, while it waits for a slice."""
+
+
+_current = threading.local()  # .job: what this worker thread runs
+
+
+def pause(statement: Stoppable) -> None:
+    """Let other long-running statements run. A statement calls it every millisecond or so.
+
+    Blocks until the statement may continue or was stopped. Does nothing outside of a worker thread.
+    """
+    job = getattr(_current, "job", None)
+    if job is not None and time.monotonic() >= job.slice_ends:
+        job.executor.slices.share(job, statement)
+
+
+class Executor:
+    """Runs jobs in order of arrival. Can be created in any thread; one event loop uses it at a time."""
+
+    def __init__(self, threads: int = THREADS, *, slots: int = _CORES) -> None:
+        self.slices = Slices(slots)
+        self._most = threads
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        """Jobs; None stands for one of ``_ahead``. A worker runs one job for each entry that it takes."""
+        self._ahead: deque[Job] = deque()
+        self._aside: dict[Tenant, deque[Job]] = {}
+        """Jobs of tenants that have reached their limit of long-running jobs."""
+        self._lock = threading.Lock()
+        self._held_up_jobs = 0
+        self._held_up: Counter[str] = Counter()
+        """Number of jobs that are held up, by database and account."""
+        self._front: Job | None = None
+        """The job of the worker that is not held up."""
+        self._taken = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+        self._outcomes: deque[tuple[asyncio.Future[Any], Callable[[Any], None], Any]] = deque()
+        self._notified = False
+        """Whether the event loop is about to take the outcomes."""
+        self._threads: set[threading.Thread] = set()
+        self._names = itertools.count()
+        self._start_worker()
+
+    def start(self, tenant: Tenant, steps: Steps) -> Job:
+        """Run the first part of a generator; the job's future gets what it yields. Call it in the event loop."""
+        job = Job(self, tenant, steps)
+        self._queue.put(job)
+        if self._timer is None:
+            self._watch(job.loop)
+        return job
+
+    def proceed(self, job: Job) -> asyncio.Future[Any]:
+        """Run the next part of a job whose current one has ended."""
+        job.future, job.ahead = job.loop.create_future(), False
+        self._queue.put(job)
+        if self._timer is None:
+            self._watch(job.loop)
+        return job.future
+
+    async def call(self, tenant: Tenant, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in a worker."""
+        return await self.start(tenant, _steps(function, arguments)).future
+
+    @property
+    def workers(self) -> int:
+        """The number of worker threads."""
+        return len(self._threads)
+
+    def close(self) -> None:
+        """Run what is queued, then end the threads."""
+        self._closed = True
+        self._queue.put(None)
+        for thread in list(self._threads):
+            thread.join()
+
+    # Workers.
+
+    def _start_worker(self) -> None:
+        thread = threading.Thread(target=self._work, name=f"pipemagic-{next(self._names)}", daemon=True)
+        self._threads.add(thread)
+        thread.start()
+
+    def _work(self) -> None:
+        try:
+            while (job := self._take()) is not None and self._run(job):
+                pass
+        finally:
+            self._threads.discard(threading.current_thread())
+
+    def _take(self) -> Job | None:
+        """Wait for the next job; return None once the executor is closed."""
+        while True:
+            job = self._queue.get()
+            self._taken += 1
+            if self._ahead or job is None:
+                if job is not None:
+                    self._ahead.append(job)
+                try:
+                    job = self._ahead.popleft()
+                except IndexError:
+                    if not self._closed:
+                        continue
+                    self._queue.put(None)  # for the other workers
+                    return None
+            if not self._held_up or job.ahead or not self._set_aside(job):
+                return job
+
+    def _set_aside(self, job: Job) -> bool:
+        """Set a job aside if its tenant has reached its limit of long-running jobs; return True if so."""
+        with self._lock:
+            if self._may_have_more(job.tenant):
+                return False
+            self._aside.setdefault(job.tenant, deque()).append(job)
+            return True
+
+    def _run(self, job: Job) -> bool:
+        """Run one part of a job in this thread; return False if the worker is to exit."""
+        _current.job = self._front = job
+        job.slice_began = time.monotonic()
+        job.slice_ends = job.slice_began + HELD_UP
+        set_outcome: Callable[[Any], None] = job.future.set_result
+        outcome: Any
+        try:
+            outcome = next(job.steps)
+        except StopIteration as end:
+            job.done, outcome = True, end.value
+        except BaseException as error:  # noqa: BLE001 - raised again where the future is awaited
+            job.done, set_outcome, outcome = True, job.future.set_exception, error
+        _current.job = None
+        if job.in_slice:
+            self.slices.leave(job)
+        stays = self._finish(job)
+        if isinstance(outcome, Waiter) and not job.done:
+            outcome.add_done_callback(partial(self._resume, job, ahead=outcome.exclusive))
+            return stays
+        self._outcomes.append((job.future, set_outcome, outcome))
+        if not self._notified:
+            self._notified = True
+            with suppress(RuntimeError):  # the loop is closed
+                job.loop.call_soon_threadsafe(self._resolve)
+        return stays
+
+    def _resolve(self) -> None:
+        """Set the results of all futures that are due: waking the loop for each would cost more than a job."""
+        self._notified = False  # before the first is taken: a worker that adds one after the last wakes the loop again
+        while self._outcomes:
+            future, set_outcome, outcome = self._outcomes.popleft()
+            if not future.done():  # the task that awaited it may have been cancelled
+                set_outcome(outcome)
+
+    def _finish(self, job: Job) -> bool:
+        """Record that a part of a job has ended; return False if another worker has replaced this one."""
+        with self._lock:
+            if not job.held_up:
+                self._front = None
+                return True
+            job.held_up = False
+            for key in set(job.tenant):
+                self._held_up[key] -= 1
+                if not self._held_up[key]:
+                    del self._held_up[key]
+            self._held_up_jobs -= 1
+            self._requeue()
+        self._start_timer(job.loop)
+        return False
+
+    def _requeue(self) -> None:
+        """Queue the jobs that were set aside, ahead of all others. Some may be set aside again."""
+        for tenant in [tenant for tenant in self._aside if self._may_have_more(tenant)]:
+            for job in self._aside.pop(tenant):
+                self._ahead.append(job)
+                self._queue.put(None)
+
+    def _may_have_more(self, tenant: Tenant) -> bool:
+        """Return True if a tenant may have one more long-running job: fewer if few threads are free."""
+        free, share = self._most - self._held_up_jobs, self._most // 2
+        if free <= self._most // 2:
+            share = self._most // 16 if free > self._most // 8 else 1
+        database, account = tenant
+        of_database = min(share, self._most // 4)
+        return self._held_up[database] < max(1, of_database) and self._held_up[account] < max(1, share)
+
+    def _start_timer(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start the timer from a worker thread: it queued jobs."""
+        if self._timer is None and not self._queue.empty():
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._watch, loop)
+
+    def _resume(self, job: Job, *, ahead: bool) -> None:
+        """Queue a job whose waiter is done, ahead of all others if they wait for it. Call it in any thread."""
+        job.ahead = ahead
+        if ahead:
+            self._ahead.append(job)
+            self._queue.put(None)
+        else:
+            self._queue.put(job)
+        self._start_timer(job.loop)
+
+    # The timer, in the event loop; it runs while jobs are queued.
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._timer is None:
+            self._timer = loop.call_later(HELD_UP, self._look, loop, self._taken)
+
+    def _look(self, loop: asyncio.AbstractEventLoop, taken: int) -> None:
+        """Start another worker if jobs are queued and none was taken since the last check."""
+        self._timer = None  # before the check: a job that is queued after it starts the timer again
+        if self._queue.empty():
+            return
+        if self._taken == taken:
+            self._join()
+        self._watch(loop)
+
+    def _join(self) -> None:
+        with self._lock:
+            job = self._front
+            if job is None or len(self._threads) >= self._most:
+                return
+            job.held_up, self._front = True, None
+            self._held_up_jobs += 1
+            for key in set(job.tenant):
+                self._held_up[key] += 1
+        self._start_worker()
+
+
+class Slices:
+    """Runs ``slots`` long-running jobs at a time, in slices: in turn by account, then by database, then in order."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._lock = threading.Lock()
+        self._running: set[Job] = set()
+        self._waiting: list[Job] = []
+        self._served: dict[str, int] = {}
+        """The number of the last slice of each account and database."""
+        self._count = 0
+
+    def share(self, job: Job, statement: Stoppable) -> None:
+        """Continue if no other job waits, otherwise wait for the next slice."""
+        now = time.monotonic()
+        with self._lock:
+            self._stop(job, now)
+            if not self._waiting and self._has_slot(job):
+                self._grant(job, now)
+                return
+            self._count += 1
+            job.order, job.statement = self._count, statement
+            statement.resumed.clear()
+            if statement.stopped:
+                self._fill(now)
+                return
+            self._waiting.append(job)
+            if job.used < FIRST_SLICE:
+                self._preempt()
+            self._fill(now)
+        statement.resumed.wait()
+        with self._lock:
+            if job in self._waiting:  # it was stopped
+                self._waiting.remove(job)
+
+    def leave(self, job: Job) -> None:
+        """Free the slot of a job that has ended, and start the next one."""
+        now = time.monotonic()
+        with self._lock:
+            self._stop(job, now)
+            self._fill(now)
+
+    def _stop(self, job: Job, now: float) -> None:
+        job.used += now - job.slice_began
+        job.slice_began = now
+        self._running.discard(job)
+        job.in_slice = False
+
+    def _preempt(self) -> None:
+        """End the slice of a job that has had a long one, to free its slot."""
+        for job in self._running:
+            if job.used >= FIRST_SLICE:
+                job.slice_ends = 0.0
+                return
+
+    def _has_slot(self, job: Job) -> bool:
+        """Return True if a job may run. One slot is for those that ran for less than `FIRST_SLICE`."""
+        if job.used < FIRST_SLICE:
+            return len(self._running) < self._slots
+        return sum(running.used >= FIRST_SLICE for running in self._running) < max(1, self._slots - 1) and (
+            len(self._running) < self._slots
+        )
+
+    def _fill(self, now: float) -> None:
+        while candidates := [job for job in self._waiting if self._has_slot(job)]:
+            job = min(candidates, key=self._rank)
+            self._waiting.remove(job)
+            self._grant(job, now)
+            assert job.statement is not None
+            job.statement.resumed.set()
+
+    def _grant(self, job: Job, now: float) -> None:
+        self._count += 1
+        if not self._waiting:
+            self._served.clear()
+        self._served.update(dict.fromkeys(job.tenant, self._count))
+        self._running.add(job)
+        job.in_slice = True
+        job.slice_began = now
+        job.slice_ends = now + max(SLICE, FIRST_SLICE - job.used)
+
+    def _rank(self, job: Job) -> tuple[bool, int, int, int]:
+        database, account = job.tenant
+        return job.used >= FIRST_SLICE, self._served.get(account, 0), self._served.get(database, 0), job.order
+
+
+def _steps(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Steps:
+    return function(*arguments)
+    yield  # makes it a generator

@@ -1,0 +1,167 @@
+"""The page ``/metrics``: requests so far, and the state of streams, databases and the process when it is read.
+
+No label names a database or an account, so the number of series does not grow with use.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter as Tally
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import apsw
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from pipemagic import __version__
+
+if TYPE_CHECKING:
+    from pipemagic.service.database_api.streams import StreamTable
+    from pipemagic.service.limits import Limits
+    from pipemagic.service.replicas.replica import Replica
+    from pipemagic.service.sqlite.database import OpenDatabase
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper bounds, in seconds, of the histogram of durations."""
+
+_ROUTES = frozenset({
+    "/v2/pipeline", "/v3/pipeline", "/v3/cursor", "/v1/execute", "/v1/batch", "/v2", "/v3", "/version", "/health",
+    "/metrics", "/openapi.json",
+})  # fmt: skip
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Metrics:
+    """Counts requests and renders the page; ``collectors`` add their families to it.
+
+    Thread-safe: requests are recorded in the event loop, and the page is rendered in a worker thread.
+    """
+
+    def __init__(self, *collectors: Collector) -> None:
+        self._registry = registry = _Registry()
+        Info("pipemagic_build", "Versions of pipemagic and SQLite.", registry=registry).info(
+            {"version": __version__, "sqlite": apsw.sqlite_lib_version()}
+        )
+        self._requests = Counter(
+            "pipemagic_http_requests_total", "Requests; status 499: the client disconnected before the response.",
+            ("method", "route", "status"), registry=registry,
+        )  # fmt: skip
+        self._durations = Histogram(
+            "pipemagic_http_request_duration_seconds", "Time from the head of a request to the end of its response.",
+            ("route",), registry=registry, buckets=BUCKETS,
+        )  # fmt: skip
+        self._received = Counter("pipemagic_http_received_bytes_total", "Bytes of request bodies.", registry=registry)
+        self._sent = Counter("pipemagic_http_sent_bytes_total", "Bytes of response bodies.", registry=registry)
+        self.in_flight = Gauge("pipemagic_http_requests_in_flight", "Requests without a response.", registry=registry)
+        for collector in collectors:
+            registry.register(collector)
+        ProcessCollector(registry=registry)
+        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def record(self, method: str, path: str, status: int, seconds: float, received: int, sent: int) -> None:
+        """Count a finished request that took ``seconds``; ``received`` and ``sent`` are the bytes of the bodies."""
+        route = path if path in _ROUTES else route_of(path)
+        key = (method if method in _METHODS else "other", route, status)
+        children = self._children.get(key)
+        if children is None:  # labels() costs more than the rest of this method
+            children = self._children[key] = (self._requests.labels(*key), self._durations.labels(key[1]))
+        requests, durations = children
+        requests.inc()
+        durations.observe(seconds)
+        if received:
+            self._received.inc(received)
+        if sent:
+            self._sent.inc(sent)
+
+    def page(self) -> bytes:
+        """Return the page in the text format of Prometheus, `CONTENT_TYPE`."""
+        return generate_latest(self._registry)
+
+
+def route_of(path: str) -> str:
+    """Return the route of a path: the path itself if it is one of a few, otherwise that of its family."""
+    if path in _ROUTES:
+        return path
+    if path.startswith("/v1/"):
+        return "/v1/*"
+    return "/pipemagic/*" if path.startswith("/pipemagic/") else "other"
+
+
+class _Registry(CollectorRegistry):
+    """A registry without ``_created`` series, which would double the number of counters.
+
+    The library has only a switch for the whole process, which would change the metrics of other code in it.
+    """
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families of all collectors."""
+        for family in super().collect():
+            family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
+            yield family
+
+
+class Monitored(Protocol):
+    """A service with metrics of its own."""
+
+    folder: Path
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families that show the state of the service."""
+
+
+class ServiceState(Collector):
+    """Collects the state of a service, its leases and connections, and of the memory and disk that it uses."""
+
+    def __init__(self, service: Monitored, leases: Callable[[], int], connections: Callable[[], int]) -> None:
+        self._service, self._leases, self._connections = service, leases, connections
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the families."""
+        gauge = GaugeMetricFamily
+        yield gauge("pipemagic_http_connections", "Open connections, including idle ones.", self._connections())
+        yield from self._service.collect()
+        yield gauge("pipemagic_leases", "Programs on this machine that keep the service running.", self._leases())
+        yield gauge("pipemagic_sqlite_memory_bytes", "Memory that SQLite uses.", apsw.memory_used())
+        yield gauge("pipemagic_sqlite_memory_limit_bytes", "Memory that SQLite may use.", apsw.hard_heap_limit(-1))
+        try:
+            free = shutil.disk_usage(self._service.folder).free
+        except OSError:
+            return
+        yield gauge("pipemagic_data_free_bytes", "Free disk space for the data folder.", free)
+
+
+def collect_embedded(streams: StreamTable, databases: Sequence[OpenDatabase], limits: Limits) -> Iterator[Metric]:
+    """Yield the families of a service over SQLite files; ``databases`` are those in use."""
+    census = streams.census()
+    waiting = sum(database.write_lock.waiting for database in databases)
+    gauge = GaugeMetricFamily
+    yield gauge("pipemagic_streams_open", "Open streams.", census.open)
+    yield gauge("pipemagic_streams_limit", "Maximum number of open streams.", limits.streams)
+    yield gauge("pipemagic_transactions_open", "Streams with an open transaction.", census.transactions)
+    yield gauge("pipemagic_writers_waiting", "Requests that wait for a write lock.", waiting)
+    yield gauge("pipemagic_databases_in_use", "Databases with open files.", len(databases))
+    yield from _collect_replicas([replica for database in databases for replica in list(database.replicas.values())])
+
+
+def _collect_replicas(replicas: Sequence[Replica]) -> Iterator[Metric]:
+    states = GaugeMetricFamily(
+        "pipemagic_replicas", "Replicas of databases in use, by location and state.", labels=("location", "state")
+    )
+    lags = GaugeMetricFamily(
+        "pipemagic_replica_lag_seconds", "Age of the oldest commit that a replica lacks, the largest of the location.",
+        labels=("location",),
+    )  # fmt: skip
+    longest: dict[str, float] = {}
+    for replica in replicas:
+        longest[replica.code] = max(longest.get(replica.code, 0.0), replica.lag())
+    for place, count in sorted(Tally((replica.code, replica.state.value) for replica in replicas).items()):
+        states.add_metric(place, count)
+    for code, lag in sorted(longest.items()):
+        lags.add_metric((code,), lag)
+    yield states
+    yield lags

@@ -1,0 +1,268 @@
+"""Where a request is answered: which location is nearest, what its instance is like, how far away it is."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+
+import apsw
+from starlette.requests import Request
+
+from pipemagic.errors import ServiceError
+from pipemagic.service.database_api.stream import ServerStream
+from pipemagic.service.database_api.streams import StreamTable
+from pipemagic.service.engine import Engine, InstanceStatus
+from pipemagic.service.hosting import LOCAL_DOMAIN
+from pipemagic.service.hosts import host_of, origin_of
+from pipemagic.service.limits import Limits
+from pipemagic.service.locations import LOCATIONS, nearest, round_trip, similar
+from pipemagic.service.registry.catalog import Catalog
+from pipemagic.service.registry.records import DatabaseRecord, GroupRecord
+from pipemagic.service.replicas.followers import Followers, discard
+from pipemagic.service.replicas.replica import Replica, State
+from pipemagic.service.replicas.replicator import Replicator
+from pipemagic.service.responses import Refused
+from pipemagic.service.sqlite.database import OpenDatabase
+from pipemagic.service.sqlite.databases import Databases
+from pipemagic.service.sqlite.write_lock import Waiter
+
+log = logging.getLogger(__name__)
+
+MAX_LAG = 10.0
+"""Seconds that an instance may be behind its primary and still be called healthy."""
+
+Place = OpenDatabase | Replica
+
+
+class Placement(Engine):
+    """The embedded engine: files of this process. Knows the instances of every database."""
+
+    def __init__(
+        self,
+        databases: Callable[[], Databases],
+        streams: StreamTable,
+        catalog: Catalog,
+        limits: Limits,
+        clock: Callable[[], float],
+        *,
+        here: str | None = None,
+        simulate_latency: bool = False,
+    ) -> None:
+        if here is not None and here not in LOCATIONS:
+            close = similar(here)
+            raise ServiceError(
+                f"there is no location {here!r}" + (f"; did you mean {' or '.join(close)}?" if close else ""),
+                hint="pipemagic db locations lists them",
+                code="UNKNOWN_LOCATION",
+            )
+        self.here = here
+        self.replicator = Replicator()
+        self._syncing = threading.Lock()
+        self._closing = threading.Event()
+        self._starter = threading.Thread(target=self._open_replicated, name="pipemagic-replicas", daemon=True)
+        self._databases, self._streams, self._catalog = databases, streams, catalog
+        self._limits, self._clock = limits, clock
+        self.simulates_latency = simulate_latency
+        """Whether responses are delayed by the distance to their instance."""
+
+    # Which instances there are.
+
+    def start(self) -> None:
+        """Start to follow, and go on with what was under way when the service ended."""
+        self.replicator.start()
+        self._starter.start()
+
+    def close(self) -> None:
+        """Let the threads finish what they are doing."""
+        self._closing.set()
+        if self._starter.is_alive():
+            self._starter.join()
+        for database in self._databases().in_use():
+            database.stop_following()
+        self.replicator.close()
+
+    def _open_replicated(self) -> None:
+        self._open_all(self._catalog.replicated())
+
+    def drop(self, record: DatabaseRecord) -> None:
+        """Take a database out of use that was deleted; not while it is being given replicas."""
+        with self._syncing:
+            database = self._databases().pop(record.id)
+            if database is not None:
+                self._streams.end_all(database)
+                database.close()
+
+    def _open_all(self, records: Iterable[DatabaseRecord]) -> list[tuple[OpenDatabase, DatabaseRecord]]:
+        """Open databases, but for those that wait for their file: they get their replicas with it."""
+        opened = []
+        for record in records:
+            if self._closing.is_set():
+                break
+            try:
+                if not self._databases().awaits_upload(record.id):
+                    opened.append((self._databases().open(record), record))
+            except (Refused, apsw.Error, OSError):  # deleted meanwhile, or damaged: the others go on
+                log.exception("the replicas of %s cannot be started", record.id)
+        return opened
+
+    def replicate(self, database: OpenDatabase, record: DatabaseRecord) -> None:
+        """Give a database the replicas that its record asks for, and no other."""
+        codes = record.locations[1:]
+        paused = database.code in record.paused
+        if paused and not database.paused:
+            database.paused = True
+            self._streams.end_all(at=database)
+        database.paused = paused
+        if codes and database.followers is None:
+            database.followers = Followers(
+                database, self._limits, self._clock, self.replicator.schedule, self._end_streams
+            )
+        followers = database.followers
+        if followers is None:
+            discard(database.path)  # what was left of a location that was removed: without followers it gets stale
+        elif codes:
+            followers.set(codes, record.paused)
+        else:
+            database.followers = None
+            followers.remove()
+
+    def create(self, record: DatabaseRecord) -> None:
+        """Begin to make the replicas of a new database, unless it waits for its file."""
+        if len(record.locations) > 1 and not self._databases().awaits_upload(record.id):
+            self._databases().open(record)
+
+    def sync(self, group: GroupRecord) -> None:
+        """Act on a change of a group's locations, for each of its databases."""
+        with self._syncing:
+            for database, record in self._open_all(self._catalog.databases(group.organization, group.name)):
+                self.replicate(database, record)
+
+    def _end_streams(self, replica: Replica) -> None:
+        self._streams.end_all(at=replica)
+
+    # Where a new stream goes.
+
+    def choose(self, record: DatabaseRecord, request: Request) -> tuple[OpenDatabase, Place]:
+        """Return the database, and its instance at the address of a request, or else the nearest one that answers.
+
+        Refused (503) if that one is paused or not ready, or none is.
+        """
+        databases = self._databases()
+        database = databases.get(record.id) or databases.open(record)
+        if database.followers is None and not database.paused:
+            return database, database
+        wanted = self.code_of(record, host_of(request.headers.get("host", "")))
+        places = self._places(database)
+        if wanted is not None:
+            self._insist(places, wanted)
+            return database, places[wanted]
+        order = nearest(self.here, places) if self.here else list(places)
+        for code in order:
+            if self._answers(places[code]):
+                return database, places[code]
+        raise Refused(503, "every location of the database is paused or not ready", "LOCATION_PAUSED")
+
+    def _places(self, database: OpenDatabase) -> dict[str, Place]:
+        return {database.code: database, **database.replicas}
+
+    def _answers(self, place: Place) -> bool:
+        return place.ready if isinstance(place, Replica) else not place.paused
+
+    def _insist(self, places: dict[str, Place], code: str) -> None:
+        place = places.get(code)
+        if place is None:
+            raise Refused(404, f"the database has no instance at {code}")
+        if place.paused:
+            raise Refused(503, f"the location {code} is paused", "LOCATION_PAUSED")
+        if not self._answers(place):
+            raise Refused(503, f"the replica at {code} is being made: try again soon", "REPLICA_NOT_READY")
+
+    def code_of(self, record: DatabaseRecord, host: str) -> str | None:
+        """Give the location of the instance that a host name names; None if it names the database, or the service."""
+        if host == record.hostname:
+            return None
+        label, _, domain = host.partition(".")
+        if domain not in (self._catalog.domain, LOCAL_DOMAIN):
+            return None
+        if label == _label(record.hostname):  # below the other domain
+            return None
+        return next((code for code, name in record.instances.items() if _label(name) == label), None)
+
+    def base_url(self, request: Request, stream: ServerStream) -> str | None:
+        """Return the address of the stream's instance if that is another one than the request's.
+
+        Of interest for databases with several locations only.
+        """
+        asked = host_of(request.headers.get("host", ""))
+        record = self._catalog.database_by_host(asked)  # the host names below the domain that it was asked at
+        if record is None:
+            return None
+        host = record.instances.get(stream.entry, record.hostname)
+        if host == asked or not host.endswith("-" + record.hostname):
+            return None
+        return origin_of(request, host)
+
+    def delay(self, stream: ServerStream) -> float:
+        """Give the seconds that the way to the stream's instance takes, and on to the primary if it writes there."""
+        if self.here is None:
+            return 0.0
+        onward = round_trip(stream.entry, stream.database.code) if stream.place is stream.database else 0.0
+        return round_trip(self.here, stream.entry) + onward
+
+    def distance(self, record: DatabaseRecord, host: str) -> float:
+        """Give the seconds that the way to the instance at an address takes, 0 for the database's own address."""
+        code = self.code_of(record, host) if self.simulates_latency else None
+        return 0.0 if code is None or self.here is None else round_trip(self.here, code)
+
+    # How the instances are.
+
+    def status(self, record: DatabaseRecord) -> dict[str, InstanceStatus]:
+        """Tell how each instance of a database is, the primary first."""
+        database = self._databases().get(record.id)
+        if database is None:
+            return self._status_unopened(record)
+        state = "paused" if database.paused else "ok"
+        found = {database.code: InstanceStatus(database.code, "primary", database.index, 0.0, state)}
+        for code, replica in list(database.replicas.items()):
+            lag = replica.lag()
+            state = "lagging" if replica.ready and lag > MAX_LAG else replica.state.value
+            found[code] = InstanceStatus(code, "replica", replica.index, round(lag, 3), state)
+        return found
+
+    def _status_unopened(self, record: DatabaseRecord) -> dict[str, InstanceStatus]:
+        """Tell it of a database that is not in use: since the start nothing was written, and no replica was made."""
+        index, (primary, *others) = self._catalog.reserved_index(record.id), record.locations
+        state = "paused" if primary in record.paused else "ok"
+        found = {primary: InstanceStatus(primary, "primary", index, 0.0, state)}
+        for code in others:
+            state = State.PAUSED.value if code in record.paused else State.COPYING.value
+            found[code] = InstanceStatus(code, "replica", 0, 0.0, state)
+        return found
+
+    def states(self, group: GroupRecord) -> dict[str, str]:
+        """Tell how each location of a group is: the worst of its databases there counts."""
+        states = {code: "paused" if code in group.paused else "ok" for code in group.locations}
+        for record in self._catalog.databases(group.organization, group.name):
+            for code, one in self.status(record).items():
+                if states.get(code) == "ok":
+                    states[code] = one.state
+        return states
+
+    def healthy(self, record: DatabaseRecord, code: str | None) -> bool:
+        """Tell whether an instance answers and is not far behind; for the database: whether any is."""
+        states = {one.code: one.state for one in self.status(record).values()}
+        return states.get(code) == "ok" if code is not None else "ok" in states.values()
+
+    def waiting(self, group: GroupRecord, code: str, patience: float) -> list[Waiter]:
+        """Give waiters that are ready when the group's replicas at a location have what their primaries have now."""
+        waiters, deadline = [], self._clock() + patience
+        for database, _ in self._open_all(self._catalog.databases(group.organization, group.name)):
+            replica = database.replicas.get(code)
+            if replica is not None:
+                waiters.append(replica.wait_for(database.index, deadline))
+        return waiters
+
+
+def _label(host: str) -> str:
+    return host.partition(".")[0]

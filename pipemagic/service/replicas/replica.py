@@ -1,0 +1,230 @@
+"""One replica: a file of its own that answers reads, at an index that only grows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum
+from pathlib import Path
+
+import apsw
+
+from pipemagic.service.files import sync_folder
+from pipemagic.service.limits import Limits
+from pipemagic.service.replicas.changes import ChangeLog
+from pipemagic.service.replicas.pages import PageFile, full_index
+from pipemagic.service.responses import Refused
+from pipemagic.service.sqlite.connection import Connection
+from pipemagic.service.sqlite.pool import Closed, Pool
+from pipemagic.service.sqlite.write_lock import Waiter
+
+READER_PATIENCE = 5000
+"""Milliseconds that a reader waits while a large commit is written."""
+
+
+class State(Enum):
+    """What a replica is doing."""
+
+    FOLLOWING = "ok"
+    COPYING = "copying"
+    PAUSED = "paused"
+
+
+class Replica:
+    """The replica of one database at the location ``code``.
+
+    A place that streams take connections from, like the primary; what it lacks is the way to write.
+    """
+
+    def __init__(
+        self, code: str, path: Path, limits: Limits, clock: Callable[[], float], end_streams: Callable[[Replica], None]
+    ) -> None:
+        self.code, self.path, self.limits, self._clock, self._end_streams = code, path, limits, clock, end_streams
+        self.busy = threading.Lock()
+        """Held while its file is written, replaced or closed."""
+        self.paused = False
+        self.copied = False
+        """Whether there is a file that only needs the log to be up to date."""
+        self.schema_changes = 0
+        self.behind_since: float | None = None
+        """Since when (service clock) there are commits that it has not applied."""
+        self._index = 0
+        self._lock = threading.Lock()
+        self._pool: Pool | None = None
+        self._file: PageFile | None = None
+        self._waiting: list[tuple[int, Waiter]] = []
+        self._gone = False
+
+    @property
+    def index(self) -> int:
+        """The ``replication_index`` that it stands at."""
+        return self._index
+
+    @property
+    def state(self) -> State:
+        """What it is doing."""
+        if self.paused:
+            return State.PAUSED
+        return State.FOLLOWING if self._pool is not None else State.COPYING
+
+    @property
+    def ready(self) -> bool:
+        """Whether it answers reads."""
+        return self.state is State.FOLLOWING
+
+    def lag(self) -> float:
+        """Seconds for which the oldest commit that it lacks has been waiting."""
+        since = self.behind_since
+        return 0.0 if since is None else max(0.0, self._clock() - since)
+
+    # Connections, as of the primary.
+
+    def take(self) -> Connection:
+        """Give a read-only connection; Refused (503) if the replica has no file yet, or is paused."""
+        pool = self._pool
+        if pool is not None and not self.paused:
+            with suppress(Closed):  # a moment ago, by `retire`: the database itself is there
+                return pool.take()
+        raise Refused(503, f"the replica at {self.code} is not ready: {self.state.value}", "REPLICA_NOT_READY")
+
+    def give_back(self, connection: Connection) -> None:
+        """Take a connection back; one to a file that was replaced since is closed."""
+        assert connection.home is not None
+        connection.home.give_back(connection)
+
+    def connect(self) -> Connection:
+        """Open a connection that cannot write."""
+        return Connection(self, busy_timeout=READER_PATIENCE)
+
+    def idle(self) -> list[float]:
+        """Say since when each of its connections is idle."""
+        pool = self._pool
+        return [] if pool is None else pool.idle()
+
+    def trim(self, oldest: float) -> None:
+        """Close connections that are idle since before ``oldest``."""
+        pool = self._pool
+        if pool is not None:
+            pool.trim(oldest)
+
+    # Following.
+
+    def load(self, log: ChangeLog, newest: int) -> None:
+        """Take up the file of before, if the log has all that it lacks; it may be torn, so nobody reads it yet."""
+        if not self.path.exists():
+            return
+        self._file = PageFile(self.path)
+        index = full_index(self._file.counter, newest)
+        self.copied = 0 < index >= log.base  # 0 is that of a file that could not be written to its end, too
+        if self.copied:
+            self._index = index
+        else:
+            self.retire()
+
+    def begin_with(self, copy: Path, index: int) -> None:
+        """Take up a fresh copy, which is moved; its readers of before, who may still have the old file, end."""
+        self.retire()
+        copy.replace(self.path)
+        sync_folder(self.path.parent)
+        self._file = PageFile(self.path)
+        self.copied = True
+        self._reach(index)
+
+    def apply(self, log: ChangeLog, most: int) -> bool:
+        """Apply commits of the log, up to ``most`` bytes; False if there are none.
+
+        apsw.BusyError: try again. After any other error while it is written the file is given up.
+        """
+        records = log.after(self._index, most)
+        if not records:
+            return False
+        log.flush()  # a replica never has what its primary could lose
+        assert self._file is not None
+        last = records[-1]
+        try:
+            schema_changed = self._file.write(log.pages(records), last.pages, last.page_size, last.index)
+        except apsw.BusyError:
+            raise
+        except BaseException:
+            self.retire()
+            raise
+        self.schema_changes += schema_changed
+        self._reach(last.index)
+        return True
+
+    def caught_up(self, index: int) -> None:
+        """Note that nothing is missing up to ``index``: now it may be read."""
+        if self._pool is None:
+            self._pool = Pool(self.connect, self.limits, self._clock)
+        self._reach(index)
+
+    def _reach(self, index: int) -> None:
+        with self._lock:
+            self._index = max(self._index, index)
+            if self._pool is None:
+                return  # who waits wants to read it
+            done = [waiter for wanted, waiter in self._waiting if wanted <= self._index]
+            self._waiting = [one for one in self._waiting if one[0] > self._index]
+        for waiter in done:
+            waiter.granted = True
+            waiter.finish()
+
+    # Waiting for an index.
+
+    def wait_for(self, index: int, deadline: float) -> Waiter:
+        """Give a waiter that is ready when reads see ``index``, at the deadline, or at the end; see ``granted``."""
+        waiter = Waiter(deadline)
+        with self._lock:
+            waiter.granted = self._pool is not None and index <= self._index
+            waits = not (waiter.granted or self._gone)
+            if waits:
+                self._waiting.append((index, waiter))
+        if not waits:
+            waiter.finish()
+        return waiter
+
+    def expire(self, now: float) -> None:
+        """End the waiting of those whose deadline has passed."""
+        with self._lock:
+            late = [waiter for _, waiter in self._waiting if waiter.deadline <= now]
+            self._waiting = [one for one in self._waiting if one[1] not in late]
+        for waiter in late:
+            waiter.finish()
+
+    def next_deadline(self) -> float | None:
+        """When the first of those who wait gives up."""
+        with self._lock:
+            return min((waiter.deadline for _, waiter in self._waiting), default=None)
+
+    # The end.
+
+    def retire(self) -> None:
+        """Let go of the file, which is about to be replaced; the caller holds `busy`.
+
+        First nobody gets a connection to it any more, so the streams that end then are all that have one.
+        """
+        self.copied = False
+        pool, self._pool = self._pool, None
+        file, self._file = self._file, None
+        if pool is not None:
+            pool.close()
+        self._end_streams(self)
+        if file is not None:
+            file.close()
+
+    def close(self) -> None:
+        """End the streams, close the file and all connections, when the work on it is done."""
+        with self.busy:
+            self.retire()
+        with self._lock:
+            self._gone = True
+        self.expire(float("inf"))
+
+    def remove(self) -> None:
+        """Delete the file; what an open handle keeps (Windows) is removed when the database is next opened."""
+        self.close()
+        try:
+            self.path.unlink(missing_ok=True)
+        except PermissionError:  # a stream on Windows has it open
+            return

@@ -1,0 +1,335 @@
+"""SQLite connections: one for each stream, kept for the next one (`pool`) if no settings on them were changed.
+
+Only SQLite opens a database file: closing a file that was opened in another way would drop the locks of the whole
+process.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import starmap
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import apsw
+
+from pipemagic.hrana.messages import Col
+from pipemagic.hrana.values import SqlValue
+from pipemagic.service.executor import pause
+from pipemagic.service.limits import Limits
+from pipemagic.service.sqlite import alter_column, database_list, functions, usage
+from pipemagic.service.sqlite.alter_column import AlterColumn
+from pipemagic.service.sqlite.counters import Counters
+from pipemagic.service.sqlite.sandbox import Sandbox
+from pipemagic.service.sqlite.statement import Plan
+from pipemagic.service.sqlite.usage import StatementUsage
+
+log = logging.getLogger(__name__)
+
+BUSY_TIMEOUT = 1000  # milliseconds, against a program that opened the file beside the service
+WRITABLE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+PROGRESS = 20_000
+"""Virtual machine instructions of SQLite between two checks of the limits: some 0.2 ms.
+
+More of them let a sort of large values write more than its limit; fewer cost other threads the interpreter lock.
+"""
+NO_TABLE = "SELECT 1 FROM main.sqlite_there_is_no_such_table"
+"""A reserved name: before SQLite reports that the table does not exist, it reads a changed schema again."""
+MOST_PAGES = 2**32 - 2  # that an SQLite file can have
+
+
+class NeedsWriteLock(Exception):
+    """The statement would write, and the caller did not allow it: nothing ran."""
+
+
+class Shape(NamedTuple):
+    """The properties of a prepared statement."""
+
+    cols: tuple[Col, ...]
+    readonly: bool
+    explain: bool
+
+
+class Source(NamedTuple):
+    """The columns of a running statement, and its remaining rows."""
+
+    cols: tuple[Col, ...]
+    rows: Iterator[tuple[SqlValue, ...]]
+
+
+class Home(Protocol):
+    """The pool that keeps a connection for the next stream."""
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep a connection, or close it."""
+
+
+class DatabaseFile(Protocol):
+    """The database file of a connection."""
+
+    path: Path
+    limits: Limits
+    schema_changes: int
+    """Counts the changes that may have made cached column lists stale."""
+
+
+class Connection:
+    """One SQLite connection with its sandbox.
+
+    ``on_commit`` is called after each commit with the number of frames in the WAL.
+    """
+
+    def __init__(
+        self,
+        database: DatabaseFile,
+        *,
+        on_commit: Callable[[Connection, int], None] | None = None,
+        busy_timeout: int = BUSY_TIMEOUT,
+    ) -> None:
+        self._database, self._on_commit = database, on_commit
+        self.sandbox = Sandbox()
+        flags = WRITABLE if on_commit is not None else apsw.SQLITE_OPEN_READONLY
+        self.raw = apsw.Connection(str(database.path), flags=flags)
+        self.raw.set_busy_timeout(busy_timeout)
+        self.raw.pragma("synchronous", "FULL")
+        usage.keep_temporary_files_bounded(self.raw)
+        functions.install(self.raw)
+        functions.bound(self.raw, database.limits.value, lambda: self.stopped)
+        self.sandbox.install(self.raw, database.limits)
+        database_list.install(self.raw)
+        self._counters = Counters(self.raw)
+        self.raw.set_wal_hook(self._committed)
+        self._usage = StatementUsage(database.path, database.limits, 0)
+        self._temporary_tables_bounded = False
+        self._writes = False
+        self.raw.set_progress_handler(self._must_end, PROGRESS)
+        self.stopped = False
+        """Set to stop the running statement: SQLite's own interrupt is lost just before the first step."""
+        self.resumed = threading.Event()
+        """Set to end the pause of a long-running statement (see `executor.pause`)."""
+        self._cursor: apsw.Cursor | None = None
+        self._schema = database.schema_changes
+        self.size_limit: int | None = None
+        """Bytes that the file may grow to; None: as large as SQLite allows."""
+        self.idle_since = 0.0
+        self.home: Home | None = None
+        """The pool that it was taken from and is returned to."""
+
+    def _committed(self, _connection: apsw.Connection, name: str, pages: int) -> int:
+        try:
+            if name == "main" and self._on_commit is not None:
+                self._on_commit(self, pages)
+        except apsw.Error:  # the commit is done: its statement must not fail
+            log.exception("the work after a commit met an error")
+        return int(apsw.SQLITE_OK)
+
+    def _must_end(self) -> bool:
+        # SQLite also calls this after the end of a statement: one that has committed must not count as stopped.
+        if self._writes and self.raw.txn_state() != apsw.SQLITE_TXN_WRITE:
+            return False
+        if self.stopped or self._usage.check():
+            return True
+        pause(self)
+        return self.stopped
+
+    def stop(self) -> None:
+        """Stop the running statement, from any thread. Reset ``stopped`` before the next one."""
+        self.stopped = True
+        self.raw.interrupt()
+        self.resumed.set()
+
+    def check_usage(self) -> None:
+        """Raise `UsageExceeded` if the statement uses too much memory or disk space to wait for its reader."""
+        if self._usage.check():
+            assert self._usage.exceeded is not None
+            raise self._usage.exceeded
+
+    def cause_of(self, error: Exception) -> Exception:
+        """Return the cause of a failed statement: `UsageExceeded` if that stopped it, otherwise the error itself."""
+        exceeded = self._usage.exceeded
+        return error if exceeded is None or not isinstance(error, apsw.InterruptError) else exceeded
+
+    def checkpoint(self) -> bool:
+        """Move the frames that no reader needs from the WAL to the database file; return True if all were moved."""
+        try:
+            frames, moved = self.raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.BusyError:
+            log.debug("checkpoint put off: another one is under way")
+            return False
+        return moved == frames
+
+    def limit_size(self, limit: int | None) -> None:
+        """Limit the size of the file in bytes; a larger one does not grow any further."""
+        if limit == self.size_limit:
+            return
+        with self._without_sandbox():
+            pages = MOST_PAGES if limit is None else max(1, limit // self.raw.pragma("page_size"))
+            self.raw.pragma("max_page_count", pages)
+        self.size_limit = limit
+
+    @contextmanager
+    def _without_sandbox(self) -> Iterator[None]:
+        """Suspend the sandbox for statements of the service itself."""
+        self.sandbox.bypass = True
+        try:
+            yield
+        finally:
+            self.sandbox.bypass = False
+
+    @property
+    def autocommit(self) -> bool:
+        """Whether no transaction is open."""
+        return self.raw.get_autocommit()
+
+    @property
+    def has_snapshot(self) -> bool:
+        """Whether the open transaction reads from a snapshot and has not written yet."""
+        return self.raw.txn_state("main") == apsw.SQLITE_TXN_READ
+
+    @property
+    def writing(self) -> bool:
+        """Whether the open transaction holds the database's write lock."""
+        return self.raw.txn_state("main") == apsw.SQLITE_TXN_WRITE
+
+    def reset(self) -> None:
+        """Reset the connection for the next stream; only valid if its sandbox is not ``dirty``."""
+        if self.raw.total_changes() != self._counters.before or self.raw.last_insert_rowid():
+            self._counters.reset()
+
+    def describe(self, plan: Plan) -> Shape:
+        """Prepare a statement without running it."""
+        if plan.alters_column is not None:
+            alter_column.check(self.raw, plan.alters_column)
+            return Shape((), readonly=False, explain=False)
+        shape: list[Shape] = []
+
+        def look(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
+            cols = () if plan.keyword == "ALTER" else _prepared_cols(cursor)
+            shape.append(Shape(cols, cursor.is_readonly, bool(cursor.is_explain)))
+            return False
+
+        try:
+            self.sandbox.only_shown = True
+            self._execute(plan, (None,) * len(plan.parameters), look, shape, can_cache=False)
+        except apsw.ExecTraceAbort:
+            return shape[0]
+        finally:
+            self.sandbox.only_shown = False
+        raise AssertionError("a statement ran although it was only described")
+
+    def run(self, plan: Plan, bindings: Sequence[SqlValue], *, may_write: bool) -> Source:
+        """Run a statement; return its columns and its rows.
+
+        Raise `NeedsWriteLock`, before anything runs, if it would write and may not. It ends with its last row
+        or with `finish`, which must be called in any case.
+        """
+        if plan.alters_column is not None:
+            if not may_write:
+                raise NeedsWriteLock
+            self._alter_column(plan.alters_column)
+            return Source((), iter(()))
+        if self.sandbox.dirty and not self._temporary_tables_bounded:
+            self._bound_temporary_tables()
+        prepared: list[Shape] = []
+
+        def look(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
+            writes, explains = not cursor.is_readonly or plan.writes_by_itself, bool(cursor.is_explain)
+            self._writes = writes
+            prepared.append(Shape(_prepared_cols(cursor), not writes, explains))
+            return may_write or not writes or explains
+
+        try:
+            # If a cached statement cannot be prepared again, SQLite's error has no position. A cached EXPLAIN that is
+            # prepared again reads the programs of triggers that no longer exist, which crashes the process.
+            can_cache = not (plan.changes_schema or plan.explains)
+            cursor = self._cursor = self._execute(plan, bindings, look, prepared, can_cache=can_cache)
+        except apsw.ExecTraceAbort:
+            raise NeedsWriteLock from None
+        if not prepared[0].cols or plan.keyword == "ALTER":  # whose checks SQLite runs as a SELECT
+            return Source((), cursor)
+        try:
+            cols = tuple(
+                starmap(Col, cursor.get_description())
+            )  # only now: SQLite may have prepared it again for a changed schema
+        except apsw.ExecutionCompleteError:
+            cols = self._cols_without_rows(plan, prepared[0].cols)
+        return Source(cols, cursor)
+
+    def _bound_temporary_tables(self) -> None:
+        """Limit temporary tables once the connection has any: without a temporary schema it needs less memory."""
+        with self._without_sandbox():
+            usage.bound_temporary_tables(self.raw, self._database.limits)
+        self._temporary_tables_bounded = True
+
+    def _alter_column(self, change: AlterColumn) -> None:
+        self.sandbox.refusal = ""
+        self._writes = True
+        with self._without_sandbox():
+            self.raw.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
+            try:
+                alter_column.apply(self.raw, change)
+            finally:
+                self.raw.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+
+    def finish(self) -> None:
+        """End the last statement even if rows are left: only then are its changes committed or refused."""
+        cursor, self._cursor, self._writes = self._cursor, None, False
+        if cursor is not None:
+            cursor.close()
+
+    def _cols_without_rows(self, plan: Plan, cached: tuple[Col, ...]) -> tuple[Col, ...]:
+        """Return the columns of an empty result, prepared again if the schema changed since the connection opened."""
+        if self._schema == self._database.schema_changes or plan.changes_rows:
+            return cached
+        return self.describe(plan).cols
+
+    def _execute(
+        self, plan: Plan, bindings: Sequence[SqlValue], look: Callable[..., bool], looked: Sequence[Shape], *,
+        can_cache: bool,
+    ) -> apsw.Cursor:  # fmt: skip
+        """Prepare and start a statement; ``look``, which is called in between, appends to ``looked``."""
+        try:
+            return self._prepare(plan, bindings, look, can_cache=can_cache)
+        except apsw.SQLError:
+            if looked:
+                raise
+        # It could not be prepared, perhaps because another connection has changed the schema: SQLite does not check
+        # that for all errors, such as "table t has 1 columns but 2 values were supplied".
+        self._renew_schema()
+        return self._prepare(plan, bindings, look, can_cache=can_cache)
+
+    def _renew_schema(self) -> None:
+        """Make SQLite compare its schema with the file's, without starting to read from it."""
+        with suppress(apsw.SQLError):
+            self.raw.execute(NO_TABLE)
+
+    def _prepare(
+        self, plan: Plan, bindings: Sequence[SqlValue], look: Callable[..., bool], *, can_cache: bool
+    ) -> apsw.Cursor:
+        """Prepare a statement and start it if ``look``, which is called in between, returns True."""
+        self._usage = StatementUsage(self._database.path, self._database.limits, apsw.memory_used())
+        cursor = self.raw.cursor()
+        cursor.exec_trace = look
+        self.sandbox.refusal = ""
+        self.sandbox.keyword = "" if plan.copies else plan.keyword
+        try:
+            return cursor.execute(plan.text, tuple(bindings), can_cache=can_cache)
+        finally:
+            self.sandbox.keyword = ""
+
+    def rollback(self) -> None:
+        """Roll back the open transaction; needed after an interrupt, too, which may leave it open."""
+        if not self.autocommit:
+            self.raw.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Close the connection in any state; an open transaction is rolled back."""
+        self.raw.close(True)
+
+
+def _prepared_cols(cursor: apsw.Cursor) -> tuple[Col, ...]:
+    """Return the columns before the statement starts; apsw would cache the result of `get_description`."""
+    return tuple([Col(name, decltype) for name, decltype, *_ in cursor.description])

@@ -1,0 +1,194 @@
+"""The open databases of the service."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from pipemagic.service.files import sync_folder, write_private
+from pipemagic.service.limits import Limits
+from pipemagic.service.registry.catalog import Catalog
+from pipemagic.service.registry.records import DatabaseRecord
+from pipemagic.service.responses import Refused
+from pipemagic.service.sqlite.database import OpenDatabase
+from pipemagic.service.sqlite.pool import Closed
+
+PRIMARY = "primary.sqlite"
+ARRIVING = "arriving"  # in the folder of a database that is being created with a file
+AWAITS_UPLOAD = "awaits-upload"  # in the folder of a database that was created for a file
+UPLOAD_PATH = "/v1/upload"
+
+
+class Databases:
+    """The databases that are in use, by id. ``replicate`` starts the replicas that a database's record names."""
+
+    def __init__(
+        self,
+        folder: Path,
+        catalog: Catalog,
+        limits: Limits,
+        clock: Callable[[], float],
+        replicate: Callable[[OpenDatabase, DatabaseRecord], None] = lambda *_: None,
+    ) -> None:
+        self._folder, self._catalog, self._limits, self._clock = folder, catalog, limits, clock
+        self._replicate = replicate
+        self._lock = threading.Lock()
+        """Guards the fields below and is held only briefly: the sweeper and every request need it."""
+        self._open: dict[str, OpenDatabase] = {}
+        self.get = self._open.get
+        """Return a database that is in use, by id, or None; does not block."""
+        self._locks: dict[str, threading.Lock] = {}
+        """Locks by database, held while its file is opened (which may take long), moved into place or closed."""
+        self._closed = False
+
+    # -- files from elsewhere
+
+    def place(self, identifier: str, file: Path) -> None:
+        """Move a file into place for a new database; called before the catalog entry is committed."""
+        folder = self._folder / identifier
+        folder.mkdir(parents=True)
+        write_private(folder / ARRIVING, b"")
+        os.replace(file, folder / PRIMARY)
+        sync_folder(folder)
+
+    def await_upload(self, identifier: str) -> None:
+        """Make a new database unavailable until `supply`; called before the catalog entry is committed."""
+        folder = self._folder / identifier
+        folder.mkdir(parents=True)
+        write_private(folder / AWAITS_UPLOAD, b"")
+
+    def awaits_upload(self, identifier: str) -> bool:
+        """Return True if a database still waits for its file."""
+        return (self._folder / identifier / AWAITS_UPLOAD).exists()
+
+    def supply(self, record: DatabaseRecord, file: Path) -> None:
+        """Move into place the file that a database waits for; raise `Refused` (404) if it was deleted meanwhile."""
+        folder = self._folder / record.id
+        with self._lock_of(record.id):
+            try:
+                if self._catalog.database_by_id(record.id) is None:
+                    raise FileNotFoundError
+                os.replace(file, folder / PRIMARY)
+                sync_folder(folder)
+                (folder / AWAITS_UPLOAD).unlink()
+                sync_folder(folder)
+            except FileNotFoundError:
+                raise Refused(404, "the database was deleted") from None
+
+    def finish_arrivals(self) -> None:
+        """Clean up after a crash during a creation; called before any database is opened."""
+        for name in (ARRIVING, AWAITS_UPLOAD):
+            for mark in self._folder.glob(f"*/{name}"):
+                if self._catalog.database_by_id(mark.parent.name) is None:
+                    shutil.rmtree(mark.parent, ignore_errors=True)
+                elif name == ARRIVING:
+                    mark.unlink()
+
+    # -- in use
+
+    def open(self, record: DatabaseRecord) -> OpenDatabase:
+        """Return the database; open its file if it is not in use.
+
+        Raise `Refused`: 404 if it was deleted meanwhile, 409 if it waits for its file.
+        """
+        database = self._open.get(record.id)
+        if database is not None:
+            return database
+        with self._lock_of(record.id):
+            return self._open.get(record.id) or self._open_file(record)
+
+    def _lock_of(self, identifier: str) -> threading.Lock:
+        with self._lock:
+            return self._locks.setdefault(identifier, threading.Lock())
+
+    def _open_file(self, record: DatabaseRecord) -> OpenDatabase:
+        """Open a database under its own lock; SQLite may have to recover a large WAL first."""
+        current = self._catalog.database_by_id(record.id)
+        if current is None:  # a deletion removes it from the catalog first
+            raise Refused(404, "the database was deleted")
+        if self.awaits_upload(record.id):
+            raise Refused(
+                409, f"the database {record.name} waits for its file: POST it to {UPLOAD_PATH}", "AWAITS_UPLOAD"
+            )
+        path = self._folder / record.id / PRIMARY
+        database = OpenDatabase(
+            path,
+            self._limits,
+            self._clock,
+            # A database that was created from a file has had a commit, too.
+            index=max(self._catalog.reserved_index(record.id), int(path.exists())),
+            reserve=lambda index: self._catalog.reserve_index(record.id, index),
+            primary=current.locations[0],
+        )
+        try:
+            self._replicate(database, current)
+            self._add(record.id, database)
+        except BaseException:  # without its replicas it would commit what they never receive
+            database.close()
+            raise
+        return database
+
+    def _add(self, identifier: str, database: OpenDatabase) -> None:
+        with self._lock:
+            if self._closed:
+                raise Closed
+            self._open[identifier] = database
+
+    def in_use(self) -> list[OpenDatabase]:
+        """List the databases whose files are open."""
+        with self._lock:
+            return list(self._open.values())
+
+    def size(self, identifier: str) -> int:
+        """Return the size of a database's file in bytes, without its WAL; 0 if it was never used."""
+        try:
+            return (self._folder / identifier / "primary.sqlite").stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def pop(self, identifier: str) -> OpenDatabase | None:
+        """Remove a deleted database, after any opening of it has finished."""
+        with self._lock_of(identifier), self._lock:
+            # Threads that wait for this lock, or create another one, find the database deleted.
+            self._locks.pop(identifier, None)
+            return self._open.pop(identifier, None)
+
+    def expire(self, now: float) -> None:
+        """End the waits whose deadline has passed."""
+        for database in self.in_use():
+            database.expire(now)
+
+    def next_deadline(self) -> float | None:
+        """Return the earliest deadline of a waiter; None if there is none."""
+        times = (database.next_deadline() for database in self.in_use())
+        return min((time for time in times if time is not None), default=None)
+
+    def trim(self, now: float) -> None:
+        """Close connections that were idle for long, and the ones idle longest if there are too many.
+
+        Otherwise requests to ever more databases would use up all file handles.
+        """
+        databases, most = self.in_use(), self._limits.idle_connections_in_all
+        idle = sorted(since for database in databases for since in database.idle())
+        oldest = now - self._limits.idle_connection_age
+        if len(idle) > most:
+            oldest = max(oldest, idle[-most])
+        if idle and idle[0] < oldest:
+            for database in databases:
+                database.trim(oldest)
+
+    def close(self) -> None:
+        """Close all databases, after any opening has finished; no further one can be opened."""
+        with self._lock:
+            self._closed, locks = True, list(self._locks.values())
+        for lock in locks:
+            with lock:
+                pass
+        with self._lock:
+            databases = list(self._open.values())
+            self._open.clear()
+        for database in databases:
+            database.close()

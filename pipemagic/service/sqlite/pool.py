@@ -1,0 +1,89 @@
+"""Pools of clean SQLite connections, kept for the next stream."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+import apsw
+
+from pipemagic.service.limits import Limits
+from pipemagic.service.responses import Refused
+from pipemagic.service.sqlite.connection import Connection
+
+log = logging.getLogger(__name__)
+
+
+class Closed(Refused):
+    """The pool is closed."""
+
+    def __init__(self) -> None:
+        super().__init__(404, "the database was deleted, or the service is stopping")
+
+
+class Pool:
+    """Clean connections to one file, kept for the next stream."""
+
+    def __init__(self, connect: Callable[[], Connection], limits: Limits, clock: Callable[[], float]) -> None:
+        self._connect, self._limits, self._clock = connect, limits, clock
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+        self._closed = False
+
+    def __len__(self) -> int:
+        """Return the number of idle connections."""
+        return len(self._idle)
+
+    def take(self) -> Connection:
+        """Return a connection in the state of a new one; raise `Refused` if none can be opened."""
+        with self._lock:
+            if self._closed:
+                raise Closed
+            if self._idle:
+                return self._idle.pop()
+        try:
+            connection = self._connect()
+        except apsw.CantOpenError as error:  # most likely there are no more file handles
+            log.warning("no connection can be opened: %s", error)
+            raise Refused(429, "Too many open connections; close the streams that are not needed") from None
+        connection.home = self
+        return connection
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep a clean connection for the next stream; close any other."""
+        try:
+            if not connection.autocommit:
+                connection.rollback()
+        except apsw.Error as error:
+            log.warning("a connection could not be rolled back and is closed: %s", error)
+            connection.close()
+            return
+        if not connection.sandbox.dirty:
+            connection.reset()
+            connection.idle_since = self._clock()
+            with self._lock:
+                if not self._closed and len(self._idle) < self._limits.idle_connections:
+                    self._idle.append(connection)
+                    return
+        connection.close()
+
+    def idle(self) -> list[float]:
+        """Return the times since which the connections are idle."""
+        return [one.idle_since for one in list(self._idle)]
+
+    def trim(self, oldest: float) -> None:
+        """Close connections that have been idle since before ``oldest``."""
+        with self._lock:
+            late = [one for one in self._idle if one.idle_since < oldest]
+            self._idle = [one for one in self._idle if one.idle_since >= oldest]
+        for connection in late:
+            connection.close()
+
+    def close(self) -> None:
+        """Close the idle connections, and each other one when it is returned."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()

@@ -1,0 +1,139 @@
+"""The authorizer: SQL cannot reach other files, weaken durability, or write the schema table directly.
+
+SQLite calls it while it prepares a statement, so nothing of a refused statement runs.
+"""
+
+from __future__ import annotations
+
+import apsw
+
+from pipemagic.service.limits import Limits
+
+READABLE = frozenset({
+    "analysis_limit", "application_id", "auto_vacuum", "automatic_index", "busy_timeout", "cache_size", "cache_spill",
+    "case_sensitive_like", "cell_size_check", "checkpoint_fullfsync", "collation_list", "compile_options",
+    "data_version", "defer_foreign_keys", "encoding", "foreign_key_check", "foreign_key_list", "foreign_keys",
+    "freelist_count", "full_column_names", "fullfsync", "function_list", "ignore_check_constraints",
+    "incremental_vacuum", "index_info", "index_list", "index_xinfo", "integrity_check", "journal_mode",
+    "journal_size_limit", "legacy_alter_table", "locking_mode", "max_page_count", "mmap_size", "module_list",
+    "optimize", "page_count", "page_size", "pragma_list", "query_only", "quick_check", "read_uncommitted",
+    "recursive_triggers", "reverse_unordered_selects", "schema_version", "secure_delete", "short_column_names",
+    "shrink_memory", "stats", "synchronous", "table_info", "table_list", "table_xinfo", "temp_store", "threads",
+    "trusted_schema",
+    "user_version", "wal_autocheckpoint",
+})  # fmt: skip
+"""Pragmas that may be read."""
+
+SETTABLE = frozenset({
+    "application_id", "automatic_index", "cache_size", "case_sensitive_like", "cell_size_check",
+    "defer_foreign_keys", "foreign_keys", "full_column_names", "ignore_check_constraints",
+    "legacy_alter_table", "query_only", "recursive_triggers", "reverse_unordered_selects",
+    "secure_delete", "short_column_names", "trusted_schema", "user_version",
+})  # fmt: skip
+"""Pragmas that may be given a value."""
+
+IN_HEADER = frozenset({"application_id", "user_version"})
+"""Settable pragmas whose value is in the database file."""
+
+TAKES_NAME = frozenset({
+    "foreign_key_check", "foreign_key_list", "incremental_vacuum", "index_info", "index_list", "index_xinfo",
+    "integrity_check", "optimize", "quick_check", "table_info", "table_list", "table_xinfo",
+})  # fmt: skip
+"""Pragmas whose argument is not a setting."""
+
+CATALOGUE = TAKES_NAME - {"incremental_vacuum", "optimize"} | {
+    "analysis_limit", "collation_list", "compile_options", "data_version", "encoding", "freelist_count",
+    "function_list", "locking_mode", "mmap_size", "module_list", "page_count", "page_size", "pragma_list",
+    "schema_version", "stats", "threads", "wal_autocheckpoint",
+}  # fmt: skip
+"""Pragmas that only read: those that a read-only token may use."""
+
+REFUSED_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "optimize"})
+"""Functions that load code, or (FTS3's ``optimize``) write although SQLite calls their SELECT read-only."""
+
+MAX_ARGUMENTS = 127
+"""Arguments of a function, as in libSQL; SQLite allows 1000 by default, and each may have to be copied."""
+
+MAX_CACHE_KIB = 64 * 1024
+"""Limit of ``cache_size``: a stream must not use up the memory of the machine."""
+
+
+class Sandbox:
+    """The authorizer of one SQLite connection. ``refusal`` is the reason if the last statement was refused."""
+
+    def __init__(self) -> None:
+        self.refusal = ""
+        self.dirty = False
+        """Whether a statement changed something that would outlive the stream: a setting or a temporary object."""
+        self.keyword = ""
+        """First word of the statement that is being prepared; empty while its rows are read."""
+        self.bypass = False
+        """Set while the service runs statements of its own."""
+        self.only_shown = False
+        """Set while a statement is described: SQLite changes some settings when it prepares their PRAGMA."""
+
+    def install(self, connection: apsw.Connection, limits: Limits) -> None:
+        """Put the limits and the authorizer on a fresh connection."""
+        connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_FKEY, 1)
+        connection.limit(apsw.SQLITE_LIMIT_LENGTH, limits.value)
+        connection.limit(apsw.SQLITE_LIMIT_SQL_LENGTH, limits.statement)
+        connection.limit(apsw.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, limits.pattern)
+        connection.limit(apsw.SQLITE_LIMIT_FUNCTION_ARG, MAX_ARGUMENTS)
+        connection.authorizer = self.authorize
+
+    def authorize(
+        self, action: int, first: str | None, second: str | None, schema: str | None, _inner: str | None
+    ) -> int:
+        """Allow or refuse one thing that a statement would do."""
+        if self.bypass:
+            return apsw.SQLITE_OK
+        match action:
+            case apsw.SQLITE_ATTACH if not (self.keyword == "VACUUM" and not first):  # which VACUUM itself does
+                return self._refuse("ATTACH and VACUUM INTO are not available: SQL cannot reach other files")
+            case apsw.SQLITE_DETACH if self.keyword != "VACUUM":
+                return self._refuse("DETACH is not available: SQL cannot reach other files")
+            case apsw.SQLITE_FUNCTION if (second or "").lower() in REFUSED_FUNCTIONS:
+                return self._refuse(f"the function {second} is not available")
+            case apsw.SQLITE_PRAGMA:
+                return self._authorize_pragma((first or "").lower(), second)
+            case (
+                apsw.SQLITE_CREATE_TEMP_TABLE
+                | apsw.SQLITE_CREATE_TEMP_VIEW
+                | apsw.SQLITE_CREATE_TEMP_TRIGGER
+                | apsw.SQLITE_CREATE_TEMP_INDEX
+            ):
+                self.dirty = True
+            case apsw.SQLITE_CREATE_VTABLE | apsw.SQLITE_INSERT if "temp" in (schema, (first or "")[7:11]):
+                self.dirty = True  # a temporary table of a module without tables of its own
+        return apsw.SQLITE_OK
+
+    def _authorize_pragma(self, name: str, argument: str | None) -> int:
+        if name not in READABLE:
+            return self._refuse(f"PRAGMA {name} is not available")
+        if name == "optimize" and self.keyword != "PRAGMA":
+            return self._refuse("PRAGMA optimize writes; it is not available as a table of a SELECT")
+        if argument is None or name in TAKES_NAME:
+            return apsw.SQLITE_OK
+        if name not in SETTABLE:
+            return self._refuse(f"PRAGMA {name} cannot be changed")
+        if name == "cache_size" and not _modest(argument):
+            return self._refuse(f"PRAGMA cache_size is limited to {MAX_CACHE_KIB} KiB (-{MAX_CACHE_KIB})")
+        if self.only_shown or self.keyword == "EXPLAIN":
+            # Those in the file's header change it only when they run, and must be seen to write.
+            return int(apsw.SQLITE_OK if name in IN_HEADER else apsw.SQLITE_IGNORE)
+        self.dirty = True
+        return apsw.SQLITE_OK
+
+    def _refuse(self, reason: str) -> int:
+        self.refusal = reason
+        return int(apsw.SQLITE_DENY)
+
+
+def _modest(argument: str) -> bool:
+    """Return True if a cache size (pages, or KiB if negative) is within the limit; a page has up to 64 KiB."""
+    try:
+        size = int(argument)
+    except ValueError:
+        return False
+    return -MAX_CACHE_KIB <= size <= MAX_CACHE_KIB // 64

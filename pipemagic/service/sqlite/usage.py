@@ -1,0 +1,113 @@
+"""The memory and the temporary files of a running statement, and the limits of both.
+
+The memory that SQLite uses is counted for the whole process (its heap limit, see `apsw.hard_heap_limit`). SQLite counts
+what a sort writes only when the sort is done, so on Linux the bytes that the statement's thread writes are counted.
+Elsewhere temporary files are kept in memory.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from pipemagic.service.limits import Limits
+
+_THREAD_IO = "/proc/thread-self/io"
+"""Source: https://man7.org/linux/man-pages/man5/proc_pid_io.5.html"""
+_COUNTS_WRITES = sys.platform == "linux" and os.access(_THREAD_IO, os.R_OK)
+_EVERY = 0.01
+"""Seconds between two readings of `_THREAD_IO`; one takes some 15 microseconds."""
+
+
+class UsageExceeded(Exception):
+    """A statement was stopped because it used too much memory or temporary space."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class StatementUsage(msgspec.Struct):
+    """The memory and disk space that one statement on the database file ``path`` uses.
+
+    ``memory_before``: the bytes that SQLite used at its start; ``exceeded``: the reason if it was stopped.
+    """
+
+    path: Path
+    limits: Limits
+    memory_before: int
+    exceeded: UsageExceeded | None = None
+    _written: int = 0
+    _written_before: int = 0
+    _thread: int = 0
+    _next_reading: float = 0.0
+
+    def check(self) -> bool:
+        """Return True if the statement must be stopped; `exceeded` is then the reason. Call it in its thread."""
+        if self._takes_too_much_memory():
+            heap = apsw.hard_heap_limit(-1)
+            self.exceeded = UsageExceeded(
+                f"out of memory: the statement used more than half of the {heap:,} bytes that all statements of "
+                "this service have, and was stopped: use smaller values, or fewer at once",
+                "SQLITE_NOMEM",
+            )
+        elif self._count_writes() > self.limits.temporary and self._written > (limit := self._temporary_limit()):
+            self.exceeded = UsageExceeded(
+                f"the statement wrote more than {limit:,} bytes of temporary files, the limit of this service, and was "
+                "stopped: sort or group fewer rows or columns, or create an index that has the order",
+                "SQLITE_FULL",
+            )
+        return self.exceeded is not None
+
+    def _takes_too_much_memory(self) -> bool:
+        """Return True if it uses more than half of the heap while less than a quarter is left for others."""
+        used, heap = apsw.memory_used(), apsw.hard_heap_limit(-1)
+        return 0 < heap * 3 < used * 4 and used - self.memory_before > heap // 2
+
+    def _count_writes(self) -> int:
+        """Return the bytes written since the first call of this statement; a cursor may continue in another thread."""
+        now = time.monotonic()
+        if _COUNTS_WRITES and (now >= self._next_reading or not self._thread):
+            self._next_reading = now + _EVERY
+            written, thread = _written_by_thread(), threading.get_ident()
+            if thread == self._thread:
+                self._written += written - self._written_before
+            self._thread, self._written_before = thread, written
+        return self._written
+
+    def _temporary_limit(self) -> int:
+        """Return the limit in bytes.
+
+        A sort of a whole table writes it once or twice, and so do VACUUM and CREATE INDEX. The size of the WAL makes up
+        for the bytes that the statement wrote to it.
+        """
+        return self.limits.temporary + 2 * (_size(self.path) + _size(self.path.with_name(self.path.name + "-wal")))
+
+
+def _written_by_thread() -> int:
+    with open(_THREAD_IO, "rb", buffering=0) as file:
+        return int(file.read().split(b"wchar: ", 1)[1].split(b"\n", 1)[0])
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def keep_temporary_files_bounded(raw: apsw.Connection) -> None:
+    """Keep temporary files in memory, which is limited, if writes cannot be counted."""
+    if not _COUNTS_WRITES:
+        raw.pragma("temp_store", "MEMORY")
+
+
+def bound_temporary_tables(raw: apsw.Connection, limits: Limits) -> None:
+    """Limit the size of the temporary tables of a connection, which outlive a statement."""
+    raw.pragma("max_page_count", max(1, limits.temporary // raw.pragma("page_size", schema="temp")), schema="temp")

@@ -1,0 +1,29 @@
+"""A statement that spends long in SQL functions, after it was short several times."""
+
+from __future__ import annotations
+
+import pytest
+from probes import check_p99, connections, exchange, post_sql, probing, undisturbed
+from waiting import pause
+
+TRIMS = f"SELECT {', '.join(['ltrim(?1,?2)'] * 70)}"
+TEXT, CHARACTERS = 11_200, 2_600
+"""Sizes of the two arguments; every trim compares their product, 29 million pairs."""
+LONGEST = 4.0  # seconds of the attack that count
+
+
+def trims(text: int, characters: int) -> dict[str, object]:
+    texts = ["a" * text, "b" * (characters - 1) + "a"]
+    return {"sql": TRIMS, "args": [{"type": "text", "value": text} for text in texts]}
+
+
+@pytest.mark.usefixtures("alone")
+def test_trims_of_a_read_only_token_leave_other_users_quick(scene):
+    token = scene.mallory.issue("work", authorization="read-only")
+    for _ in range(10):
+        assert b'"type":"ok"' in exchange(scene.service, post_sql(token, trims(10, 10), keep=False))
+    before = undisturbed(scene.service, scene.probes)
+    with connections(scene.service, 1) as [connection], probing(scene.service, scene.probes) as during:
+        connection.sendall(post_sql(token, trims(TEXT, CHARACTERS)))
+        pause(LONGEST)
+    check_p99(before, during)

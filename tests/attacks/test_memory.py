@@ -1,0 +1,140 @@
+"""Bodies that never end and responses that nobody reads: the memory of the service stays bounded."""
+
+from __future__ import annotations
+
+import select
+import socket
+import sys
+import time
+
+import psutil
+import pytest
+from probes import HOST, Account, check_p99, connections, post_sql, probing, request, statuses, undisturbed
+from waiting import pause
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the figures are of Unix processes")
+
+MB = 1024 * 1024
+BODIES, BODY, UNFINISHED = 12, 130 * 1000 * 1000, 125 * 1000 * 1000
+PIECE = b" " * MB
+EARLY = 16 * MB
+"""Bytes that may be on the way, in the buffers of both sides, when the service refuses a body after 64 kB."""
+WITHOUT_TOKEN, BUDGET = 100 * MB, 700 * MB
+"""Growth of the memory that all bodies, or all responses, may cause."""
+SECONDS = 6.0
+ROWS = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 110) SELECT hex(zeroblob(500000)) FROM n"
+)
+ASSEMBLED = 1024 * MB
+"""Above their budget of 256 MB: the last responses are copied twice while they are assembled. All 20 are 2.2 GB."""
+RESPONSES = 20
+"""Of 110 MB each."""
+
+
+class Growth:
+    """How much the resident memory of a process grows at most, from now on."""
+
+    def __init__(self, pid: int) -> None:
+        self._process = psutil.Process(pid)
+        self._began, self.most = self._process.memory_info().rss, 0
+
+    def sample(self) -> int:
+        self.most = max(self.most, self._process.memory_info().rss - self._began)
+        return self.most
+
+
+def send_until_answered(connection: socket.socket, data: bytes, *, size: int, growth: Growth) -> tuple[int, bytes]:
+    """Send a head and up to ``size`` bytes of a body; return how many were sent before a response, and that.
+
+    A service that stops reading is given up on after a second.
+    """
+    connection.sendall(data)
+    sent = 0
+    while sent < size:
+        readable, writable, _ = select.select([connection], [connection], [], 1.0)
+        growth.sample()
+        if readable:
+            break
+        if not writable:
+            return sent, b""
+        try:
+            sent += connection.send(PIECE)
+        except ConnectionError:
+            break
+    readable, _, _ = select.select([connection], [], [], 1.0 if sent < size else 0.0)
+    try:
+        return sent, connection.recv(65536) if readable else b""
+    except ConnectionError:
+        return sent, b""
+
+
+FOREIGN = "eyJhbGciOiJFZERTQSIsInR5cCI6IkpXVCJ9.eyJpZCI6ImEifQ." + "A" * 86
+UNAUTHORIZED = {
+    "a pipeline without a token": ("/v2/pipeline", []),
+    "a cursor without a token": ("/v3/cursor", []),
+    "a token that is none": ("/v3/pipeline", ["Authorization: Bearer nonsense"]),
+    "a token of another service": ("/v2/pipeline", [f"Authorization: Bearer {FOREIGN}"]),
+}
+
+
+@pytest.mark.parametrize(("path", "lines"), UNAUTHORIZED.values(), ids=UNAUTHORIZED)
+def test_bodies_without_a_token_are_refused_before_they_are_read(fresh_scene, path, lines):
+    service = fresh_scene.service
+    growth = Growth(service.process.pid)
+    with connections(service, BODIES) as opened:
+        answers = []
+        for connection in opened:
+            connection.setblocking(False)
+            head = request("POST", path, *lines, length=BODY)
+            answers.append(send_until_answered(connection, head, size=UNFINISHED, growth=growth))
+    print(f"\n{BODIES} bodies: {growth.sample() / MB:.0f} MB, sent {max(sent for sent, _ in answers) / MB:.0f} MB each")
+    assert growth.most < WITHOUT_TOKEN
+    for sent, answer in answers:
+        assert statuses(answer) == [401]
+        assert sent < EARLY
+
+
+def test_a_chunked_body_without_a_token_is_refused_before_it_is_read(scene):
+    head = f"POST /v2/pipeline HTTP/1.1\r\nHost: {HOST}\r\nTransfer-Encoding: chunked\r\n\r\n{BODY:x}\r\n"
+    with connections(scene.service, 1) as [connection]:
+        connection.setblocking(False)
+        growth = Growth(scene.service.process.pid)
+        sent, answer = send_until_answered(connection, head.encode(), size=UNFINISHED, growth=growth)
+    assert statuses(answer) == [401]
+    assert sent < EARLY
+
+
+@pytest.mark.usefixtures("alone")
+def test_unfinished_bodies_of_all_clients_have_one_budget(fresh_scene):
+    service = fresh_scene.service
+    growth = Growth(service.process.pid)
+    probes = {"SELECT 1 of another account": fresh_scene.probes["SELECT 1 of another account"]}
+    before = undisturbed(service, probes)
+    with connections(service, BODIES) as opened:
+        head = request("POST", "/v2/pipeline", f"Authorization: Bearer {fresh_scene.attacker}", length=BODY)
+        for connection in opened:
+            connection.setblocking(False)
+            send_until_answered(connection, head, size=UNFINISHED, growth=growth)
+        with probing(service, probes) as during:
+            pause(1)
+        growth.sample()
+    print(f"\n{BODIES} unfinished bodies: {growth.most / MB:.0f} MB")
+    assert growth.most < BUDGET
+    check_p99(before, during)
+
+
+@pytest.mark.parametrize("accounts", [1, 4])
+def test_responses_that_nobody_reads_have_one_budget(fresh_scene, accounts):
+    service = fresh_scene.service
+    tokens = [fresh_scene.attacker]
+    tokens += [Account.sign_up(service, f"friend{number}").database("work") for number in range(accounts - 1)]
+    growth = Growth(service.process.pid)
+    with connections(service, RESPONSES, receive_buffer=4096) as opened:
+        for number, connection in enumerate(opened):
+            connection.sendall(post_sql(tokens[number % accounts], ROWS))
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            growth.sample()
+            pause(0.05)
+    print(f"\n{RESPONSES} responses of 110 MB: {growth.most / MB:.0f} MB")
+    assert growth.most < ASSEMBLED

@@ -1,0 +1,262 @@
+"""Tokens: who gets in, what the refusals say, what lies where."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from base64 import urlsafe_b64encode
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from pipemagic.errors import ServiceError
+from pipemagic.service.auth.tokens import Tokens, parse_expiration
+from pipemagic.service.registry.catalog import Catalog
+from pipemagic.service.responses import Refused
+
+
+class Setting:
+    """A folder, its catalog and its tokens, and a clock to turn."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.time = 1_700_000_000.5
+        self.catalog = Catalog(folder / "catalog.sqlite")
+        self.catalog.create_group("local", "edge", "ams")
+        self.flights = self.catalog.create_database("local", "flights", "edge")
+        self.weather = self.catalog.create_database("local", "weather", "edge")
+        self.tokens = self.again()
+
+    def again(self):
+        return Tokens(self.folder, self.catalog, lambda: self.time, secrets.token_bytes)
+
+    @property
+    def platform(self):
+        return (self.folder / "platform-token").read_text().strip()
+
+    def issue(self, database=None, *, read_only=False, expires_in=None, subject="ada"):
+        return self.tokens.issue_database(
+            database or self.flights, read_only=read_only, expires_in=expires_in, subject=subject
+        )
+
+    def refusal(self, header, database=None):
+        with pytest.raises(Refused) as caught:
+            self.tokens.check_database(header, database)
+        return caught.value.status, caught.value.message
+
+
+@pytest.fixture
+def setting(tmp_path):
+    setting = Setting(tmp_path)
+    yield setting
+    setting.catalog.close()
+
+
+# -- platform tokens
+
+
+def test_the_token_in_the_file_opens_the_account(setting):
+    assert setting.tokens.check_platform(f"Bearer {setting.platform}").username == "local"
+    assert setting.tokens.check_platform(f"bearer  {setting.platform} ").username == "local"
+    assert setting.again().check_platform(f"Bearer {setting.platform}").username == "local"
+
+
+def test_secrets_are_the_owners_alone(setting):
+    for name in ("platform-token", "signing-key.pem"):
+        assert (setting.folder / name).stat().st_mode & 0o777 == (0o600 if os.name == "posix" else 0o666)
+    everything = b"".join(path.read_bytes() for path in setting.folder.glob("catalog.sqlite*"))
+    assert setting.platform.encode() not in everything
+    assert b"platform_tokens" in everything
+    assert sorted(path.name for path in setting.folder.glob(".*")) == []
+
+
+def test_deleting_the_file_revokes_its_token(setting):
+    old = setting.platform
+    (setting.folder / "platform-token").unlink()
+    tokens = setting.again()
+    assert tokens.check_platform(f"Bearer {setting.platform}").username == "local"
+    with pytest.raises(Refused, match="platform token is invalid"):
+        tokens.check_platform(f"Bearer {old}")
+
+
+def test_a_file_that_the_catalog_does_not_know_counts(setting):
+    """A crash between file and catalog, or a token that the user put there."""
+    (setting.folder / "platform-token").write_text("pmp_of-my-own-choice-and-long-enough\n")
+    assert setting.again().check_platform("Bearer pmp_of-my-own-choice-and-long-enough").username == "local"
+
+
+@pytest.mark.parametrize(("header", "cause"), [
+    (None, "Expected authorization header but none given"),
+    ("", "Auth string does not conform to '<scheme> <token>' form"),
+    ("Bearer", "Auth string does not conform to '<scheme> <token>' form"),
+    ("Bearer ", "Auth string does not conform to '<scheme> <token>' form"),
+    ("Bearer   ", "Auth string does not conform to '<scheme> <token>' form"),
+    ("Bearer\tpmp_token", "Auth string does not conform to '<scheme> <token>' form"),
+    ("Bearer pmp_token pmp_token", "Auth string does not conform to '<scheme> <token>' form"),
+    ("Basic YTpi", "The authentication scheme is not supported"),
+    ("Digest username=\"ada\", realm=\"db\"", "The authentication scheme is not supported"),
+])  # fmt: skip
+def test_headers_without_a_token(setting, header, cause):
+    assert setting.refusal(header) == (401, f"Unauthorized: `{cause}`")
+    with pytest.raises(Refused) as caught:
+        setting.tokens.check_platform(header)
+    assert (caught.value.status, caught.value.message) == (401, f"Unauthorized: `{cause}`")
+
+
+@pytest.mark.parametrize("spelling", [
+    "Bearer {}", "bearer {}", "BEARER {}", "bEaReR {}", "Bearer   {}", " Bearer {} ", "\tBearer {}\t",
+])  # fmt: skip
+def test_the_scheme_is_in_any_case_and_blanks_around_a_header_are_no_part_of_it(setting, spelling):
+    """As RFC 9110 has it; curl, browsers and the published clients send ``Bearer {}``."""
+    assert setting.tokens.check_database(spelling.format(setting.issue()), None).subject == "ada"
+    assert setting.tokens.check_platform(spelling.format(setting.platform)).username == "local"
+
+
+@pytest.mark.parametrize("spelling", [
+    "Bearer {}\xa0", "Bearer {}\x85", "Bearer \xa0{}", "Bearer \t{}", "Bearer {}\x0b", "\x1fBearer {}", "\x0cBearer {}",
+    "Bearer {}\x1f", "Bearer {} x", "Bearer {},", "Bearer {}=", "Bearer {}==", "Bearer {}.", "Bearer {}!!!!",
+    "Bearer Bearer {}", 'Bearer "{}"', "Bearer\xa0{}", "{}", "token {}", "Bearer, Bearer {}",
+])  # fmt: skip
+def test_a_token_with_surplus_characters_is_refused(setting, spelling):
+    assert setting.refusal(spelling.format(setting.issue()))[0] == 401
+    with pytest.raises(Refused) as caught:
+        setting.tokens.check_platform(spelling.format(setting.platform))
+    assert caught.value.status == 401
+
+
+def test_the_two_families_are_told_apart(setting):
+    assert setting.refusal(f"Bearer {setting.platform}") == (
+        401, "Unauthorized: `The JWT is invalid`: this is a platform token; the database interface takes a "
+        "database token")  # fmt: skip
+    with pytest.raises(Refused, match="this is a database token"):
+        setting.tokens.check_platform(f"Bearer {setting.issue()}")
+
+
+def test_a_refusal_never_holds_the_token(setting):
+    for bad in ("pmp_wrong-token", "eyJhbGciOiJub25lIn0.e30.", "a\udcff"):
+        for check in (setting.tokens.check_platform, lambda header: setting.tokens.check_database(header, None)):
+            with pytest.raises(Refused) as caught:
+                check(f"Bearer {bad}")
+            assert caught.value.status == 401
+            assert bad not in caught.value.message
+
+
+# -- database tokens
+
+
+def test_a_grant(setting):
+    grant = setting.tokens.check_database(f"Bearer {setting.issue(read_only=True)}", setting.flights)
+    assert (grant.database, grant.subject, grant.read_only) == (setting.flights, "ada", True)
+    assert setting.tokens.check_database(f"Bearer {setting.issue()}", None).read_only is False
+
+
+def test_at_the_services_own_address_the_token_names_the_database(setting):
+    token = setting.issue(setting.weather)
+    assert setting.tokens.check_database(f"Bearer {token}", None).database == setting.weather
+
+
+def test_the_claims(setting):
+    token = setting.issue(read_only=True, expires_in=60)
+    assert jwt.get_unverified_header(token) == {"alg": "EdDSA", "typ": "JWT"}
+    assert jwt.decode(token, options={"verify_signature": False}) == {
+        "id": setting.flights.id, "sub": "ada", "a": "ro", "iat": 1_700_000_000, "gen": 0, "exp": 1_700_000_061,
+    }  # fmt: skip
+    assert "exp" not in jwt.decode(setting.issue(), options={"verify_signature": False})
+
+
+def test_a_token_expires_also_when_it_was_good_before(setting):
+    header = f"Bearer {setting.issue(expires_in=60)}"
+    assert setting.tokens.check_database(header, setting.flights)
+    setting.time += 60.5
+    assert setting.refusal(header, setting.flights) == (401, "Unauthorized: `The JWT has expired`")
+
+
+def test_a_token_is_not_valid_before_its_time(setting):
+    claims = {"id": setting.flights.id, "sub": "ada", "a": "rw", "nbf": setting.time + 1}
+    header = f"Bearer {jwt.encode(claims, setting.tokens._key, algorithm='EdDSA')}"
+    assert setting.refusal(header, setting.flights) == (401, "Unauthorized: `The JWT is not valid yet`")
+    setting.time += 1
+    assert setting.tokens.check_database(header, setting.flights)
+
+
+def test_a_token_of_another_database(setting):
+    header = f"Bearer {setting.issue(setting.weather)}"
+    assert setting.refusal(header, setting.flights) == (404, "Namespace `flights` doesn't exist")
+
+
+def test_a_token_from_before_its_database_was_made_again_is_void(setting):
+    header = f"Bearer {setting.issue()}"
+    assert setting.tokens.check_database(header, setting.flights)
+    setting.catalog.delete_database("local", "flights")
+    void = (401, "Unauthorized: `The JWT is invalid`: its database was deleted")
+    assert setting.refusal(header) == void
+    again = setting.catalog.create_database("local", "flights", "edge")
+    assert setting.refusal(header, again) == void
+    assert setting.refusal(header) == void
+
+
+def test_forged_tokens(setting):
+    claims = {"id": setting.flights.id, "sub": "ada", "a": "rw"}
+    good = setting.issue()
+    head, body, signature = good.split(".")
+    forged = [
+        "garbage", "a.b.c", f"{head}.{body}.", f"{head}.{body}.{signature[::-1]}", good + "x",
+        jwt.encode(claims, Ed25519PrivateKey.generate(), algorithm="EdDSA"),
+        jwt.encode(claims, "k" * 32, algorithm="HS256"),
+        jwt.encode(claims, None, algorithm="none"),
+        # the public key as the secret of a symmetric signature
+        f"{urlsafe_b64encode(b'{}').decode()}.{body}.{signature}",
+    ]  # fmt: skip
+    for token in forged:
+        assert setting.refusal(f"Bearer {token}", setting.flights) == (401, "Unauthorized: `The JWT is invalid`")
+
+
+@pytest.mark.parametrize("claims", [
+    {}, {"id": 1}, {"a": "root"}, {"sub": None}, {"exp": "tomorrow"}, {"exp": True}, {"nbf": "now"}, {"id": "unknown"},
+])  # fmt: skip
+def test_signed_claims_that_make_no_sense(setting, claims):
+    base = {"id": setting.flights.id, "sub": "ada", "a": "rw"} if claims else {}
+    token = jwt.encode(base | claims, setting.tokens._key, algorithm="EdDSA")
+    status, message = setting.refusal(f"Bearer {token}", setting.flights)
+    assert status == 401
+    assert message.startswith("Unauthorized: `The JWT is invalid`")
+
+
+def test_the_key_stays(setting):
+    token = setting.issue()
+    assert setting.again().check_database(f"Bearer {token}", setting.flights)
+
+
+def test_a_broken_key_file_is_said(setting):
+    (setting.folder / "signing-key.pem").write_text("not a key")
+    with pytest.raises(ServiceError, match="is no Ed25519 key"):
+        setting.again()
+
+
+def test_the_memory_of_checked_tokens_is_bounded(setting, monkeypatch):
+    monkeypatch.setattr("pipemagic.service.auth.tokens._REMEMBERED", 4)
+    for number in range(9):
+        setting.tokens.check_database(f"Bearer {setting.issue(subject=str(number))}", None)
+    assert len(setting.tokens._verified) == 4
+
+
+# -- lifetimes
+
+
+@pytest.mark.parametrize(("text", "seconds"), [
+    ("never", None), ("", None), ("none", None), ("7d", 604800), ("1w2d6h3m", 604800 + 2 * 86400 + 6 * 3600 + 180),
+    ("7d3h2m1s", 604800 + 3 * 3600 + 121), ("5m", 300), ("1500ms", 1.5), ("1.5h", 5400), ("1m1m", 120),
+])  # fmt: skip
+def test_lifetimes(text, seconds):
+    assert parse_expiration(text) == seconds
+
+
+@pytest.mark.parametrize("text", [
+    "0d", "0", "7", "d", "7x", "-7d", "7 d", "7d ", " 7d", "7D", "1e3d", "tomorrow", "9" * 60 + "w", "7d\n", "٧d",
+    "1d" * 60,
+])  # fmt: skip
+def test_what_is_no_lifetime(text):
+    with pytest.raises(Refused) as caught:
+        parse_expiration(text)
+    assert (caught.value.status, caught.value.message) == (400, "Invalid expiration format")

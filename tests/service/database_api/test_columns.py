@@ -1,0 +1,194 @@
+"""Rows by columns: the same values as in rows, for who asks for them; nobody else sees anything of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import struct
+from itertools import repeat
+
+import pytest
+from by_columns import HEADERS, rows_of, rows_of_part
+from plain_values import python, wire
+from service_calls import CLOSE, Caller, caller_of, execute
+
+from pipemagic.hrana.columns import MOST_ROWS
+from pipemagic.hrana.messages import Col
+from pipemagic.service.database_api.columns import FEWEST
+from pipemagic.service.database_api.cursors import Lines, StreamedRows
+from pipemagic.service.database_api.rows import MANY as MANY_ROWS
+from pipemagic.service.embedded import Service
+from pipemagic.service.limits import Limits
+
+MANY = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {}) SELECT n, 'row ' || n FROM c"
+COLUMNS = ["null", "integer", "float", "ascii", "text", "blob", "mixed"]
+
+
+def by_columns(db):
+    """Give the same client, as one that reads columns."""
+    return Caller(db.service, db.token, {**db.headers, **HEADERS})
+
+
+@pytest.fixture
+def reader(db):
+    return by_columns(db)
+
+
+# Values.
+
+
+def random_value(choose, kind, holes):
+    if choose.random() < holes:
+        return None
+    match kind:
+        case "null":
+            return None
+        case "integer":
+            return choose.choice([0, -1, 2**63 - 1, -(2**63), choose.randrange(-(2**40), 2**40)])
+        case "float":
+            double = struct.unpack("<d", choose.randbytes(8))[0]
+            return double if math.isfinite(double) else -0.0
+        case "ascii":
+            return "".join(choose.choices("ab \0\n\"'\\", k=choose.randrange(6)))
+        case "text":
+            return "".join(choose.choices("aé日😀\0\u2028", k=choose.randrange(6)))
+        case "blob":
+            return choose.randbytes(choose.randrange(5))
+    return random_value(choose, choose.choice(COLUMNS[:-1]), holes)
+
+
+def exact(rows):
+    """Make values of different types differ, and minus zero from zero."""
+    return [[(type(cell), repr(cell)) for cell in row] for row in rows]
+
+
+def result_of(answer, index=0):
+    assert answer.codes[index] == "ok", answer.error(index)
+    return answer.response(index)["result"]
+
+
+def rows_of_cursor(entries):
+    rows = []
+    for entry in entries.entries:
+        if entry["type"] == "row":
+            rows.append([python(cell) for cell in entry["row"]])
+        elif entry["type"] == "rows":
+            rows += rows_of_part(entry["part"], python)
+    return rows
+
+
+@pytest.mark.parametrize("size", [0, 1, MANY_ROWS - 1, MANY_ROWS, FEWEST - 1, FEWEST, FEWEST + 1, 2000])
+def test_a_random_table_is_the_same_in_every_form(db, reader, size):
+    choose = random.Random(size)
+    kinds = [(kind, holes) for kind in COLUMNS for holes in (0, 0.5, 0.001)]
+    wanted = [[random_value(choose, kind, holes) for kind, holes in kinds] for _ in range(size)]
+    db.run(f"CREATE TABLE t({', '.join(f'c{number}' for number in range(len(kinds)))})")
+    insert = f"INSERT INTO t VALUES ({', '.join('?' * len(kinds))})"
+    answer = db.post(execute("BEGIN"), *(execute(insert, *map(wire, row)) for row in wanted), execute("COMMIT"), CLOSE)
+    assert set(answer.codes) == {"ok"}
+    listed, columns = result_of(db.run("SELECT * FROM t")), result_of(reader.run("SELECT * FROM t"))
+    assert isinstance(listed["rows"], list)
+    assert isinstance(columns["rows"], dict if size >= FEWEST else list)
+    assert exact(rows_of(listed, python)) == exact(wanted)
+    assert exact(rows_of(columns, python)) == exact(wanted)
+    assert {**columns, "rows": 0, "query_duration_ms": 0} == {**listed, "rows": 0, "query_duration_ms": 0}
+    assert exact(rows_of_cursor(db.read("SELECT * FROM t"))) == exact(wanted)
+    assert exact(rows_of_cursor(reader.read("SELECT * FROM t"))) == exact(wanted)
+
+
+@pytest.mark.parametrize("size", [2, MANY_ROWS, FEWEST])
+def test_infinities_have_a_sign(db, reader, size):
+    sql = (
+        f"SELECT CASE n % 2 WHEN 0 THEN 9e999 ELSE -9e999 END, CASE n % 2 WHEN 0 THEN 9e999 ELSE 'a' END "
+        f"FROM ({MANY.format(size)})"
+    )
+    signed, plain = [[-math.inf, "a"], [math.inf, math.inf]], [[None, "a"], [None, None]]
+    assert rows_of(result_of(reader.run(sql)), python)[:2] == signed
+    assert rows_of_cursor(reader.read(sql))[:2] == signed
+    listed = result_of(db.run(sql))
+    assert rows_of(listed, python)[:2] == rows_of_cursor(db.read(sql))[:2] == plain
+    assert listed["rows"][0][0] == {"type": "float", "value": None}
+
+
+@pytest.mark.parametrize("columns", [1, 2000])
+def test_any_number_of_columns_will_do(reader, columns):
+    sql = f"SELECT {', '.join(['n'] * columns)} FROM ({MANY.format(FEWEST)})"
+    assert rows_of(result_of(reader.run(sql)), python) == [[n + 1] * columns for n in range(FEWEST)]
+
+
+# Requests.
+
+
+def test_a_small_result_is_in_rows(reader):
+    assert result_of(reader.run("SELECT 1"))["rows"] == [[{"type": "integer", "value": "1"}]]
+    assert [one["type"] for one in reader.read("SELECT 1").entries] == ["step_begin", "row", "step_end"]
+
+
+def test_each_result_of_a_batch_goes_by_its_own_size(reader):
+    steps = [{"stmt": {"sql": sql}} for sql in (MANY.format(1000), "SELECT 1", MANY.format(300))]
+    answer = reader.post({"type": "batch", "batch": {"steps": steps}}, CLOSE, version=2)
+    results = result_of(answer)["step_results"]
+    assert [len(rows_of(one, python)) for one in results] == [1000, 1, 300]
+    assert [type(one["rows"]) for one in results] == [dict, list, dict]
+
+
+def test_who_wants_no_rows_gets_none(reader):
+    assert result_of(reader.post(execute(MANY.format(1000), want_rows=False), CLOSE))["rows"] == []
+    answer = reader.read({"stmt": {"sql": MANY.format(1000), "want_rows": False}})
+    assert answer.kinds == ["step_begin", "step_end"]
+
+
+@pytest.mark.parametrize("value", ["", "rows", "columns, rows"])
+def test_another_value_of_the_header_is_none(db, value):
+    caller = Caller(db.service, db.token, {**db.headers, "pipemagic-rows": value})
+    assert isinstance(result_of(caller.run(MANY.format(1000)))["rows"], list)
+
+
+def test_rows_of_a_write_come_by_columns_after_its_end(db, reader):
+    """They are kept in a file meanwhile."""
+    db.run("CREATE TABLE t(a, b)")
+    answer = reader.read(f"INSERT INTO t SELECT n, hex(zeroblob(100)) FROM ({MANY.format(20_000)}) RETURNING a, b")
+    assert [row[0] for row in rows_of_cursor(answer)] == list(range(1, 20_001))
+    assert answer.entries[-1]["affected_row_count"] == 20_000
+
+
+# What ends a statement.
+
+
+@pytest.mark.parametrize("rows", [10, FEWEST, 20_000])
+def test_text_that_is_not_utf8_is_the_error_of_its_statement(reader, rows):
+    text = f"SELECT n, CASE WHEN n = {rows} THEN CAST(x'ff' AS TEXT) END FROM ({MANY.format(rows)})"
+    assert reader.run(text, "SELECT 1").codes == ["SQLITE_MISMATCH", "ok", "ok"]
+    assert reader.read(text, "SELECT 'after'").kinds[-4:] == [
+        "step_error SQLITE_MISMATCH", "step_begin", "row", "step_end"
+    ]  # fmt: skip
+
+
+def test_an_answer_has_its_limit_in_columns_too(tmp_path, clock):
+    service = Service(tmp_path / "data", clock=clock, limits=Limits(response=100_000))
+    try:
+        service.catalog.create_group("local", "default", "ams")
+        reader = by_columns(caller_of(service, "flights"))
+        answer = reader.run(MANY.format(20_000), MANY.format(1000))
+        assert answer.codes == ["RESPONSE_TOO_LARGE", "ok", "ok"]  # the first one gave its room back
+        assert len(rows_of(result_of(answer, 1), python)) == 1000
+    finally:
+        service.close()
+
+
+def test_large_rows_are_not_gathered(reader):
+    """Photographs must not fill the memory: they stay in rows, few at a time."""
+    answer = reader.run(f"SELECT zeroblob(100_000) FROM ({MANY.format(FEWEST)})")
+    assert len(result_of(answer)["rows"]) == FEWEST
+
+
+def test_rows_of_nothing_but_null_come_in_parts_that_a_client_takes():
+    """They take no bytes, so only this limits a part where the clock does not."""
+    lines = Lines(lambda: 0.0)
+    step = StreamedRows(lines, 0, want_rows=True, by_columns=True)
+    pieces = [*step.take((Col("a"),), repeat((None,), 4 * MOST_ROWS), at_once=False), lines.take()]
+    entries = list(map(json.loads, b"".join(pieces).splitlines()))
+    sizes = [entry["part"]["size"] for entry in entries if entry["type"] == "rows"]
+    assert max(sizes) == MOST_ROWS
+    assert sum(sizes) + sum(entry["type"] == "row" for entry in entries) == 4 * MOST_ROWS

@@ -1,0 +1,331 @@
+"""What is around the pipelines: stateless requests, compression, other origins, health, the statement time limit."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+import zlib
+
+import apsw
+import pytest
+from asgi_calls import call
+from service_calls import CLOSE, Caller, caller_of, entries_of, execute
+
+from pipemagic.service import embedded
+from pipemagic.service.compression import SMALLEST, accepts_gzip
+from pipemagic.service.embedded import Service
+from pipemagic.service.limits import Limits
+
+LONG = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000) SELECT n, 'row ' || n FROM c"
+ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c"
+
+
+def send(db: Caller, method, path, body=None, *, cors=(), **headers):
+    """Send anything with the database's token; names of headers with underscores."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    full = {**db.headers, "authorization": f"Bearer {db.token}", **named}
+    options = {"cors": cors} if cors else {}
+    return call(db.service, method, path, headers=full, body=json.dumps(body).encode() if body else b"", **options)
+
+
+def read(response):
+    return response.read()
+
+
+# Stateless requests.
+
+
+def test_a_stateless_statement(db, service):
+    db.run("CREATE TABLE t(a)")
+    answer = send(db, "POST", "/v1/execute", {"stmt": {"sql": "INSERT INTO t VALUES (?) RETURNING a", "args": [
+        {"type": "integer", "value": "7"}]}})  # fmt: skip
+    assert (answer.status, answer.content_type) == (200, "application/json")
+    result = json.loads(read(answer))["result"]
+    assert result["rows"] == [[{"type": "integer", "value": "7"}]]
+    assert (result["affected_row_count"], result["last_insert_rowid"]) == (1, "1")
+    assert len(service.streams) == 0
+
+
+def test_a_stateless_statement_that_fails_is_400_with_its_code(db, service):
+    answer = send(db, "POST", "/v1/execute", {"stmt": {"sql": "SELECT nope"}})
+    body = json.loads(read(answer))
+    assert (answer.status, answer.content_type, body["code"]) == (400, "application/json", "SQL_INPUT_ERROR")
+    assert body["message"] == body["error"] == "SQL input error: no such column: nope (at offset 7)"
+    assert len(service.streams) == 0
+
+
+def test_a_stateless_batch_tells_each_step_and_leaves_no_transaction(db):
+    db.run("CREATE TABLE t(a)")
+    steps = [{"stmt": {"sql": text}} for text in ("BEGIN", "INSERT INTO t VALUES (1)", "SELEC")]
+    result = json.loads(read(send(db, "POST", "/v1/batch", {"batch": {"steps": steps}})))["result"]
+    assert [one is None for one in result["step_results"]] == [False, False, True]
+    assert [one and one["code"] for one in result["step_errors"]] == [None, None, "SQL_PARSE_ERROR"]
+    assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
+
+
+@pytest.mark.parametrize("path", ["/v1/execute", "/v1/batch"])
+def test_stateless_requests_obey_the_rights(db, make_caller, path):
+    stmt = {"sql": "CREATE TABLE t(a)"}
+    body = {"stmt": stmt, "batch": {"steps": [{"stmt": stmt}]}}
+    assert send(make_caller(read_only=True), "POST", path, body).status == 403
+    assert send(db, "POST", path, body, authorization="").status == 401
+    assert send(db, "POST", path, {"other": 1}).status == 400
+    assert send(db, "GET", path).status == 405
+
+
+# Compression.
+
+
+@pytest.mark.parametrize(
+    ("header", "taken"),
+    [
+        ("gzip", True), ("br, GZip;q=0.5", True), ("*", True), ("x-gzip", True), ("gzip;q=1", True),
+        ("", False), ("identity", False), ("gzip;q=0", False), ("gzip; q=0.000, *", False), ("*;q=0", False),
+    ],
+)  # fmt: skip
+def test_who_takes_gzip(header, taken):
+    assert accepts_gzip(header) is taken
+
+
+def test_only_large_answers_are_compressed_and_only_on_request(db):
+    def ask(size, **headers):
+        stmt = {"sql": f"SELECT hex(zeroblob({size}))"}
+        body = {"requests": [{"type": "execute", "stmt": stmt}, CLOSE]}
+        answer = send(db, "POST", "/v2/pipeline", body, **headers)
+        others = dict(answer.headers)
+        assert others.pop("server-timing")
+        assert others.pop("content-length") == str(len(read(answer)))
+        assert others.pop("content-type") == "application/json"
+        return answer, others
+
+    (_, plain), (packed, encoded) = ask(50_000), ask(50_000, accept_encoding="gzip, deflate")
+    # also without gzip: else a cache gives one kind to who takes the other
+    assert plain == {"vary": "accept-encoding"}
+    assert encoded == {"content-encoding": "gzip", "vary": "accept-encoding"}
+    assert len(read(packed)) < 1000
+    assert json.loads(gzip.decompress(read(packed)))["results"][0]["type"] == "ok"
+    assert ask(10, accept_encoding="gzip")[1] == {}
+    assert SMALLEST == 4096
+
+
+def test_a_cursor_is_compressed_piece_by_piece(db):
+    body = {"batch": {"steps": [{"stmt": {"sql": LONG}}]}}
+    answer = send(db, "POST", "/v3/cursor", body, accept_encoding="gzip")
+    assert answer.headers["content-encoding"] == "gzip"
+    unpack = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    pieces = [unpack.decompress(piece) for piece in answer.chunks]
+    assert unpack.eof
+    assert pieces[0].count(b"\n") > 100  # the first piece can be read before the second is there
+    assert len(entries_of(b"".join(pieces)).rows()) == 20_000
+
+
+def test_a_compressed_cursor_nobody_reads_gives_its_stream_back(db, service):
+    body = {"batch": {"steps": [{"stmt": {"sql": LONG}}]}}
+    chunks = iter(send(db, "POST", "/v3/cursor", body, accept_encoding="gzip").chunks)
+    next(chunks)
+    chunks.close()
+    assert len(service.streams) == 0
+
+
+# Other origins.
+
+PREFLIGHT = {"origin": "https://app.example.org", "access_control_request_method": "POST"}
+
+
+def test_no_origin_is_let_in_unless_asked_for(db):
+    assert send(db, "OPTIONS", "/v2/pipeline", **PREFLIGHT).status == 405
+    answer = send(db, "POST", "/v1/execute", {"stmt": {"sql": "SELECT 1"}}, origin="https://app.example.org")
+    assert not [name for name in answer.headers if name.startswith("access-control") or name == "vary"]
+
+
+@pytest.mark.parametrize(
+    ("cors", "allowed"), [(["https://app.example.org"], "https://app.example.org"), (["*"], "*"), (["https://x"], None)]
+)
+def test_the_named_origins_are_let_in(db, cors, allowed):
+    preflight = {**PREFLIGHT, "access_control_request_headers": "authorization,x-a"}
+    asked = send(db, "OPTIONS", "/v3/cursor", cors=cors, **preflight)
+    body = {"stmt": {"sql": "SELECT 1"}}
+    answer = send(db, "POST", "/v1/execute", body, cors=cors, origin="https://app.example.org")
+    refused = send(db, "POST", "/v2/pipeline", cors=cors, origin="https://app.example.org", authorization="")
+    for one in (asked, answer, refused):
+        assert one.headers.get("access-control-allow-origin") == allowed
+    for one in (answer, refused):  # a cache must not give an answer for one origin to another
+        assert cors == ["*"] or "origin" in one.headers["vary"].lower()
+    assert (asked.status, read(asked), refused.status) == (
+        (400, b"Disallowed CORS origin", 401) if allowed is None else (200, b"OK", 401)
+    )
+    if allowed is not None:
+        assert asked.headers["access-control-allow-headers"] == "authorization,x-a"
+        assert "POST" in asked.headers["access-control-allow-methods"]
+
+
+def test_a_foreign_host_is_refused_whatever_its_origin(db):
+    """The answer to a preflight is the same for every host; the request that follows it is refused."""
+    answer = send(db, "POST", "/v2/pipeline", cors=["*"], origin="https://evil.org", host="evil.org")
+    assert answer.status == 421
+
+
+# Health.
+
+
+def health(db):
+    answer = send(db, "GET", "/health")
+    assert (read(answer), answer.content_type) == (b"", "")
+    return answer.status
+
+
+def test_health_is_looked_at_at_most_once_a_second(db, clock, service, monkeypatch):
+    looks = []
+    write = service.health._write
+    monkeypatch.setattr(service.health, "_write", lambda: looks.append(write()))
+    assert [health(db) for _ in range(5)] == [200] * 5
+    assert len(looks) == 1
+    clock.advance(1)
+    assert health(db) == 200
+    assert len(looks) == 2
+    assert not list(service.folder.glob("health*"))
+
+
+def test_a_disk_that_cannot_be_written_is_unhealthy_until_it_can(db, clock, service, caplog):
+    folder = service.health._folder
+    service.health._folder = folder / "gone"
+    assert [health(db), health(db)] == [503, 503]
+    clock.advance(1)
+    assert health(db) == 503
+    assert caplog.text.count("not healthy: the data folder cannot be written") == 1
+    service.health._folder = folder
+    clock.advance(1)
+    assert health(db) == 200
+
+
+def test_a_catalog_that_cannot_be_read_is_unhealthy(db, service, clock, caplog):
+    service.catalog.close()
+    assert health(db) == 503
+    assert "the catalog cannot be read" in caplog.text
+
+
+def test_a_catalog_that_was_removed_or_damaged_under_the_service_is_unhealthy(db, service, clock, caplog):
+    path, aside = service.folder / "catalog.sqlite", service.folder / "aside"
+    assert health(db) == 200
+    path.rename(aside)
+    clock.advance(1)
+    assert health(db) == 503
+    path.write_bytes(aside.read_bytes())  # the same, but it is not the one that is written to
+    clock.advance(1)
+    assert health(db) == 503
+    assert "removed or replaced" in caplog.text
+    aside.rename(path)
+    clock.advance(1)
+    assert health(db) == 200
+    for one in (path, service.folder / "catalog.sqlite-wal"):
+        with one.open("r+b") as file:
+            file.write(bytes(one.stat().st_size))
+    clock.advance(1)
+    assert health(db) == 503
+
+
+def test_a_disk_that_hangs_is_unhealthy_and_holds_one_caller_only(db, clock, service, monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hang():
+        begun.set()
+        assert go_on.wait(10)
+
+    monkeypatch.setattr(service.health, "_write", hang)
+    stuck = threading.Thread(target=health, args=(db,))
+    stuck.start()
+    assert begun.wait(10)
+    assert health(db) == 200
+    clock.advance(5)
+    assert health(db) == 503
+    go_on.set()
+    stuck.join(10)
+    assert health(db) == 200
+
+
+# The statement time limit.
+
+
+@pytest.fixture
+def hasty(tmp_path, monkeypatch):
+    """A service on a real clock whose statements may run for 0.3 s, and which looks for that more often."""
+    monkeypatch.setattr(embedded, "SWEEP_EVERY", 0.1)
+    service = Service(tmp_path / "hasty", limits=Limits(statement_time=0.3))
+    service.catalog.create_group("local", "default", "ams")
+    service.start()
+    yield caller_of(service, "flights")
+    service.close()
+
+
+def test_an_endless_statement_is_stopped_and_the_stream_goes_on(hasty):
+    answer = hasty.post(execute(ENDLESS), execute("SELECT 1"))
+    assert answer.codes == ["STATEMENT_TIMEOUT", "ok"]
+    assert "ran for more than 0.3 s" in answer.error()["message"]
+    assert "rolled back" not in answer.error()["message"]
+    assert hasty.post(CLOSE, baton=answer.baton).status == 200
+
+
+def test_an_endless_read_leaves_its_transaction_open_an_endless_write_does_not(hasty):
+    hasty.run("CREATE TABLE t(a)")
+    insert = "INSERT INTO t VALUES ({})".format
+    reading = hasty.post(*map(execute, ["BEGIN", insert(1), ENDLESS, "COMMIT"]), CLOSE)
+    assert reading.codes == ["ok", "ok", "STATEMENT_TIMEOUT", "ok", "ok"]
+    writing = hasty.post(*map(execute, ["BEGIN", insert(2), f"INSERT INTO t {ENDLESS}", insert(3), "COMMIT"]))
+    assert writing.codes == ["ok", "ok", "STATEMENT_TIMEOUT", "TRANSACTION_TIMEOUT", "TRANSACTION_TIMEOUT"]
+    assert "its transaction was rolled back with it" in writing.error(2)["message"]
+    after = hasty.post(execute("SELECT a FROM t"), CLOSE, baton=writing.baton)
+    assert after.rows() == [["1"]]
+
+
+def test_an_endless_write_outside_of_a_transaction_applies_nothing_and_says_so(hasty):
+    hasty.run("CREATE TABLE t(a)")
+    endless = "INSERT INTO t WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c"
+    answer = hasty.post(execute(endless), execute("INSERT INTO t VALUES (7)"), execute("SELECT a FROM t"), CLOSE)
+    assert answer.codes == ["STATEMENT_TIMEOUT", "ok", "ok", "ok"]
+    assert "nothing of it was applied" in answer.error()["message"]
+    assert answer.rows(2) == [["7"]]
+
+
+def test_an_endless_read_says_nothing_of_what_was_applied(hasty):
+    hasty.run("CREATE TABLE t(a)")
+    answer = hasty.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)"), execute(ENDLESS), CLOSE)
+    assert "applied" not in answer.error(2)["message"]
+    assert "applied" not in hasty.post(execute(ENDLESS), CLOSE).error()["message"]
+
+
+def test_an_endless_step_of_a_cursor_is_stopped(hasty):
+    assert hasty.read(ENDLESS, "SELECT 1").kinds == ["step_error STATEMENT_TIMEOUT", "step_begin", "row", "step_end"]
+
+
+# What fails beside the statements.
+
+LARGE_CURSOR = {"baton": None, "batch": {"steps": [{"stmt": {"sql": "BEGIN IMMEDIATE"}}, {"stmt": {"sql": LONG}}]}}
+SMALL_CURSOR = {"baton": None, "batch": {"steps": [{"stmt": {"sql": "BEGIN IMMEDIATE"}}]}}
+PIPELINE = {"baton": None, "requests": [execute("BEGIN IMMEDIATE")]}
+ALONE = {"stmt": {"sql": "SELECT 1"}}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "owner", "what"),
+    [
+        ("/v2/pipeline", PIPELINE, "", "_where"),
+        ("/v2/pipeline", PIPELINE, "_tokens", "recheck"),
+        ("/v3/cursor", SMALL_CURSOR, "", "_where"),
+        ("/v3/cursor", LARGE_CURSOR, "", "_where"),
+        ("/v3/cursor", SMALL_CURSOR, "_streams", "promise"),
+        ("/v1/execute", ALONE, "", "_where"),
+    ],
+)
+def test_a_request_that_fails_beside_its_statements_leaves_no_stream(db, service, monkeypatch, path, body, owner, what):
+    """As when there is no memory: a stream that stayed in use would keep the writer's turn for ever."""
+    db.run("CREATE TABLE t(a)")
+
+    def fail(*_):
+        raise apsw.NoMemError("out of memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(getattr(service.api, owner) if owner else service.api, what, fail)
+        assert send(db, "POST", path, body).status >= 500
+    assert len(service.streams) == 0
+    assert db.run("INSERT INTO t VALUES (1)", "SELECT * FROM t").rows(1) == [["1"]]

@@ -1,0 +1,523 @@
+"""Replicas in one process: what they hold, what they answer, and what becomes of them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import apsw
+import pytest
+from asgi_calls import call
+from replicated import Replicated
+from service_calls import CLOSE, execute
+
+from pipemagic.service import endpoint
+from pipemagic.service.limits import Limits
+from pipemagic.service.replicas import pages
+
+
+@pytest.fixture
+def one(tmp_path):
+    one = Replicated(tmp_path / "data")
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def pair(one):
+    """With a replica at nrt that is up to date."""
+    one.run("CREATE TABLE t(id INTEGER PRIMARY KEY, a)", "INSERT INTO t(a) VALUES ('first')")
+    one.location("nrt")
+    one.follow()
+    return one
+
+
+def count(caller, **fields):
+    answer = caller.post(execute("SELECT count(*) FROM t", **fields), CLOSE)
+    return answer.codes[0] if answer.codes[0] != "ok" else int(answer.rows()[0][0])
+
+
+def index_of(answer):
+    return answer.response(0)["result"]["replication_index"]
+
+
+# -- following
+
+
+def test_a_new_location_has_a_copy_and_follows(pair):
+    assert count(pair.at("nrt")) == 1
+    pair.run("INSERT INTO t(a) VALUES ('second')")
+    assert count(pair.at("nrt")) == 1
+    pair.follow()
+    assert count(pair.at("nrt")) == 2
+    pair.check("nrt")
+
+
+def test_a_new_database_of_a_group_with_several_locations_has_replicas_at_once(pair):
+    body = b'{"name": "y", "group": "g"}'
+    token = (pair.folder / "platform-token").read_text().strip()
+    headers = {"host": "127.0.0.1", "authorization": f"Bearer {token}"}
+    made = call(pair.service, "POST", "/v1/organizations/local/databases", headers=headers, body=body)
+    assert made.status == 200
+    assert pair.follow() > 0
+    _, answer = pair.manage("GET", "/databases/y/instances")
+    assert [(one["name"], one["status"]) for one in answer["instances"]] == [("ams", "ok"), ("nrt", "ok")]
+    pair.restart()  # and before it is opened again, all are shown
+    _, answer = pair.manage("GET", "/databases/y/instances")
+    assert [(one["name"], one["status"]) for one in answer["instances"]] == [("ams", "ok"), ("nrt", "copying")]
+
+
+def test_a_commit_ships_its_pages_and_not_the_database(one):
+    one.run("CREATE TABLE t(id INTEGER PRIMARY KEY, a)",
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20000)"
+            " INSERT INTO t SELECT i, randomblob(1000) FROM n")  # fmt: skip
+    one.location("nrt")
+    one.follow()
+    followers = one.database.followers
+    before = followers.shipped
+    one.run("UPDATE t SET a = 'small' WHERE id = 10000")
+    shipped = followers.shipped - before
+    assert (one.files / "primary.sqlite").stat().st_size > 20_000_000
+    assert 0 < shipped < 100_000
+    one.check("nrt")
+
+
+def test_several_locations_and_many_kinds_of_changes(one):
+    for code in ("nrt", "syd"):
+        one.location(code)
+    one.run("CREATE TABLE t(a)", "CREATE INDEX i ON t(a)", "INSERT INTO t VALUES (1), (2), (3)")
+    one.follow()
+    one.run(
+        "ALTER TABLE t ADD COLUMN b DEFAULT 5", "CREATE VIRTUAL TABLE f USING fts5(x)", "INSERT INTO f VALUES ('y')"
+    )
+    one.run(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 3000) INSERT INTO t(a) SELECT i FROM n"
+    )
+    assert one.at("nrt").run("SELECT b FROM t").codes[0] == "SQL_INPUT_ERROR"  # not there yet
+    one.follow()
+    assert one.at("syd").run("SELECT sum(b) FROM t").rows() == [["15015"]]
+    one.run("DELETE FROM t", "DROP TABLE f", "VACUUM", "PRAGMA user_version = 7")
+    one.check("nrt", "syd")
+    assert one.at("nrt").run("SELECT * FROM t").response(0)["result"]["cols"] == [
+        {"name": "a", "decltype": None}, {"name": "b", "decltype": None}]  # fmt: skip
+
+
+def test_what_is_rolled_back_is_not_shipped(pair):
+    shipped = pair.database.followers.shipped
+    pair.at().post(execute("BEGIN"), execute("INSERT INTO t(a) VALUES (2)"), execute("ROLLBACK"), CLOSE)
+    pair.at().post(execute("BEGIN"), execute("INSERT INTO t(a) VALUES (2)"), CLOSE)
+    assert pair.database.followers.shipped == shipped
+    pair.check("nrt")
+
+
+def test_a_commit_that_wrote_nothing_leaves_nobody_behind(pair):
+    for sql in ("DELETE FROM t", "PRAGMA user_version = 5", "DELETE FROM t", "PRAGMA user_version = 5"):
+        index = index_of(pair.run(sql))
+        pair.follow()
+        assert count(pair.at("nrt"), replication_index=index) == 0
+    pair.check("nrt")
+
+
+def test_a_large_transaction_spills_and_still_arrives_whole(pair):
+    pair.at().post(
+        execute("PRAGMA cache_size = 10"),
+        execute("BEGIN"),
+        *[execute("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000)"
+                  " INSERT INTO t(a) SELECT randomblob(500) FROM n")] * 3,
+        execute("UPDATE t SET a = a || 'x'"),
+        execute("COMMIT"),
+        CLOSE,
+    )  # fmt: skip
+    pair.follow()
+    assert count(pair.at("nrt")) == 6001
+    pair.check("nrt")
+
+
+def test_a_replica_that_was_off_catches_up(pair):
+    pair.location("nrt", "/pause")
+    for number in range(5):
+        pair.run(f"INSERT INTO t(a) VALUES ({number})")
+    assert pair.follow() == 0
+    pair.restart()
+    pair.run("INSERT INTO t(a) VALUES ('after')")
+    pair.location("nrt", "/resume")
+    pair.check("nrt")
+    assert count(pair.at("nrt")) == 7
+
+
+def test_a_log_is_bounded_and_who_is_behind_it_starts_over(tmp_path):
+    one = Replicated(tmp_path / "data", limits=Limits(change_log=200_000))
+    one.run("CREATE TABLE t(a)")
+    one.location("nrt")
+    one.follow()
+    one.location("nrt", "/pause")
+    for _ in range(5):
+        one.run("INSERT INTO t VALUES (randomblob(100000))")
+    assert (one.files / "changes.log").stat().st_size < 300_000
+    one.location("nrt", "/resume")
+    one.check("nrt")
+    one.close()
+
+
+def test_a_log_that_all_have_applied_begins_anew(pair):
+    for _ in range(6):
+        pair.run("INSERT INTO t(a) VALUES (randomblob(1000000))")
+        pair.follow()
+    assert (pair.files / "changes.log").stat().st_size < 4_500_000
+    pair.check("nrt")
+
+
+def test_a_primary_that_somebody_else_changed_is_copied_anew(pair):
+    pair.service.close()
+    with sqlite3.connect(pair.files_of_closed) as outside:
+        outside.execute("INSERT INTO t(a) VALUES ('by hand')")
+    outside.close()
+    pair.open()
+    pair.check("nrt")
+    assert count(pair.at("nrt")) == 2
+
+
+def test_the_index_grows_over_restarts_and_crashes(pair, tmp_path):
+    seen = [pair.database.index]
+    pair.run("INSERT INTO t(a) VALUES (1)")
+    seen.append(pair.database.index)
+    pair.restart()
+    seen.append(pair.database.index)
+    pair.run("INSERT INTO t(a) VALUES (2)")
+    pair.crash(tmp_path / "image")
+    seen.append(pair.database.index)
+    assert seen == sorted(seen)
+    pair.check("nrt")
+    assert count(pair.at("nrt"), replication_index=str(seen[-1])) == 3
+
+
+# -- where a request goes
+
+
+def test_a_stream_begins_at_the_nearest_location_and_is_told_its_address(tmp_path):
+    one = Replicated(tmp_path / "data", here="nrt")
+    one.run("CREATE TABLE t(a)")
+    assert one.at().run("SELECT 1").body["base_url"] is None  # there is nowhere else to go
+    one.location("nrt")
+    one.follow()
+    assert one.at().run("SELECT 1").body["base_url"] == "http://nrt-x-local.localhost:8080"
+    assert one.at("nrt").run("SELECT 1").body["base_url"] is None
+    own = one.at()
+    own.headers = {"host": "127.0.0.1:8080"}
+    assert own.run("SELECT 1").body["base_url"] is None
+    one.run("INSERT INTO t VALUES (1)")
+    assert count(one.at()) == 0  # the replica, which has not followed yet
+    one.location("nrt", "/pause")
+    assert count(one.at()) == 1
+    assert one.at().run("SELECT 1").body["base_url"] == "http://ams-x-local.localhost:8080"
+    one.close()
+
+
+def test_a_stream_that_writes_stays_with_the_primary(pair):
+    stream = pair.at("nrt").post(execute("SELECT count(*) FROM t"))
+    assert stream.rows() == [["1"]]
+    wrote = pair.at("nrt").post(
+        execute("INSERT INTO t(a) VALUES ('mine') RETURNING id"),
+        execute("SELECT count(*), changes(), last_insert_rowid(), total_changes() FROM t"),
+        baton=stream.baton,
+    )
+    assert wrote.rows(1) == [["2", "1", "2", "1"]]
+    assert int(index_of(wrote)) == pair.database.index
+    later = pair.at("nrt").post(execute("SELECT count(*) FROM t"), CLOSE, baton=wrote.baton)
+    assert later.rows() == [["2"]]
+    assert count(pair.at("nrt")) == 1  # another stream, at the replica
+
+
+@pytest.mark.parametrize("first", ["BEGIN", "SAVEPOINT s", "PRAGMA foreign_keys = OFF", "CREATE TEMP TABLE u(a)"])
+def test_whatever_needs_the_primary_pins_the_stream(pair, first):
+    pair.run("INSERT INTO t(a) VALUES ('new')")
+    answer = pair.at("nrt").post(execute("SELECT count(*) FROM t"), execute(first), execute("SELECT count(*) FROM t"))
+    assert [answer.rows(0), answer.rows(2)] == [[["1"]], [["2"]]]
+
+
+def test_a_request_waits_for_the_index_that_it_carries(pair):
+    index = index_of(pair.run("INSERT INTO t(a) VALUES (2)"))
+    pair.follow()
+    assert count(pair.at("nrt"), replication_index=index) == 2
+    ahead = str(int(index) + 1)
+    assert count(pair.at("ams"), replication_index=ahead) == 2  # a primary has all there is
+
+
+def test_the_wait_is_bounded(tmp_path):
+    one = Replicated(tmp_path / "data", limits=Limits(replica_wait=0.0))
+    one.run("CREATE TABLE t(a)")
+    one.location("nrt")
+    one.follow()
+    index = index_of(one.run("INSERT INTO t VALUES (1)"))
+    answer = one.at("nrt").post(execute("SELECT count(*) FROM t", replication_index=index), execute("SELECT 1"), CLOSE)
+    assert answer.codes == ["REPLICA_BEHIND", "ok", "ok"]
+    assert f"stands at replication_index {int(index) - 1} and did not reach {index}" in answer.error()["message"]
+    batch = {"type": "batch", "batch": {"steps": [{"stmt": {"sql": "SELECT 1"}}], "replication_index": index}}
+    assert one.at("nrt").post(batch, {"type": "describe", "sql": "SELECT 1", "replication_index": int(index)},
+                              CLOSE).codes == ["REPLICA_BEHIND", "REPLICA_BEHIND", "ok"]  # fmt: skip
+    one.follow()
+    assert count(one.at("nrt"), replication_index=index) == 1
+    one.close()
+
+
+@pytest.mark.parametrize("index", ["-1", "soon", "1.5", "", "9" * 30])
+def test_an_index_that_is_no_number_is_refused(pair, index):
+    answer = pair.at("nrt").post(execute("SELECT 1", replication_index=index), CLOSE)
+    assert answer.status == 400
+
+
+def test_replicas_cannot_be_written_by_any_statement(pair):
+    before = pages_of(pair)
+    stream = pair.at("nrt").post(execute("SELECT 1"))
+    for sql in ("PRAGMA user_version = 3", "REINDEX", "ANALYZE"):
+        pair.at("nrt").post(execute(sql), CLOSE)
+    pair.at("nrt").post(execute("DELETE FROM t"), CLOSE, baton=stream.baton)
+    assert pages_of(pair) == before
+    pair.check("nrt")
+
+
+def pages_of(pair):
+    return (pair.files / "replicas" / "nrt.sqlite").read_bytes()
+
+
+# -- names
+
+
+def test_instance_names_never_collide_with_names_of_databases(one):
+    catalog = one.service.catalog
+    catalog.create_database("local", "nrt-x", "g")
+    one.location("nrt")
+    record = one.record
+    assert record.instances["nrt"] != "nrt-x-local.localhost"
+    assert record.instances["nrt"].startswith("nrt-")
+    assert catalog.database_by_host("nrt-x-local.localhost").name == "nrt-x"
+    assert catalog.database_by_host(record.instances["nrt"]).name == "x"
+    hosts = [host for name in ("x", "nrt-x") for host in catalog.database("local", name).instances.values()]
+    assert len(set(hosts)) == len(hosts) == 4
+    with pytest.raises(Exception, match=r"host name ams-x-local\.localhost is taken"):
+        catalog.create_database("local", "ams-x", "g")
+
+
+def test_a_long_name_has_an_instance_name_that_is_a_label(one):
+    catalog = one.service.catalog
+    catalog.create_group("local", "far", "aws-ap-northeast-1")
+    record = catalog.create_database("local", "d" * 57, "far")
+    label = record.instances["aws-ap-northeast-1"].partition(".")[0]
+    assert len(label) <= 63
+    assert catalog.database_by_host(f"{label}.localhost") == record
+
+
+# -- pausing, removing
+
+
+def test_a_paused_primary_refuses_writes_at_once_and_replicas_answer(pair):
+    stream = pair.at("ams").post(execute("BEGIN IMMEDIATE"))
+    group = pair.location("ams", "/pause")
+    assert group["status"] == {"locations": [{"name": "ams", "status": "paused"}, {"name": "nrt", "status": "ok"}]}
+    assert pair.at("ams").post(execute("COMMIT"), baton=stream.baton).status == 400  # the stream is gone
+    assert count(pair.at()) == 1
+    answer = pair.at().post(execute("INSERT INTO t(a) VALUES (2)"), execute("SELECT count(*) FROM t"), CLOSE)
+    assert answer.codes == ["PRIMARY_PAUSED", "ok", "ok"]
+    assert "pipemagic group locations resume" in answer.error()["message"]
+    down = pair.at("ams").post(execute("SELECT 1"), CLOSE)
+    assert (down.status, down.body["code"]) == (503, "LOCATION_PAUSED")
+    pair.location("nrt", "/pause")
+    assert pair.at().post(execute("SELECT 1"), CLOSE).status == 503
+    pair.location("ams", "/resume")
+    pair.run("INSERT INTO t(a) VALUES (2)")
+
+
+def test_health_and_status_say_what_is_down(pair):
+    def health(host):
+        return call(pair.service, "GET", "/health", headers={"host": host}).status
+
+    record = pair.record
+    hosts = [record.hostname, record.instances["ams"], record.instances["nrt"]]
+    assert [health(host) for host in hosts] == [200, 200, 200]
+    pair.location("nrt", "/pause")
+    assert [health(host) for host in hosts] == [200, 200, 503]
+    _, answer = pair.manage("GET", "/databases/x/instances")
+    assert [(one["name"], one["type"], one["status"]) for one in answer["instances"]] == [
+        ("ams", "primary", "ok"), ("nrt", "replica", "paused")]  # fmt: skip
+    pair.location("nrt", "/resume")
+    pair.location("ams", "/pause")
+    assert [health(host) for host in hosts] == [200, 503, 200]
+
+
+def test_a_replica_far_behind_is_unhealthy_and_its_primary_is_not(pair):
+    reader = apsw.Connection(str(pair.files / "replicas" / "nrt.sqlite"), flags=apsw.SQLITE_OPEN_READONLY)
+    cursor = reader.execute("SELECT 1 FROM t UNION ALL SELECT 2")
+    next(cursor)  # a long read
+    pair.run("INSERT INTO t(a) VALUES (2)")
+    pair.service.placement.replicator.run_due()
+    pair.clock.advance(11)
+    status = pair.service.placement.status(pair.record)
+    assert (status["nrt"].state, status["nrt"].lag) == ("lagging", 11.0)
+    assert not pair.service.placement.healthy(pair.record, "nrt")
+    assert pair.service.placement.healthy(pair.record, "ams")
+    assert pair.service.placement.healthy(pair.record, None)
+    reader.close()
+    while pair.service.placement.status(pair.record)["nrt"].state != "ok":
+        pair.service.placement.replicator.run_due()
+    assert count(pair.at("nrt")) == 2
+
+
+def test_a_location_that_is_removed_leaves_nothing(pair):
+    stream = pair.at("nrt").post(execute("SELECT 1"))
+    group = pair.location("nrt", method="DELETE")
+    assert group["locations"] == ["ams"]
+    assert sorted(path.name for path in pair.files.rglob("*") if path.is_file()) == [
+        "primary.sqlite", *(["primary.sqlite-shm", "primary.sqlite-wal"] if has_wal(pair) else [])]  # fmt: skip
+    assert pair.at().post(execute("SELECT 1"), baton=stream.baton).status == 400
+    with pytest.raises(KeyError):
+        pair.at("nrt")
+    status, answer = pair.manage("DELETE", "/groups/g/locations/ams")
+    assert (status, answer["error"]) == (400, "ams is the primary location of the group and cannot be removed")
+    pair.location("nrt")
+    pair.check("nrt")
+
+
+def has_wal(pair):
+    return (pair.files / "primary.sqlite-wal").exists()
+
+
+def test_a_crash_in_the_middle_of_a_removal_is_cleaned_up(pair):
+    leftover = pair.files / "replicas" / "syd.sqlite"
+    leftover.write_bytes(b"of a location that was removed just before a crash")
+    draft = pair.files / "replicas" / "syd.sqlite.new"
+    draft.write_bytes(b"of a copy that was under way")
+    pair.restart()
+    pair.check("nrt")
+    assert not leftover.exists()
+    assert not draft.exists()
+
+
+def test_a_database_that_is_deleted_takes_its_replicas_along(pair):
+    folder = pair.files
+    pair.manage("DELETE", "/databases/x")
+    assert not folder.exists()
+    assert pair.follow() == 0
+
+
+def test_waiting_for_a_location(pair):
+    assert pair.manage("GET", "/groups/g/locations/nrt/wait") == (200, {})
+    assert pair.manage("GET", "/groups/g/locations/syd/wait")[0] == 400
+    pair.location("nrt", "/pause")
+    status, answer = pair.manage("GET", "/groups/g/locations/nrt/wait")  # at once: the clock stands still
+    assert (status, answer["code"]) == (503, "LOCATION_PAUSED")
+
+
+# -- simulated distance
+
+
+@pytest.fixture
+def delays(monkeypatch):
+    """The delays of responses, in seconds, instead of waiting for them."""
+    noted = []
+
+    async def note(seconds, _cancel):
+        noted.append(seconds)
+
+    monkeypatch.setattr(endpoint, "_delay", note)
+    return noted
+
+
+def test_distance_costs_time_where_that_is_wanted(tmp_path, delays):
+    one = Replicated(tmp_path / "data", here="syd", simulate_latency=True)
+    one.run("CREATE TABLE t(a)")
+    caller = one.at()
+    delays.clear()
+    caller.run("SELECT 1")
+    one.location("nrt")
+    one.follow()
+    caller.run("SELECT 1")
+    caller.run("INSERT INTO t VALUES (1)")
+    far, near, writing = delays
+    assert 0.2 < far < 0.3  # Sydney - Amsterdam and back
+    assert 0.1 < near < 0.15  # Sydney - Tokyo and back
+    assert writing > far
+    one.close()
+
+
+def test_the_distance_can_be_measured_without_a_token(tmp_path, delays):
+    one = Replicated(tmp_path / "data", here="syd", simulate_latency=True)
+    one.location("nrt")
+    one.follow()
+    found = {}
+    for code, host in {"": one.record.hostname, **one.record.instances}.items():
+        delays.clear()
+        assert call(one.service, "GET", "/health", headers={"host": host}).status == 200
+        found[code] = sum(delays)
+    assert found[""] == 0
+    assert 0.1 < found["nrt"] < 0.15
+    assert 0.2 < found["ams"] < 0.3
+    one.close()
+
+
+# -- page 1
+
+
+def test_the_index_in_the_first_page_is_read_as_the_newest_that_it_can_be():
+    assert pages.full_index(5, 5) == 5
+    assert pages.full_index(5, 2**32 + 7) == 2**32 + 5
+    assert pages.full_index(9, 2**32 + 7) == 9
+    assert pages.full_index(9, 7) < 0  # of another log
+
+
+def test_a_replica_that_is_retired_while_a_connection_is_taken_is_not_ready(pair, monkeypatch):
+    replica = pair.database.replicas["nrt"]
+    pool = replica._pool
+    take = pool.take
+
+    def retire_and_take():
+        replica.retire()  # as by the thread that is about to copy it anew
+        return take()
+
+    monkeypatch.setattr(pool, "take", retire_and_take)
+    answer = pair.at("nrt").post(execute("SELECT 1"))
+    assert (answer.status, answer.body["code"]) == (503, "REPLICA_NOT_READY")
+
+
+# -- a cursor that has no connection yet: all that it has given so far are errors
+
+
+def begin_with_errors(caller):
+    """Begin a cursor of which no statement ran and whose reader takes one piece; gives the rest."""
+    chunks = iter(caller.cursor(*[{"stmt": {"sql_id": 7}}] * 3000).chunks)
+    assert b"SQL_STORE_NOT_FOUND" in next(chunks)
+    return chunks
+
+
+def last_code(chunks):
+    return json.loads(b"".join(chunks).splitlines()[-1])["error"]["code"]
+
+
+def test_a_paused_location_ends_a_cursor_without_a_connection(pair):
+    chunks = begin_with_errors(pair.at("nrt"))
+    pair.location("nrt", "/pause")
+    assert last_code(chunks) == "STREAM_ENDED"
+
+
+def test_a_cursor_without_a_connection_can_be_too_slow_at_a_replica_that_gives_none(pair):
+    chunks = begin_with_errors(pair.at("nrt"))
+    pair.database.replicas["nrt"].paused = True
+    pair.clock.advance(pair.service.limits.reader_wait)
+    baton = pair.at("ams").post(execute("BEGIN IMMEDIATE")).baton
+    pair.service.streams.sweep()
+    pair.clock.advance(5)
+    pair.service.streams.sweep()
+    assert pair.run("INSERT INTO t(a) VALUES ('second')")
+    assert pair.at("ams").post(execute("COMMIT"), CLOSE, baton=baton).codes == ["TRANSACTION_TIMEOUT", "ok"]
+    assert last_code(chunks) == "STREAM_ENDED"
+
+
+def test_a_fresh_copy_ends_all_streams_whatever_a_cursor_without_a_connection_does(pair):
+    chunks = begin_with_errors(pair.at("nrt"))
+    reading = pair.at("nrt").post(execute("SELECT count(*) FROM t"))
+    pair.database.replicas["nrt"].copied = False
+    pair.run("INSERT INTO t(a) VALUES ('second')")
+    pair.follow()
+    late = pair.at("nrt").post(execute("SELECT count(*) FROM t"), baton=reading.baton)
+    assert late.body == "Received an invalid baton"
+    assert count(pair.at("nrt")) == 2
+    assert last_code(chunks) == "STREAM_ENDED"

@@ -1,0 +1,121 @@
+"""Functions whose time grew with the product of their arguments' sizes: bounded, else with SQLite's own results."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from base64 import b64encode
+
+import apsw
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from service_calls import caller_of, execute, new_service
+from waiting import AT_ONCE
+
+from pipemagic.service.limits import Limits
+from pipemagic.service.sqlite import functions
+
+M = 1024 * 1024
+TWO = ("instr", "trim", "ltrim", "rtrim", "unhex")
+
+text = st.text(alphabet="aAbé€😀\0 01.-", max_size=6)
+values = st.one_of(
+    st.none(),
+    text,
+    text.map(str.encode),
+    st.integers(-(2**63), 2**63 - 1),
+    st.integers(-20, 20),
+    st.floats(),
+    st.binary(max_size=4),
+)
+
+
+@pytest.fixture(scope="module")
+def both():
+    plain, bounded = apsw.Connection(":memory:"), apsw.Connection(":memory:")
+    functions.bound(bounded, 128 * M, lambda: False)
+    return plain, bounded
+
+
+def check(connections, sql, *arguments):
+    """Compare with SQLite's own function; BLOBs that are not UTF-8 cannot be made text here."""
+    plain, bounded = connections
+    try:
+        found = bounded.execute(sql, arguments).get
+    except UnicodeDecodeError:
+        with pytest.raises(UnicodeDecodeError):
+            b"\n".join(one for one in arguments if isinstance(one, bytes)).decode()
+    else:
+        assert found == plain.execute(sql, arguments).get
+
+
+@given(st.sampled_from(TWO), values, values)
+def test_functions_of_two_arguments_are_sqlites(both, name, first, second):
+    check(both, f"SELECT json_array(hex({name}(?1, ?2)), typeof({name}(?1, ?2)))", first, second)
+
+
+@given(values, values, values)
+def test_replace_is_sqlites(both, first, second, third):
+    check(both, "SELECT json_array(hex(replace(?1, ?2, ?3)), typeof(replace(?1, ?2, ?3)))", first, second, third)
+
+
+@pytest.mark.parametrize(
+    ("sql", "arguments"),
+    [
+        ("SELECT instr(?, ?)", ("a" * 8 * M, "a" * M + "b")),
+        ("SELECT instr(?, ?)", (b"a" * 8 * M, b"a" * M + b"b")),
+        ("SELECT length(replace(?, ?, ''))", ("a" * 8 * M, "a" * M + "b")),
+        ("SELECT length(ltrim(?, ?))", ("a" * 8 * M, "bcdefghijk" * (M // 10) + "a")),
+        ("SELECT unhex(?, ?)", ("z" * 8 * M, "bcdefghijk" * (M // 10) + "z")),
+        ("SELECT instr(?, ?)", (b"a" * 8 * M, "a" * M + "b")),
+        ("SELECT length(replace(?, 'a', ?))", ("a" * M, "b" * M)),
+        ("SELECT ? LIKE ?", ("a" * 8 * M, "%" + "a" * M + "b")),
+        ("SELECT ? GLOB ?", ("a" * 8 * M, "*" + "a" * M + "b")),
+    ],
+)
+def test_large_arguments_take_no_time(db, sql, arguments):
+    wire = [
+        {"type": "text", "value": one} if isinstance(one, str) else {"type": "blob", "base64": b64encode(one).decode()}
+        for one in arguments
+    ]
+    started = time.process_time()
+    db.post(execute(sql, *wire))
+    assert time.process_time() - started < 3
+
+
+def test_a_row_of_many_calls_ends_at_the_statement_limit(tmp_path):
+    """The calls of one row follow each other without a check of SQLite's own."""
+    with new_service(tmp_path, clock=time.monotonic, limits=Limits(statement_time=0.2)) as service:
+        service.start()
+        db = caller_of(service, "db")
+        arguments = [{"type": "text", "value": "a" * 10_000}, {"type": "text", "value": "bcde" * 5000 + "a"}]
+        calls = ", ".join(["ltrim(?1, ?2)"] * 70)
+        started = time.monotonic()
+        answer = db.post(execute(f"SELECT {calls}", *arguments))
+        assert time.monotonic() - started < 10 * AT_ONCE
+        assert answer.codes == ["STATEMENT_TIMEOUT"]
+        used = time.process_time()
+        threading.Event().wait(0.3)
+        assert time.process_time() - used < 0.1
+
+
+def test_indexes_with_these_functions_are_readable_elsewhere(db, service):
+    db.run(
+        "CREATE TABLE t(a CHECK (instr(a, 'x') = 0), g AS (replace(a, 'b', 'c')))",
+        "CREATE INDEX i ON t(ltrim(a, '0'))", "INSERT INTO t(a) VALUES ('00ab'), ('0ü')",
+    )  # fmt: skip
+    path = service.databases.in_use()[0].path
+    with sqlite3.connect(path) as plain:
+        assert plain.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        query = "SELECT a, g FROM t INDEXED BY i WHERE ltrim(a, '0') = 'ab'"
+        assert plain.execute(query).fetchall() == [("00ab", "00ac")]
+        plain.execute("INSERT INTO t(a) VALUES ('000')")
+    plain.close()
+    assert db.run("PRAGMA integrity_check").rows() == [["ok"]]
+
+
+def test_like_still_uses_an_index(db):
+    db.run("CREATE TABLE t(a TEXT COLLATE NOCASE)", "CREATE INDEX i ON t(a)")
+    assert "SEARCH" in db.run("EXPLAIN QUERY PLAN SELECT * FROM t WHERE a LIKE 'ab%'").rows()[0][3]

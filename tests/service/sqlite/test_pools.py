@@ -1,0 +1,49 @@
+"""Connections that are kept for the next stream: for how long, and how many of all databases."""
+
+from __future__ import annotations
+
+import pytest
+from service_calls import caller_of
+
+from pipemagic.service.embedded import Service
+from pipemagic.service.limits import Limits
+
+MOST = 3
+
+
+@pytest.fixture
+def service(tmp_path, clock):
+    service = Service(tmp_path / "data", clock=clock, limits=Limits(idle_connections_in_all=MOST))
+    service.catalog.create_group("local", "default", "ams")
+    yield service
+    service.close()
+
+
+def kept(service):
+    """Count the connections that are kept, by database."""
+    counts = {}
+    for record in service.catalog.databases("local"):
+        database = service.databases.get(record.id)
+        counts[record.name] = 0 if database is None else len(database.pool)
+    return counts
+
+
+def test_the_connections_idle_longest_are_closed_when_all_databases_keep_too_many(service, clock):
+    callers = [caller_of(service, f"d{number}") for number in range(MOST + 2)]
+    for caller in callers:
+        caller.run("SELECT 1")
+        clock.advance(1)
+    callers[0].run("SELECT 1")
+    service.sweep()
+    assert kept(service) == {"d0": 1, "d1": 0, "d2": 0, "d3": 1, "d4": 1}
+    assert all(caller.run("SELECT 1").codes == ["ok", "ok"] for caller in callers)
+
+
+def test_a_connection_that_nobody_wants_for_a_while_is_closed(service, clock):
+    caller_of(service, "d0").run("SELECT 1")
+    clock.advance(service.limits.idle_connection_age)
+    service.sweep()
+    assert kept(service) == {"d0": 1}
+    clock.advance(0.1)
+    service.sweep()
+    assert kept(service) == {"d0": 0}

@@ -1,0 +1,148 @@
+"""The memory and the temporary files of a statement are limited; what is large for a reason works."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import apsw
+import pytest
+from service_calls import CLOSE, caller_of, execute, new_service
+
+from pipemagic.service.limits import MB, Limits
+from pipemagic.service.sqlite import storage
+
+LIMIT = 4 * MB
+ROWS = (
+    "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {rows}) "
+    "SELECT n, randomblob(1000) b FROM c"
+)
+SORTED = f"SELECT count(b) FROM (SELECT * FROM ({ROWS}) ORDER BY b LIMIT -1 OFFSET 1)"
+
+
+@pytest.fixture
+def small(tmp_path):
+    with new_service(tmp_path, limits=Limits(temporary=LIMIT)) as service:
+        yield service
+
+
+@pytest.fixture
+def db(small):
+    return caller_of(small, "db")
+
+
+def spilled(service):
+    """The bytes that the kept connections wrote to temporary files."""
+    counted = apsw.SQLITE_DBSTATUS_TEMPBUF_SPILL
+    return sum(one.raw.status(counted)[0] for database in service.databases.in_use() for one in database.pool._idle)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_sort_that_fills_the_disk_is_ended(small, db, read_only):
+    caller = caller_of(small, "db", read_only=read_only)
+    answer = caller.run(SORTED.format(rows=100_000), "SELECT 1")
+    assert answer.codes == ["SQLITE_FULL", "ok", "ok"]
+    assert "temporary files" in answer.error()["message"]
+    assert spilled(small) < 10 * LIMIT
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"SELECT DISTINCT b FROM ({ROWS})",
+        f"WITH m AS MATERIALIZED ({ROWS}) SELECT count(*) FROM m a, m b WHERE a.n = b.n",
+        f"CREATE TEMP TABLE x AS {ROWS}",
+        f"SELECT sum(length(b)) OVER (ORDER BY b) FROM ({ROWS})",
+    ],
+)
+def test_other_temporary_files_count_too(db, statement):
+    assert db.run(statement.format(rows=100_000), "SELECT 1").codes == ["SQLITE_FULL", "ok", "ok"]
+
+
+def test_a_sort_below_the_limit_works_any_number_of_times(db):
+    assert db.run(*[SORTED.format(rows=1000)] * 5).codes == ["ok"] * 6
+
+
+def test_temporary_tables_are_limited_together(db):
+    fill = f"INSERT INTO x {ROWS}".format(rows=1000)
+    codes = db.run("CREATE TEMP TABLE x (n, b)", *[fill] * 8).codes
+    assert codes[:3] == ["ok"] * 3
+    assert codes[-2] == "SQLITE_FULL"
+
+
+def test_a_large_table_can_be_indexed_sorted_and_vacuumed(db):
+    answer = db.run(
+        f"CREATE TABLE t AS {ROWS}".format(rows=20_000), "CREATE INDEX i ON t(b)", "SELECT count(*) FROM t",
+        "SELECT length(b) FROM (SELECT +b AS b FROM t ORDER BY 1 LIMIT 1 OFFSET 19999)", "DELETE FROM t WHERE n % 2",
+        "VACUUM",
+    )  # fmt: skip
+    assert answer.codes == ["ok"] * 7
+    assert answer.rows(2) == [["20000"]]
+
+
+def test_a_transaction_that_the_limit_ended_is_not_continued(db):
+    fill = f"INSERT INTO t SELECT n FROM ({ROWS} ORDER BY 2)".format(rows=100_000)
+    db.run("CREATE TABLE t(a)")
+    answer = db.post(execute("BEGIN"), execute("INSERT INTO t VALUES (0)"), execute(fill), execute("SELECT 1"), CLOSE)
+    assert answer.codes[:3] == ["ok", "ok", "SQLITE_FULL"]
+    assert "its transaction was rolled back" in answer.error(2)["message"]
+    assert answer.codes[3] != "ok"
+    assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
+
+
+@pytest.mark.parametrize("error", [apsw.NoMemError("out of memory"), MemoryError()])
+def test_a_request_without_memory_is_not_an_internal_error(error):
+    refused = storage.refusal(error)
+    assert (refused.status, refused.code) == (503, "OUT_OF_MEMORY")
+
+
+HEAP = 64 * MB
+SERIES = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c)"
+HUNGRY = [
+    f"{SERIES} SELECT length(group_concat(hex(randomblob(5000)))) FROM (SELECT 1 FROM c LIMIT 10000)",
+    "SELECT " + ", ".join(["zeroblob(20000000)"] * 8),
+]
+HELD = f"{SERIES} SELECT substr(hex(zeroblob(26000000)), n, 1), hex(zeroblob(200000)) FROM c LIMIT 40"
+"""Keeps 52 MB while its reader takes the rows."""
+
+
+@pytest.fixture
+def small_heap(small):
+    before = apsw.hard_heap_limit(-1)
+    apsw.hard_heap_limit(HEAP)
+    yield small
+    apsw.hard_heap_limit(before)
+
+
+def test_others_work_while_statements_use_up_the_memory(small_heap, db):
+    other = caller_of(small_heap, "other")
+    other.run("CREATE TABLE t(a)")
+    enough = threading.Event()
+
+    def hungry(statement):
+        codes = set()
+        while not enough.is_set():
+            codes.update(db.run(statement).codes[:1])
+        return codes
+
+    with ThreadPoolExecutor(len(HUNGRY)) as pool:
+        running = [pool.submit(hungry, statement) for statement in HUNGRY]
+        try:
+            answers = [other.run("INSERT INTO t VALUES (1)", "SELECT count(*) FROM t") for _ in range(20)]
+        finally:
+            enough.set()
+    assert {one.status for one in answers} == {200}
+    assert {code for one in answers for code in one.codes} == {"ok"}
+    assert [one.result() for one in running] == [{"SQLITE_NOMEM"}] * len(HUNGRY)
+
+
+def test_a_cursor_does_not_keep_the_memory_from_others(small_heap, db):
+    kinds = db.read(HELD, "SELECT 1").kinds
+    assert kinds[-4:] == ["step_error SQLITE_NOMEM", "step_begin", "row", "step_end"]
+    assert kinds.count("row") < 5
+
+
+@pytest.mark.parametrize("wanted", ["group_concat(hex(randomblob(5000)))", "json_group_array(hex(randomblob(5000)))"])
+def test_an_aggregate_ends_before_the_memory_does(small_heap, db, wanted):
+    answer = db.run(f"{SERIES} SELECT length({wanted}) FROM (SELECT 1 FROM c LIMIT 10000)", "SELECT 1")
+    assert answer.codes == ["SQLITE_NOMEM", "ok", "ok"]

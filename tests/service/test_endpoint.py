@@ -1,0 +1,522 @@
+"""Endpoints on a port: bodies and their limits, waiting, streamed and delayed responses, uploads, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import httpx
+import pytest
+from served_apps import serving
+from starlette.routing import Route
+from waiting import until
+
+from pipemagic.service import endpoint as module
+from pipemagic.service import responses
+from pipemagic.service.app import create_app
+from pipemagic.service.endpoint import Admission, Endpoint, Runtime
+from pipemagic.service.executor import Tenant
+from pipemagic.service.limits import MB
+from pipemagic.service.metrics import Metrics
+from pipemagic.service.responses import Refused, ServiceResponse, StreamedResponse
+from pipemagic.service.sqlite.write_lock import Waiter
+from pipemagic.service.transfer.endpoints import NO_LIMIT, UploadEndpoint
+from pipemagic.service.transfer.uploads import Spool
+
+pytestmark = pytest.mark.usefixtures("waits")
+
+WAIT = 10.0
+
+
+class Service:
+    """One endpoint at every path. Subclasses handle its requests; the account is the value of Authorization."""
+
+    own_hosts = frozenset({"127.0.0.1", "x"})
+    body_limit = MB
+
+    def routes(self, runtime):
+        return [Route("/{rest:path}", self.endpoint(runtime))]
+
+    def database_routes(self, _runtime):
+        return []
+
+    def recall_host(self, _host):
+        return None
+
+    def find_host(self, host):
+        raise Refused(421, f"not {host}")
+
+    def endpoint(self, runtime):
+        return OneEndpoint(runtime, self)
+
+    def handle(self, request, body, cancel):
+        raise NotImplementedError
+
+
+class OneEndpoint(Endpoint):
+    def __init__(self, runtime, service):
+        super().__init__(runtime, body_limit=service.body_limit)
+        self.service = service
+
+    async def admit(self, request):
+        return Admission(Tenant(request.url.path, request.headers.get("authorization", "anybody")))
+
+    def handle(self, request, admission, body, cancel):
+        return self.service.handle(request, body, cancel)
+
+
+class Echo(Service):
+    """Responds with what it was sent."""
+
+    def __init__(self, *, body_limit=MB):
+        self.body_limit, self.seen = body_limit, []
+
+    def handle(self, request, body, cancel):
+        path = request.scope["path"]
+        self.seen.append(path)
+        if path == "/empty":
+            return responses.empty(405, {"allow": "POST"})
+        if path == "/large":
+            return ServiceResponse(b"x" * 300_001)
+        return responses.json({
+            "method": request.method, "path": path, "query": dict(request.query_params), "size": len(body),
+            "token": request.headers.get("authorization"),
+        })  # fmt: skip
+        yield
+
+
+class UntilCancelled(Service):
+    """Runs until its client hangs up."""
+
+    def __init__(self):
+        self.running, self.cancelled = threading.Event(), threading.Event()
+
+    def handle(self, request, body, cancel):
+        cancel.add_callback(self.cancelled.set)
+        self.running.set()
+        assert self.cancelled.wait(WAIT)
+        return responses.json({"cancelled": cancel.cancelled}, 503)
+        yield
+
+
+class Waits(Service):
+    """Waits below /wait until its waiter is done, then until the gate is opened."""
+
+    def __init__(self, *, exclusive=False):
+        self.exclusive = exclusive
+        self.waiters = []
+        self.gate = threading.Event()
+        self.waiting, self.resumed = threading.Semaphore(0), threading.Semaphore(0)
+
+    def handle(self, request, body, cancel):
+        if request.url.path.startswith("/wait"):
+            waiter = Waiter(deadline=0.0, exclusive=self.exclusive)
+            self.waiters.append(waiter)
+            self.waiting.release()
+            yield waiter
+            self.resumed.release()
+            assert self.gate.wait(WAIT)
+            return responses.json({"granted": waiter.granted, "cancelled": cancel.cancelled})
+        return responses.json("at once")
+
+
+class Streams(Service):
+    """Responds with a body that is made while it is sent."""
+
+    def __init__(self, fail_after=None):
+        self.closed = threading.Event()
+        self.fail_after = fail_after
+
+    def handle(self, request, body, cancel):
+        try:
+            yield StreamedResponse("text/plain")
+            for number in range(int(request.query_params.get("n", "3"))):
+                if number == self.fail_after:
+                    raise RuntimeError("half-way")
+                yield b"%d\n" % number
+            return b""
+        finally:
+            self.closed.set()
+
+
+class Far(Service):
+    """Responds at /far as if the way to its client took an hour."""
+
+    def __init__(self):
+        self.seen = threading.Semaphore(0)
+
+    def handle(self, request, body, cancel):
+        self.seen.release()
+        response = responses.json({})
+        response.delay = 3600.0 if request.url.path == "/far" else 0.01
+        return response
+        yield
+
+
+class Uploads(Service):
+    """Takes the body of /file into a file of a folder; says what was in it."""
+
+    def __init__(self, folder, *, limit=10_000_000, refusal=None):
+        self.folder, self.limit, self.refusal = folder, limit, refusal
+
+    def endpoint(self, runtime):
+        return UploadToFile(runtime, self)
+
+    def begin_upload(self, _grant, declared):
+        if self.refusal is not None:
+            raise self.refusal
+        spool = Spool(self.folder / "body", self.limit)
+        try:
+            spool.expect(declared)
+        except Refused:
+            spool.discard()
+            raise
+        return spool
+
+
+class UploadToFile(UploadEndpoint):
+    def __init__(self, runtime, service):
+        Endpoint.__init__(self, runtime, body_limit=NO_LIMIT)
+        self.transfers = SimpleNamespace(begin_upload=service.begin_upload)
+
+    async def admit(self, request):
+        return Admission(Tenant("db", "account"))
+
+    def handle(self, request, admission, body, cancel):
+        data = body.read_bytes()
+        return responses.json({"size": len(data), "first": data[:1].decode()})
+        yield
+
+
+def read_all(connection):
+    parts = []
+    while part := connection.recv(65536):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def head(method="POST", target="/", *lines):
+    return "\r\n".join([f"{method} {target} HTTP/1.1", "Host: x", *lines, "", ""]).encode()
+
+
+# -- requests and bodies
+
+
+def test_a_request_arrives_whole():
+    with serving(Echo()) as app:
+        answer = httpx.post(f"{app.url}/a%20b?x=1&y=&z", content=b"12345", headers={"Authorization": "Bearer t"})
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "application/json"
+        assert "server" not in answer.headers
+        assert answer.json() == {
+            "method": "POST", "path": "/a b", "query": {"x": "1", "y": "", "z": ""}, "size": 5, "token": "Bearer t",
+        }  # fmt: skip
+        assert httpx.post(f"{app.url}/?").json()["query"] == {}
+        assert httpx.get(app.url, headers={"Host": "y"}).status_code == 421
+
+
+def test_a_chunked_body_and_an_empty_response():
+    with serving(Echo()) as app:
+        assert httpx.post(app.url, content=iter([b"a" * 70_000, b"b" * 70_000])).json()["size"] == 140_000
+        answer = httpx.get(f"{app.url}/empty")
+        assert (answer.status_code, answer.content, answer.headers["allow"]) == (405, b"", "POST")
+        assert "content-type" not in answer.headers
+        large = httpx.get(f"{app.url}/large")
+        assert (len(large.content), large.headers["content-length"]) == (300_001, "300001")
+        assert httpx.head(f"{app.url}/large").headers["content-length"] == "300001"
+
+
+def test_a_body_that_is_too_large():
+    """The response arrives although the client is still sending, and the connection can be used again."""
+    service = Echo(body_limit=1000)
+    with serving(service) as app, httpx.Client(base_url=app.url) as client:
+        for content in (b"x" * 1001, b"x" * 3_000_000, iter([b"x" * 600] * 3)):
+            answer = client.post("/", content=content)
+            assert answer.status_code == 413
+            assert answer.json()["error"] == "the request body is larger than 1,000 bytes"
+        assert service.seen == []
+        assert client.post("/", content=b"x" * 1000).status_code == 200
+        body = head("POST", "/", "Content-Length: 3000000") + b"x" * 3_000_000
+        with app.connect() as connection:
+            connection.sendall(body + head("GET", "/next", "Connection: close"))
+            answers = read_all(connection)
+        assert answers.startswith(b"HTTP/1.1 413 ")
+        assert answers.count(b"HTTP/1.1 ") == 2
+        assert service.seen == ["/", "/next"]
+
+
+def test_a_client_that_asks_first_need_not_send_a_body_that_is_too_large():
+    with serving(Echo(body_limit=1000)) as app, app.connect() as connection:
+        connection.sendall(head("POST", "/", "Expect: 100-continue", "Content-Length: 5000"))
+        assert connection.recv(1000).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_that_does_not_arrive():
+    with serving(Echo(), Runtime(body_timeout=0.3)) as app, app.connect() as connection:
+        connection.sendall(head("POST", "/", "Content-Length: 10") + b"half")
+        answer = read_all(connection)  # ends: the connection is closed
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b"the request body did not arrive within 0.3 s" in answer
+
+
+def test_a_slow_but_steady_body_has_the_time_it_needs(monkeypatch):
+    monkeypatch.setattr(module, "SLOWEST", 20)  # bytes a second
+    with serving(Echo(), Runtime(body_timeout=0.3)) as app, app.connect() as connection:
+        begin = head("POST", "/", "Content-Length: 400", "Connection: close")
+        for piece in [begin + b"x" * 50, *[b"x" * 50] * 7]:
+            connection.sendall(piece)
+            time.sleep(0.1)  # the pace of the client
+        assert read_all(connection).startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_client_that_leaves_before_its_body_is_there():
+    service = Echo()
+    with serving(service) as app:
+        with app.connect() as connection:
+            connection.sendall(head("POST", "/half", "Content-Length: 10") + b"half")
+        httpx.get(f"{app.url}/whole")
+        assert service.seen == ["/whole"]
+
+
+@pytest.mark.parametrize("target", [b"/\xff", b"no-slash", b"http://[", b"/%zz", b"/%ff"])
+def test_odd_targets_do_no_harm(target):
+    with serving(Echo()) as app:
+        with app.connect() as connection:
+            connection.sendall(b"GET " + target + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert read_all(connection).startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 404 ", b"HTTP/1.1 200 "))
+        assert json.loads(httpx.get(app.url).text)["path"] == "/"
+
+
+# -- hanging up and stopping
+
+
+def test_hanging_up_cancels_the_request():
+    service = UntilCancelled()
+    with serving(service) as app:
+        with app.connect() as connection:
+            connection.sendall(head("GET"))
+            assert service.running.wait(WAIT)
+            assert not service.cancelled.is_set()
+        assert service.cancelled.wait(WAIT)
+
+
+def test_stopping_cancels_what_runs_and_what_comes():
+    service = UntilCancelled()
+    with serving(service) as app, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(httpx.get, app.url, timeout=WAIT)
+        assert service.running.wait(WAIT)
+        app.stop()
+        assert (answer.result().status_code, answer.result().json()) == (503, {"cancelled": True})
+        assert httpx.get(app.url).status_code == 503
+
+
+def test_stopping_refuses_a_body_that_is_being_read():
+    with serving(Echo()) as app, app.connect() as connection:
+        connection.sendall(head("POST", "/", "Content-Length: 10") + b"half")
+        until(lambda: app.runtime._reading)
+        app.stop()
+        answer = read_all(connection)
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b"the service is stopping" in answer
+
+
+def test_stopping_in_the_moment_in_which_a_body_is_late():
+    """Its time is over, its request has not been told, and in the same round of the loop the service stops."""
+    sent, calls, problems = [], [], []
+
+    async def receive():
+        calls.append(len(calls))
+        if len(calls) > 1:
+            await asyncio.sleep(WAIT)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def send(message):
+        sent.append(message.get("status"))
+
+    async def main():
+        runtime = Runtime(body_timeout=0.1)
+        app = create_app(Echo(), runtime, metrics=Metrics())
+        scope = {
+            "type": "http", "http_version": "1.1", "method": "POST", "path": "/", "raw_path": b"/", "root_path": "",
+            "query_string": b"", "scheme": "http", "headers": [(b"host", b"x")], "state": {}, "extensions": {},
+        }  # fmt: skip
+        serving = asyncio.create_task(app(scope, receive, send))
+        async with asyncio.timeout(WAIT):
+            while not runtime._reading:
+                await asyncio.sleep(0)
+        (limit,) = runtime._reading
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: problems.append(context))
+        loop.call_at(limit.when() - 0.02, time.sleep, 0.05)  # so that both are due together
+        loop.call_at(limit.when() + 0.001, runtime.stop)
+        await serving
+        runtime.close()
+
+    asyncio.run(main())
+    assert sent[0] == 503
+    assert problems == []
+
+
+# -- waiting
+
+
+def test_waiting_holds_no_thread():
+    service = Waits()
+    service.gate.set()
+    with serving(service) as app, ThreadPoolExecutor(8) as pool:
+        waiting = [pool.submit(httpx.get, f"{app.url}/wait", timeout=WAIT) for _ in range(8)]
+        for _ in waiting:
+            assert service.waiting.acquire(timeout=WAIT)
+        assert httpx.get(app.url).json() == "at once"
+        assert app.runtime.executor.workers == 1
+        assert not any(one.done() for one in waiting)
+        for waiter in service.waiters:
+            waiter.granted = True
+            waiter.finish()
+        assert [one.result().json() for one in waiting] == [{"granted": True, "cancelled": False}] * 8
+
+
+def test_a_wait_that_is_over_before_it_begins():
+    service = Waits()
+    service.gate.set()
+    with serving(service) as app, ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(httpx.get, f"{app.url}/wait", timeout=WAIT)
+        assert service.waiting.acquire(timeout=WAIT)
+        service.waiters[0].finish()  # before or after the executor adds its callback: both must do
+        assert waiting.result().json()["granted"] is False
+
+
+@contextmanager
+def resumed(*, exclusive, count=4):
+    """Let as many requests of one account wait as there may be threads, then end all waits together."""
+    service = Waits(exclusive=exclusive)
+    with serving(service, threads=count) as app, ThreadPoolExecutor(count) as pool:
+        headers = {"authorization": "Bearer greedy"}
+        waiting = [
+            pool.submit(httpx.get, f"{app.url}/wait/{number}", headers=headers, timeout=WAIT) for number in range(count)
+        ]
+        for _ in waiting:
+            assert service.waiting.acquire(timeout=WAIT)
+        for waiter in service.waiters:
+            waiter.finish()
+        yield service, app
+        service.gate.set()
+        assert {one.result().status_code for one in waiting} == {200}
+
+
+def test_requests_that_waited_go_on_within_the_share_of_their_account():
+    with resumed(exclusive=False) as (service, app):
+        for _ in range(2):
+            assert service.resumed.acquire(timeout=WAIT)
+        assert httpx.get(app.url, headers={"authorization": "Bearer other"}, timeout=WAIT / 2).json() == "at once"
+        assert not service.resumed.acquire(blocking=False)
+
+
+def test_requests_that_others_wait_for_go_on_beyond_the_share_of_their_account():
+    with resumed(exclusive=True) as (service, _):
+        for _ in range(4):
+            assert service.resumed.acquire(timeout=WAIT)
+
+
+# -- streamed and delayed responses
+
+
+def test_a_streamed_response():
+    service = Streams()
+    with serving(service) as app:
+        answer = httpx.get(app.url)
+        assert (answer.text, answer.headers["transfer-encoding"]) == ("0\n1\n2\n", "chunked")
+        assert service.closed.is_set()
+
+
+def test_a_streamed_response_that_fails_is_cut():
+    service = Streams(fail_after=2)
+    with serving(service) as app, pytest.raises(httpx.RemoteProtocolError):
+        httpx.get(app.url)
+    assert service.closed.is_set()
+
+
+def test_a_streamed_response_that_is_not_read_to_its_end_is_given_up():
+    service = Streams()
+    with serving(service) as app:
+        with app.connect() as connection:
+            connection.sendall(head("GET", "/?n=1000000000"))
+            assert connection.recv(100)
+        assert service.closed.wait(WAIT)
+
+
+def test_a_delayed_response_holds_no_thread_and_ends_with_the_service():
+    service = Far()
+    with serving(service) as app, ThreadPoolExecutor(4) as pool:
+        delayed = [pool.submit(httpx.get, f"{app.url}/far", timeout=WAIT) for _ in range(4)]
+        for _ in delayed:
+            assert service.seen.acquire(timeout=WAIT)
+        started = time.monotonic()
+        assert httpx.get(app.url).json() == {}
+        assert time.monotonic() - started >= 0.01
+        assert app.runtime.executor.workers == 1
+        assert not any(one.done() for one in delayed)
+        app.stop()
+        assert [one.result().status_code for one in delayed] == [200] * 4
+
+
+# -- uploads
+
+
+@pytest.fixture
+def taking(tmp_path):
+    """Serve uploads; afterwards no file is left."""
+
+    @contextmanager
+    def taking(runtime=None, **options):
+        with serving(Uploads(tmp_path, **options), runtime) as app:
+            yield app
+        assert list(tmp_path.iterdir()) == []
+
+    return taking
+
+
+def test_an_upload_goes_to_a_file(taking):
+    with taking() as app:
+        for content in (b"x" * 5_000_000, iter([b"x" * 600_000] * 5), b""):
+            size = len(content) if isinstance(content, bytes) else 3_000_000
+            answer = httpx.post(f"{app.url}/file", content=content).json()
+            assert answer == {"size": size, "first": "x" if size else ""}
+
+
+def test_a_file_that_is_too_large(taking):
+    """The response arrives although the client is still sending."""
+    with taking(limit=2_000_000) as app:
+        for content in (iter([b"x" * 600_000] * 20), b"x" * 12_000_000):
+            answer = httpx.post(f"{app.url}/file", content=content)
+            assert answer.status_code == 413
+            assert "2,000,000 bytes" in answer.json()["error"]
+
+
+def test_a_file_that_is_refused_beforehand(taking):
+    with taking(refusal=Refused(401, "no")) as app:
+        assert httpx.post(f"{app.url}/file", content=b"x" * 20_000_000).status_code == 401
+        with app.connect() as connection:  # it need not be sent at all
+            connection.sendall(head("POST", "/file", "Expect: 100-continue", "Content-Length: 50"))
+            assert connection.recv(1000).startswith(b"HTTP/1.1 401 ")
+
+
+def test_a_file_that_stops_arriving(taking):
+    with taking(Runtime(body_timeout=0.3)) as app, app.connect() as connection:
+        started = time.monotonic()
+        connection.sendall(head("POST", "/file", "Content-Length: 10") + b"half")
+        assert read_all(connection).startswith(b"HTTP/1.1 408 ")
+        assert time.monotonic() - started < WAIT / 4
+
+
+def test_a_client_that_leaves_in_the_middle_of_its_file(taking, tmp_path):
+    with taking() as app:
+        with app.connect() as connection:
+            connection.sendall(head("POST", "/file", "Content-Length: 10") + b"half")
+            until(lambda: list(tmp_path.iterdir()))
+        until(lambda: not list(tmp_path.iterdir()))

@@ -1,0 +1,349 @@
+"""The worker threads: one as a rule, more while it is held up, and shares for long-running jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from collections import Counter
+
+import pytest
+from waiting import PATIENCE
+
+from pipemagic.service.executor import HELD_UP, Executor, Tenant, pause
+from pipemagic.service.sqlite.write_lock import Waiter, WriteLock
+
+ADA, BOB = Tenant("flights", "ada"), Tenant("planes", "bob")
+
+pytestmark = pytest.mark.usefixtures("waits")
+
+
+class Statement:
+    """A long-running statement: it pauses now and then, as SQLite's progress handler does, until it is stopped."""
+
+    def __init__(self):
+        self.stopped, self.resumed, self.turns = False, threading.Event(), 0
+        self.started = threading.Event()
+
+    def run(self):
+        while not self.stopped:
+            self.started.set()
+            self.turns += 1
+            time.sleep(0.0005)  # a step of it
+            pause(self)
+        return self.turns
+
+    def stop(self):
+        self.stopped = True
+        self.resumed.set()
+
+
+@pytest.fixture
+def executor():
+    executor = Executor(slots=1)
+    yield executor
+    executor.close()
+    assert executor.workers == 0
+
+
+def run(coroutine):
+    async def in_time():
+        async with asyncio.timeout(PATIENCE):
+            return await coroutine
+
+    return asyncio.run(in_time())
+
+
+async def until(condition):
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+def steps(*values):
+    yield from values[:-1]
+    return values[-1]
+
+
+def fail(error):
+    raise error
+
+
+def test_a_job_gives_what_its_generator_yields_and_returns_or_raises(executor):
+    async def work():
+        job = executor.start(ADA, steps(1, 2, 3))
+        found = [await job.future, await executor.proceed(job), job.done, await executor.proceed(job), job.done]
+        assert found == [1, 2, False, 3, True]
+        assert await executor.call(ADA, divmod, 7, 2) == (3, 1)
+        with pytest.raises(LookupError, match="no such thing"):
+            await executor.call(ADA, fail, LookupError("no such thing"))
+
+    run(work())
+
+
+def test_one_worker_runs_short_jobs_in_order(executor):
+    order, threads = [], set()
+
+    def note(number):
+        order.append(number)
+        threads.add(threading.get_ident())
+
+    async def work():
+        await asyncio.gather(*(executor.call(ADA, note, number) for number in range(200)))
+
+    run(work())
+    assert order == list(range(200))
+    assert len(threads) == executor.workers == 1
+
+
+def test_a_waiting_job_holds_no_worker_and_the_holder_of_a_lock_goes_first(executor):
+    lock, order = WriteLock(time.monotonic), []
+
+    def write(name):
+        waiter = lock.acquire(math.inf)
+        if not waiter.granted:
+            yield waiter
+        order.append(name)
+        return waiter
+
+    async def work():
+        first = await executor.start(ADA, write("first")).future
+        waiting = [executor.start(ADA, write(name)).future for name in ("second", "third")]
+        assert await executor.call(BOB, lambda: "not held up") == "not held up"
+        assert executor.workers == 1
+        gate = threading.Event()
+        busy = asyncio.ensure_future(executor.call(BOB, gate.wait, PATIENCE))
+        behind = asyncio.ensure_future(executor.call(BOB, order.append, "behind"))
+        await asyncio.sleep(0)
+        lock.release(first)
+        gate.set()
+        lock.release(await waiting[0])
+        lock.release(await waiting[1])
+        await asyncio.gather(busy, behind)
+
+    run(work())
+    assert order.index("second") < order.index("behind")
+    assert [name for name in order if name != "behind"] == ["first", "second", "third"]
+
+
+def test_a_wait_that_is_over_already_is_no_wait(executor):
+    waiter = Waiter(0.0)
+    waiter.finish()
+
+    async def work():
+        return await executor.start(ADA, steps(waiter, "done")).future
+
+    assert run(work()) == "done"
+
+
+def test_another_worker_joins_while_one_is_held_up_and_the_held_up_one_leaves(executor):
+    gate = threading.Event()
+
+    async def work():
+        held_up = asyncio.ensure_future(executor.call(ADA, gate.wait, PATIENCE))
+        await asyncio.sleep(0)
+        assert await executor.call(BOB, lambda: "quick") == "quick"
+        assert executor.workers == 2
+        gate.set()
+        assert await held_up
+        await until(lambda: executor.workers == 1)
+        assert await executor.call(BOB, lambda: "again") == "again"
+
+    run(work())
+
+
+def test_a_long_job_alone_lets_nobody_join(executor):
+    async def work():
+        await executor.call(ADA, time.sleep, 4 * HELD_UP)
+        return executor.workers
+
+    assert run(work()) == 1
+
+
+def test_a_database_and_an_account_have_shares_of_the_workers():
+    executor = Executor(8, slots=1)  # 2 for a database, 4 for an account
+    gate, started = threading.Event(), Counter()
+
+    def hold(tenant):
+        started[tenant] += 1
+        gate.wait(PATIENCE)
+
+    async def work():
+        held = [asyncio.ensure_future(executor.call(ADA, hold, ADA)) for _ in range(5)]
+        await until(lambda: started[ADA] == 2)
+        others = [Tenant(f"database {number}", "ada") for number in range(9)]
+        held += [asyncio.ensure_future(executor.call(one, hold, one)) for one in others]
+        await until(lambda: sum(started.values()) == 4)
+        for _ in range(3):
+            assert await executor.call(BOB, lambda: "free") == "free"
+        assert started[ADA] == 2
+        assert sum(started.values()) == 4
+        gate.set()
+        await asyncio.gather(*held)
+        await until(lambda: executor.workers == 1)
+
+    run(work())
+    executor.close()
+    assert sum(started.values()) == 14
+
+
+def test_accounts_share_the_time_of_long_statements_not_their_number(executor):
+    many, one = [Statement() for _ in range(6)], Statement()
+
+    async def work():
+        jobs = [asyncio.ensure_future(executor.call(ADA, each.run)) for each in many]
+        jobs.append(asyncio.ensure_future(executor.call(BOB, one.run)))
+        await until(lambda: all(each.started.is_set() for each in (*many, one)))
+        before = one.turns, sum(each.turns for each in many)
+        await asyncio.sleep(1)
+        after = one.turns, sum(each.turns for each in many)
+        for each in (*many, one):
+            each.stop()
+        await asyncio.gather(*jobs)
+        return [last - first for first, last in zip(before, after, strict=True)]
+
+    of_one, of_many = run(work())
+    assert of_one > 0.6 * of_many
+
+
+def test_short_jobs_are_quick_beside_long_statements(executor):
+    long = [Statement() for _ in range(20)]
+
+    async def work():
+        jobs = [asyncio.ensure_future(executor.call(ADA, each.run)) for each in long]
+        await until(lambda: sum(each.started.is_set() for each in long) >= 10)
+        times = []
+        for _ in range(100):
+            began = time.perf_counter()
+            await executor.call(ADA, int)
+            times.append(time.perf_counter() - began)
+        for each in long:
+            each.stop()
+        await asyncio.gather(*jobs)
+        return sorted(times)[50]
+
+    assert run(work()) < 4 * HELD_UP
+
+
+def test_a_statement_that_is_stopped_while_it_is_paused_ends_at_once(executor):
+    first, second = Statement(), Statement()
+
+    async def work():
+        jobs = [asyncio.ensure_future(executor.call(tenant, one.run)) for tenant, one in ((ADA, first), (BOB, second))]
+        await until(lambda: first.started.is_set() and second.started.is_set())
+        for one, job in zip((first, second), jobs, strict=True):
+            one.stop()
+            assert await job
+
+    run(work())
+
+
+def test_outside_of_a_worker_a_pause_does_nothing():
+    pause(Statement())
+
+
+def test_closing_waits_for_what_was_queued():
+    executor, done = Executor(slots=1), []
+
+    async def work():
+        jobs = [executor.start(ADA, steps(done.append(number))) for number in range(20)]
+        await asyncio.gather(*(job.future for job in jobs))
+
+    run(work())
+    executor.close()
+    assert done == list(range(20))
+    assert executor.workers == 0
+
+
+def test_many_accounts_with_long_jobs_leave_workers_to_others():
+    executor = Executor(32, slots=1)
+    gate, started = threading.Event(), Counter()
+
+    def hold(tenant):
+        started[tenant.account] += 1
+        gate.wait(PATIENCE)
+
+    async def work():
+        greedy = [Tenant(f"database {number}", f"account {number % 4}") for number in range(200)]
+        held = [asyncio.ensure_future(executor.call(one, hold, one)) for one in greedy]
+        await until(lambda: sum(started.values()) >= 16)
+        for number in range(8):
+            tenant = Tenant(f"other {number}", f"other {number}")
+            assert await executor.call(tenant, lambda: "free") == "free"
+        assert sum(started.values()) < 28
+        gate.set()
+        await asyncio.gather(*held)
+
+    run(work())
+    executor.close()
+    assert sum(started.values()) == 200
+
+
+def test_a_job_that_was_ahead_goes_back_to_the_end_of_the_queue(executor):
+    lock, order = WriteLock(time.monotonic), []
+
+    def write(name):
+        waiter = lock.acquire(math.inf)
+        if not waiter.granted:
+            yield waiter
+        lock.release(waiter)
+        order.append(f"{name} wrote")
+        yield Waiter.finished()
+        order.append(f"{name} goes on")
+
+    async def work():
+        holder = lock.acquire(math.inf)
+        waiting = executor.start(ADA, write("first")).future
+        await executor.call(ADA, int)
+        gate = threading.Event()
+        busy = asyncio.ensure_future(executor.call(BOB, gate.wait, PATIENCE))
+        behind = asyncio.ensure_future(executor.call(BOB, order.append, "another"))
+        await asyncio.sleep(0)
+        lock.release(holder)
+        gate.set()
+        await asyncio.gather(waiting, busy, behind)
+
+    run(work())
+    assert order == ["first wrote", "another", "first goes on"]
+
+
+def test_jobs_that_were_set_aside_do_not_wait_for_a_long_job_in_front():
+    executor = Executor(4, slots=1)  # one for a database
+    first, front = threading.Event(), threading.Event()
+
+    async def work():
+        held_up = asyncio.ensure_future(executor.call(ADA, first.wait, PATIENCE))
+        aside = asyncio.ensure_future(executor.call(ADA, lambda: "aside"))
+        await until(lambda: executor.workers == 2)
+        await executor.call(BOB, int)
+        long = asyncio.ensure_future(executor.call(BOB, front.wait, PATIENCE))
+        await asyncio.sleep(4 * HELD_UP)  # the timer has stopped: nothing is queued
+        first.set()
+        assert await held_up
+        assert await aside == "aside"
+        front.set()
+        await long
+
+    run(work())
+    executor.close()
+
+
+def test_a_statement_that_is_stopped_before_its_pause_gives_its_slot_up(executor):
+    stopped, waiting = Statement(), Statement()
+
+    def stop_late():
+        stopped.run()
+
+    async def work():
+        first = asyncio.ensure_future(executor.call(ADA, stop_late))
+        await until(stopped.started.is_set)
+        second = asyncio.ensure_future(executor.call(BOB, waiting.run))
+        await until(waiting.started.is_set)
+        stopped.stop()
+        await first
+        before = waiting.turns
+        await until(lambda: waiting.turns > before + 20)
+        waiting.stop()
+        await second
+
+    run(work())

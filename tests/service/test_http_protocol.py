@@ -1,0 +1,662 @@
+"""The HTTP protocol and the server, on real sockets, with a small ASGI application behind them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import socket
+import ssl
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+import trustme
+from waiting import pause, until
+
+import pipemagic
+from pipemagic.service import server
+from pipemagic.service.http_protocol import ABORT, HEAD_LIMIT, PIPELINE_LIMIT, HttpProtocol
+from pipemagic.service.server import Listener, LoopExceptionLog, Server, WarningLimit
+
+WAIT = 15.0
+
+
+class App:
+    """Answers each request with its path, the size of its body and the names of its headers."""
+
+    def __init__(self):
+        self.loop = None
+        self.release = None
+        self.running, self.disconnected, self.finished = [], [], []
+        self.received = 0
+
+    async def __call__(self, scope, receive, send):
+        if self.loop is None:
+            self.loop, self.release = asyncio.get_running_loop(), asyncio.Event()
+        path = scope["path"]
+        self.running.append(path)
+        if path == "/abort":
+            scope["extensions"][ABORT]()
+            return
+        if path == "/early":
+            await self.answer(send, path.encode())
+            return
+        size, more = 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                self.disconnected.append(path)
+                return
+            size += len(message["body"])
+            self.received += len(message["body"])
+            more = message["more_body"]
+        if path == "/wait":
+            await self.release.wait()
+        if path == "/until-hang-up":
+            assert (await receive())["type"] == "http.disconnect"
+            self.disconnected.append(path)
+            return
+        if path.startswith("/send/"):
+            await self.send_many(send, int(path[6:]))
+        else:
+            names = b",".join(name for name, _ in scope["headers"])
+            await self.answer(send, b"%s %d %s" % (path.encode(), size, names))
+        self.finished.append(path)
+
+    async def answer(self, send, body):
+        headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"text/plain")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def send_many(self, send, size):
+        headers = [(b"content-length", b"%d" % size)]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        for start in range(0, size, 100_000):
+            body = b"x" * min(100_000, size - start)
+            await send({"type": "http.response.body", "body": body, "more_body": start + len(body) < size})
+
+    def proceed(self):
+        self.loop.call_soon_threadsafe(self.release.set)
+
+
+class Service:
+    """A running server."""
+
+    def __init__(self, app, server, ports):
+        self.app, self.server, self.ports = app, server, ports
+        self.url = f"http://127.0.0.1:{ports[0]}"
+
+    def connect(self, receive_buffer=None):
+        connection = socket.socket()
+        if receive_buffer is not None:  # before the connection: TCP announces a window then
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        connection.settimeout(WAIT)
+        connection.connect(("127.0.0.1", self.ports[0]))
+        return connection
+
+
+@contextmanager
+def serving(*contexts, connections=None):
+    app, started, stopping = App(), threading.Event(), threading.Event()
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in contexts or (None,)]
+        server = Server(
+            app, [Listener(*pair) for pair in zip(sockets, contexts or (None,), strict=True)],
+            on_ready=started.set, on_stopping=stopping.set, connections=connections,
+        )  # fmt: skip
+        ports = [one.getsockname()[1] for one in sockets]
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            assert started.wait(WAIT)
+            yield Service(app, server, ports)
+        finally:
+            if app.release is not None:
+                app.proceed()
+            server.stop()
+            thread.join(WAIT)
+        assert stopping.is_set()
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def service():
+    with serving() as service:
+        yield service
+
+
+def head(path, *lines, size=0):
+    return "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", f"Content-Length: {size}", *lines, "", ""]).encode()
+
+
+def chunked(path, *lines):
+    return "\r\n".join([f"POST {path} HTTP/1.1", "Host: x", "Transfer-Encoding: chunked", *lines, "", ""]).encode()
+
+
+def read_response(stream):
+    """Read one response of known length: its status, headers and body."""
+    status = int(stream.readline().split()[1])
+    headers = {}
+    while line := stream.readline().strip():
+        name, _, value = line.decode().partition(": ")
+        headers[name] = value
+    return status, headers, stream.read(int(headers["content-length"]))
+
+
+def read_all(connection):
+    data = b""
+    try:
+        while part := connection.recv(65536):
+            data += part
+    except ConnectionError:
+        pass  # closed while more was being sent to it
+    return data
+
+
+def exchange(service, *parts):
+    """Send data until the server closes the connection; return what it sent."""
+    with service.connect() as connection:
+        try:
+            for part in parts:
+                connection.sendall(part)
+        except ConnectionError:
+            pass
+        return read_all(connection)
+
+
+def statuses(data):
+    return [int(one) for one in re.findall(rb"HTTP/1\.1 (\d+)", data)]
+
+
+CLOSE = "Connection: close"
+
+
+# -- requests
+
+
+def test_a_request_and_its_response(service):
+    with service.connect() as connection, connection.makefile("rb") as stream:
+        connection.sendall(head("/a", size=3) + b"abc")
+        status, headers, body = read_response(stream)
+        assert (status, body) == (200, b"/a 3 host,content-length")
+        assert headers.pop("date").endswith("GMT")
+        assert headers == {"content-length": str(len(body)), "content-type": "text/plain"}
+        connection.sendall(head("/b", CLOSE))
+        assert read_response(stream)[1]["connection"] == "close"
+        assert stream.read() == b""
+
+
+def test_a_body_in_parts_and_in_chunks(service):
+    with service.connect() as connection, connection.makefile("rb") as stream:
+        connection.sendall(head("/a", size=6) + b"abc")
+        until(lambda: service.app.received == 3)
+        connection.sendall(b"def")
+        assert read_response(stream)[2].startswith(b"/a 6 ")
+        connection.sendall(chunked("/b") + b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
+        assert read_response(stream)[2].startswith(b"/b 5 ")
+
+
+def test_expect_100_continue(service):
+    with service.connect() as connection, connection.makefile("rb") as stream:
+        connection.sendall(head("/a", "Expect: 100-continue", size=3))
+        assert [stream.readline(), stream.readline()] == [b"HTTP/1.1 100 Continue\r\n", b"\r\n"]
+        connection.sendall(b"abc")
+        assert read_response(stream)[2].startswith(b"/a 3 ")
+
+
+def test_a_response_before_the_body_was_received(service):
+    with service.connect() as connection, connection.makefile("rb") as stream:
+        connection.sendall(head("/early", size=300_000))
+        assert read_response(stream)[0] == 200
+        connection.sendall(b"x" * 300_000 + head("/b"))
+        assert read_response(stream)[2].startswith(b"/b 0 ")
+
+
+def test_http_1_0(service):
+    with service.connect() as connection:
+        connection.sendall(b"POST /a HTTP/1.0\r\nContent-Length: 1\r\n\r\nx")
+        assert read_all(connection).endswith(b"/a 1 content-length")
+
+
+def test_an_application_can_abort_the_connection(service):
+    with service.connect() as connection:
+        connection.sendall(head("/abort"))
+        assert read_all(connection) == b""
+
+
+# -- heads
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /vers", b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: "])
+def test_a_head_that_is_not_received_in_time(service, monkeypatch, sent):
+    monkeypatch.setattr(HttpProtocol, "head_timeout", 0.2)
+    response = exchange(service, sent)
+    assert response.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    assert b"connection: close\r\n" in response
+
+
+def test_the_second_head_of_a_connection_has_the_same_time(service, monkeypatch):
+    monkeypatch.setattr(HttpProtocol, "head_timeout", 0.3)
+    with service.connect() as connection, connection.makefile("rb") as stream:
+        connection.sendall(head("/a"))
+        assert read_response(stream)[0] == 200
+        pause(0.6)  # an idle connection is not a slow head
+        connection.sendall(head("/b"))
+        assert read_response(stream)[0] == 200
+        connection.sendall(b"POST /c")
+        assert read_response(stream)[0] == 408
+        assert stream.read() == b""
+
+
+LARGE = {
+    "header": b"GET /a HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 100_000 + b"\r\n\r\n",
+    "name": b"GET /a HTTP/1.1\r\nHost: x\r\n" + b"x" * 100_000 + b": 1\r\n\r\n",
+    "headers": b"GET /a HTTP/1.1\r\nHost: x\r\n" + b"X-Short: 1\r\n" * 9_000 + b"\r\n",
+    "URL": b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    "without end": b"GET /a HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 140_000,
+}
+
+
+@pytest.mark.parametrize("large", LARGE.values(), ids=LARGE)
+def test_a_large_head(service, large):
+    response = exchange(service, large)
+    assert response.startswith(b"HTTP/1.1 431 Request Header Fields Too Large\r\n")
+    assert service.app.running == []
+
+
+@pytest.mark.parametrize("large", LARGE.values(), ids=LARGE)
+def test_a_large_head_of_the_second_request(service, large):
+    with service.connect() as connection, connection.makefile("rb") as stream:
+        connection.sendall(head("/first"))
+        assert read_response(stream)[0] == 200
+        connection.sendall(large)
+        assert read_response(stream)[0] == 431
+    assert service.app.running == ["/first"]
+
+
+@pytest.mark.parametrize("large", LARGE.values(), ids=LARGE)
+def test_a_large_head_behind_a_pending_request_is_answered_behind_it(service, large):
+    with service.connect() as connection, connection.makefile("rb") as stream:
+        connection.sendall(head("/wait") + head("/second") + large)
+        until(lambda: service.app.running)
+        pause(0.1)  # nothing shows from outside that the large head was read
+        service.app.proceed()
+        assert [read_response(stream)[0] for _ in range(3)] == [200, 200, 431]
+        assert stream.read() == b""
+    assert service.app.running == ["/wait", "/second"]
+
+
+def test_a_head_just_below_the_limit(service):
+    large = head("/a", "X-Long: " + "x" * (HEAD_LIMIT - 1000), size=1) + b"x"
+    with service.connect() as connection, connection.makefile("rb") as stream:
+        for _ in range(3):
+            connection.sendall(large)
+            assert read_response(stream)[0] == 200
+
+
+HOSTS = {
+    "none": [], "two": ["Host: a", "Host: b"], "the same twice": ["Host: a", "Host: a"], "a list": ["Host: a, b"],
+    "a path": ["Host: a/b"], "credentials": ["Host: user@a"], "a blank": ["Host: a b"], "no port": ["Host: a:b"],
+    "half an IPv6 address": ["Host: [::1"], "not ASCII": ["Host: \xe4"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", HOSTS.values(), ids=HOSTS)
+def test_host_headers_that_are_refused(service, lines):
+    response = exchange(service, "\r\n".join(["GET /a HTTP/1.1", *lines, "", ""]).encode("latin-1"))
+    assert statuses(response) == [400]
+    assert service.app.running == []
+
+
+@pytest.mark.parametrize(
+    "host", ["", "x", "x:80", "db-org.localhost:8080", "127.0.0.1", "[::1]:80", "a_b", "%41"],
+)  # fmt: skip
+def test_host_headers_that_are_served(service, host):
+    response = exchange(service, f"GET /a HTTP/1.1\r\nHost: {host}\r\n{CLOSE}\r\n\r\n".encode())
+    assert statuses(response) == [200]
+
+
+def test_a_second_request_without_a_host_ends_the_connection(service):
+    response = exchange(service, head("/a", size=1) + b"x" + b"GET /b HTTP/1.1\r\n\r\n" + head("/c"))
+    assert statuses(response) == [200, 400]
+    assert service.app.running == ["/a"]
+
+
+@pytest.mark.parametrize("garbage", [b"\x16\x03\x01\x02\x00", b"HELLO\r\n\r\n"])
+def test_what_is_not_http(service, garbage):
+    response = exchange(service, garbage)
+    assert statuses(response) == [400]
+    assert b"content-type: text/plain\r\n" in response
+
+
+# -- bodies: what is read in two ways is refused, or read as one request
+
+
+SMUGGLING = {
+    "length and chunked": ["Content-Length: 6", "Transfer-Encoding: chunked"],
+    "chunked and length": ["Transfer-Encoding: chunked", "Content-Length: 6"],
+    "two lengths": ["Content-Length: 6", "Content-Length: 60"],
+    "chunked twice": ["Transfer-Encoding: chunked, chunked"],
+    "chunked not last": ["Transfer-Encoding: chunked, identity"],
+    "unknown coding": ["Transfer-Encoding: xchunked", "Content-Length: 6"],
+    "a blank before the colon": ["Transfer-Encoding : chunked", "Content-Length: 6"],
+    "a negative length": ["Content-Length: -6"],
+    "a length with a sign": ["Content-Length: +6"],
+    "lengths in a list": ["Content-Length: 6, 6"],
+    "a huge length": ["Content-Length: 99999999999999999999"],
+}
+
+
+@pytest.mark.parametrize("lines", SMUGGLING.values(), ids=SMUGGLING)
+def test_framing_that_can_be_read_in_two_ways(service, lines):
+    request = "\r\n".join(["POST /a HTTP/1.1", "Host: x", *lines, "", ""]).encode() + b"0\r\n\r\n" + head("/smuggled")
+    assert statuses(exchange(service, request)) == [400]
+    assert "/smuggled" not in service.app.running
+    assert service.app.finished == []
+
+
+@pytest.mark.parametrize("separately", [False, True], ids=["in one piece", "in pieces"])
+def test_trailers_are_ignored(service, separately):
+    parts = [chunked("/a"), b"3\r\nabc\r\n0\r\n", b"Authorization: Bearer token\r\nHost: evil\r\n\r\n"]
+    with service.connect() as connection, connection.makefile("rb") as stream:
+        if not separately:
+            parts = [b"".join(parts)]
+        for number, part in enumerate(parts):
+            connection.sendall(part)
+            if number == 1:
+                until(lambda: service.app.received)
+        assert read_response(stream)[2] == b"/a 3 host,transfer-encoding"
+        connection.sendall(head("/b"))
+        assert read_response(stream)[2] == b"/b 0 host,content-length"
+
+
+OVERHEAD = {
+    "extension": b"1;" + b"x" * 200_000,
+    "extensions": (b"1;" + b"x" * 1_000 + b"\r\nx\r\n") * 200,
+    "trailer": b"0\r\nX-Long: " + b"x" * 200_000,
+    "trailers": b"0\r\n" + b"X-Short: 1\r\n" * 20_000,
+}
+
+
+@pytest.mark.parametrize("overhead", OVERHEAD.values(), ids=OVERHEAD)
+def test_large_chunk_extensions_and_trailers(service, overhead):
+    response = exchange(service, chunked("/a"), overhead)
+    assert statuses(response) == [400]
+    assert b"connection: close\r\n" in response
+    assert service.app.finished == []
+
+
+def test_small_chunks_and_short_extensions(service):
+    parts = b"1\r\nx\r\n" * 50_000 + (b"100;signature=" + b"a" * 64 + b"\r\n" + b"x" * 256 + b"\r\n") * 2_000
+    with service.connect() as connection, connection.makefile("rb") as stream:
+        connection.sendall(chunked("/a") + parts + b"0\r\nX-Checksum: 1\r\n\r\n")
+        assert read_response(stream)[2].startswith(b"/a %d " % (50_000 + 2_000 * 256))
+
+
+# -- pipelines
+
+
+def test_pipelined_requests_are_answered_in_order(service):
+    paths = [f"/{number}" for number in range(3 * PIPELINE_LIMIT)]
+    with service.connect() as connection, connection.makefile("rb") as stream:
+        connection.sendall(b"".join(head(path, size=1) + b"x" for path in paths))
+        assert [read_response(stream)[2].split()[0].decode() for _ in paths] == paths
+
+
+def test_large_pipelined_bodies(service):
+    paths = [f"/{number}" for number in range(5)]
+    with service.connect() as connection, connection.makefile("rb") as stream:
+        sender = threading.Thread(
+            target=lambda: connection.sendall(b"".join(head(path, size=300_000) + b"x" * 300_000 for path in paths))
+        )
+        sender.start()
+        for path in paths:
+            assert read_response(stream)[2].startswith(f"{path} 300000 ".encode())
+        sender.join(WAIT)
+
+
+@pytest.mark.parametrize("behind", [0, 1, 5])
+def test_hanging_up_disconnects_the_running_request(service, behind):
+    with service.connect() as connection:
+        connection.sendall(head("/until-hang-up"))
+        until(lambda: service.app.running)
+        for number in range(behind):
+            connection.sendall(head(f"/{number}"))
+            pause(0.05)  # nothing shows from outside that it was read
+    until(lambda: service.app.disconnected == ["/until-hang-up"])
+    assert service.app.running == ["/until-hang-up"]
+
+
+def test_hanging_up_disconnects_a_request_that_had_waited(service):
+    with service.connect() as connection, connection.makefile("rb") as stream:
+        connection.sendall(head("/wait") + head("/until-hang-up") + head("/never"))
+        until(lambda: service.app.running)
+        service.app.proceed()
+        assert read_response(stream)[0] == 200
+        until(lambda: len(service.app.running) == 2)
+    until(lambda: service.app.disconnected == ["/until-hang-up"])
+
+
+@pytest.mark.parametrize("size", [0, 900, 200_000])
+def test_what_waits_behind_a_request_is_limited(service, size):
+    with service.connect() as connection:
+        connection.sendall(head("/wait"))
+        until(lambda: service.app.running)
+        connection.settimeout(1.0)
+        request = (head("/page", size=size) + b"x" * size) * 100
+        with pytest.raises(TimeoutError):
+            connection.sendall(request * (50_000_000 // len(request)))
+        assert httpx.post(service.url).status_code == 200
+        (waiting,) = (one for one in service.server.server_state.connections if one.pipeline)
+        assert sum(len(cycle.body) for cycle, _ in waiting.pipeline) < 1_000_000
+        assert len(waiting.pipeline) < 2_000
+
+
+# -- responses that the client does not take
+
+
+def test_a_client_that_takes_nothing_is_dropped(service, monkeypatch):
+    monkeypatch.setattr(HttpProtocol, "send_timeout", 0.3)
+    with service.connect(receive_buffer=4096) as connection:
+        connection.sendall(head("/send/50000000"))
+        until(lambda: service.server.connections == 0)
+        assert len(read_all(connection)) < 50_000_000
+
+
+def test_a_client_that_takes_no_end_of_a_response_is_dropped(service, monkeypatch):
+    """The response fills the buffers of the connection; it is complete, and the connection is to be closed."""
+    monkeypatch.setattr(HttpProtocol, "send_timeout", 0.3)
+    with service.connect(receive_buffer=4096) as connection:
+        size = 10_000_000
+        connection.sendall(head(f"/send/{size}", CLOSE))
+        until(lambda: service.server.connections == 0)
+
+
+def test_a_client_that_reads_slowly_receives_everything(service, monkeypatch):
+    # The system accepts more only when a good part of its own buffer, megabytes on loopback, was taken.
+    monkeypatch.setattr(HttpProtocol, "send_timeout", 3.0)
+    size, received = 8_000_000, 0
+    with service.connect(receive_buffer=4096) as connection:
+        connection.sendall(head(f"/send/{size}"))
+        began = time.monotonic()
+        while received < size:
+            part = connection.recv(8192)
+            assert part, f"the connection was closed after {received} bytes"
+            received += len(part)
+            time.sleep(0.004)  # the pace of the client
+        assert time.monotonic() - began > 3.0
+    until(lambda: service.app.finished)
+
+
+# -- idle connections
+
+
+def test_idle_connections_end(monkeypatch):
+    monkeypatch.setattr(server, "KEEP_ALIVE", 1.0)
+    with serving() as service, service.connect() as connection, connection.makefile("rb") as stream:
+        for _ in range(2):  # each request starts the time again
+            time.sleep(0.4)
+            began = time.monotonic()
+            connection.sendall(head("/a"))
+            assert read_response(stream)[0] == 200
+        connection.sendall(b"\r\n")  # no request
+        assert stream.read() == b""
+        assert 0.9 < time.monotonic() - began < WAIT / 2
+
+
+def test_a_connection_with_a_pending_request_is_not_idle(monkeypatch):
+    monkeypatch.setattr(server, "KEEP_ALIVE", 0.2)
+    with serving() as service, service.connect() as connection, connection.makefile("rb") as stream:
+        connection.sendall(head("/a") + head("/wait"))
+        assert read_response(stream)[0] == 200
+        time.sleep(0.5)
+        service.app.proceed()
+        assert read_response(stream)[2].startswith(b"/wait")
+
+
+# -- the server
+
+
+def test_some_listeners_use_tls():
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    with serving(None, context) as service, httpx.Client(verify=trusting, trust_env=False) as client:
+        assert client.get(service.url).status_code == 200
+        url = f"https://127.0.0.1:{service.ports[1]}"
+        assert client.post(url, content=b"x" * 500_000).text.startswith("/ 500000 ")
+        assert len(client.post(f"{url}/send/5000000").content) == 5_000_000
+        assert client.get(url, headers={"X-Long": "x" * 100_000}).status_code == 431
+        until(lambda: service.server.connections == 1)  # the refused one is closed
+
+
+def test_connections_beyond_the_limit_get_503_and_the_others_are_served():
+    with serving(connections=2) as service, ExitStack() as stack:
+        first = stack.enter_context(httpx.Client(base_url=service.url, trust_env=False))
+        assert first.get("/").status_code == 200
+        crowd = [stack.enter_context(service.connect()) for _ in range(30)]
+        for idle in crowd[9:]:
+            assert statuses(read_all(idle)) == [503]
+        assert first.get("/").status_code == 200
+        crowd[5].sendall(head("/a"))
+        assert statuses(read_all(crowd[5])) == [503]
+        assert first.get("/").status_code == 200
+        for one in crowd:
+            one.close()
+        until(lambda: service.server.connections == 1)
+        assert httpx.get(service.url).status_code == 200
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_exceptions_of_the_loop_are_logged_at_a_bounded_rate(caplog):
+    clock = Clock()
+    log, loop = LoopExceptionLog(clock), asyncio.new_event_loop()
+    try:
+        for _ in range(1000):
+            log(loop, {"message": "accept failed", "exception": OSError("no handles")})
+        clock.now = server.LOG_INTERVAL
+        log(loop, {"message": "accept failed"})
+    finally:
+        loop.close()
+    assert [record.getMessage() for record in caplog.records] == [
+        "accept failed", "999 exceptions of the event loop were not logged", "accept failed",
+    ]  # fmt: skip
+
+
+def test_warnings_about_requests_are_logged_at_a_bounded_rate(caplog):
+    clock = Clock()
+    log, limit = logging.getLogger("uvicorn.error"), WarningLimit(clock)
+    log.addFilter(limit)
+    try:
+        for _ in range(1000):
+            log.warning("Invalid HTTP request received.")
+            log.error("a bug")
+        clock.now = server.LOG_INTERVAL
+        log.warning("Invalid HTTP request received.")
+    finally:
+        log.removeFilter(limit)
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages.count("a bug") == 1000
+    assert [one for one in messages if one != "a bug"] == [
+        "Invalid HTTP request received.",
+        "Invalid HTTP request received. (999 more of these were not logged)",
+    ]
+
+
+FEW_HANDLES = """
+import logging, os, resource, socket, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+logging.basicConfig(filename=sys.argv[1])
+from pipemagic.service.server import Listener, Server
+
+held = []
+
+async def app(scope, receive, send):
+    if scope["path"] == "/exhaust":  # as databases can
+        try:
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        except OSError:
+            pass
+    elif scope["path"] == "/release":
+        while held:
+            os.close(held.pop())
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body"})
+
+listener = socket.create_server(("127.0.0.1", 0))
+port = listener.getsockname()[1]
+Server(app, [Listener(listener)], on_ready=lambda: print(port, flush=True), on_stopping=lambda: None).run()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="resource limits")
+@pytest.mark.usefixtures("starts_processes")
+def test_without_file_handles_clients_are_served_and_the_log_stays_small(tmp_path):
+    log = tmp_path / "log"
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(FEW_HANDLES), log], stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(pipemagic.__file__).parents[1])},
+    )  # fmt: skip
+    try:
+        port = int(process.stdout.readline())
+        with ExitStack() as stack:
+            client = stack.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False))
+            assert client.get("/").status_code == 200
+            crowd = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(200)]
+            assert client.get("/").status_code == 200
+            for idle in crowd[:100]:
+                idle.close()
+            assert client.get("/exhaust").status_code == 200
+            waiting = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=WAIT))
+            waiting.sendall(head("/", CLOSE))
+            for _ in range(25):
+                assert client.get("/").status_code == 200
+                time.sleep(0.1)  # accepting fails again each second
+            assert client.get("/release").status_code == 200
+            for idle in crowd[100:]:
+                idle.close()
+            assert statuses(read_all(waiting)) in ([200], [503])
+        assert b"Too many open files" in log.read_bytes()
+        assert log.stat().st_size < 20_000
+    finally:
+        process.terminate()
+        process.communicate(timeout=WAIT)
+    assert process.returncode == 0

@@ -1,0 +1,130 @@
+"""The page of metrics: what is counted, and which series there are."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from metrics_page import read_families, read_samples
+from prometheus_client import REGISTRY, Counter, ProcessCollector, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from pipemagic.service import metrics as module
+from pipemagic.service.metrics import BUCKETS, Metrics, ServiceState, route_of
+
+REQUESTS, DURATION = "pipemagic_http_requests_total", "pipemagic_http_request_duration_seconds"
+
+
+def test_requests_are_counted_by_method_route_and_status():
+    metrics = Metrics()
+    for status, seconds in ((200, 0.002), (200, 0.004), (400, 0.002)):
+        metrics.record("POST", "/v2/pipeline", status, seconds, 10, 100)
+    metrics.record("GET", "/health", 200, 0.001, 0, 0)
+    seen = read_samples(metrics.page())
+    requests = {series[1:]: value for series, value in seen.items() if series[0] == REQUESTS}
+    assert requests == {
+        (("method", "POST"), ("route", "/v2/pipeline"), ("status", "200")): 2,
+        (("method", "POST"), ("route", "/v2/pipeline"), ("status", "400")): 1,
+        (("method", "GET"), ("route", "/health"), ("status", "200")): 1,
+    }
+    assert seen[f"{DURATION}_count", ("route", "/v2/pipeline")] == 3
+    assert seen["pipemagic_http_received_bytes_total",] == 30
+    assert seen["pipemagic_http_sent_bytes_total",] == 300
+
+
+def test_durations_are_counted_in_buckets():
+    metrics = Metrics()
+    for seconds in (0.0005, 0.001, 0.002, 99.0):
+        metrics.record("GET", "/", 200, seconds, 0, 0)
+    (family,) = [one for one in text_string_to_metric_families(metrics.page().decode()) if one.name == DURATION]
+    assert family.type == "histogram"
+    counts = {float(one.labels["le"]): one.value for one in family.samples if one.name == f"{DURATION}_bucket"}
+    assert list(counts) == [*BUCKETS, float("inf")]
+    assert (counts[0.001], counts[0.0025], counts[10.0], counts[float("inf")]) == (2, 3, 3, 4)
+    assert {one.name: one.value for one in family.samples if "le" not in one.labels} == {
+        f"{DURATION}_sum": pytest.approx(99.0035), f"{DURATION}_count": 4,
+    }  # fmt: skip
+
+
+def test_unusual_requests_do_not_add_series():
+    metrics = Metrics()
+    for number in range(1000):
+        metrics.record(f"ODD{number}", f"/v1/organizations/org{number}/databases", 404, 0.001, 0, 0)
+        metrics.record("GET", f"/{number}", 404, 0.001, 0, 0)
+    names = [name for name, *_ in read_samples(metrics.page())]
+    assert names.count(REQUESTS) == names.count(f"{DURATION}_count") == 2
+
+
+@pytest.mark.parametrize(("path", "route"), [
+    ("/v2/pipeline", "/v2/pipeline"), ("/v1/execute", "/v1/execute"), ("/v1/locations", "/v1/*"),
+    ("/pipemagic/lease", "/pipemagic/*"), ("/metrics", "/metrics"), ("/", "other"), ("", "other"),
+])  # fmt: skip
+def test_routes_are_few(path, route):
+    assert route_of(path) == route
+
+
+def test_created_series_are_omitted_here_and_kept_elsewhere():
+    """Other code of the process may use the library as well: its default registry stays as it is."""
+    elsewhere = Counter("of_other_code", "Of other code.")
+    try:
+        metrics = Metrics()
+        metrics.record("GET", "/", 200, 0.001, 1, 1)
+        assert b"_created" not in metrics.page()
+        assert b"of_other_code" not in metrics.page()
+        assert b"of_other_code_created" in generate_latest(REGISTRY)
+        assert b"pipemagic" not in generate_latest(REGISTRY)
+    finally:
+        REGISTRY.unregister(elsewhere)
+
+
+def test_two_services_of_one_process_count_apart():
+    one, other = Metrics(), Metrics()
+    one.record("GET", "/", 200, 0.001, 1, 1)
+    assert read_samples(other.page())["pipemagic_http_sent_bytes_total",] == 0
+
+
+def test_a_page_can_be_rendered_while_requests_are_recorded():
+    metrics, done = Metrics(), threading.Event()
+
+    def record():
+        for number in range(3000):
+            metrics.record("GET", "/", 100 + number % 400, 0.001, 1, 1)
+        done.set()
+
+    thread = threading.Thread(target=record)
+    thread.start()
+    pages = 0
+    while not done.is_set() or not pages:
+        read_samples(metrics.page())
+        pages += 1
+    thread.join()
+    assert read_samples(metrics.page())[f"{DURATION}_count", ("route", "other")] == 3000
+
+
+def test_a_service_has_these_families(service):
+    metrics = Metrics(ServiceState(service, leases=lambda: 2, connections=lambda: 3))
+    page = metrics.page()
+    names = [name for name in read_families(page) if not name.startswith(("process_", "pipemagic_http_request"))]
+    assert names == [
+        "pipemagic_build_info", "pipemagic_http_received_bytes_total", "pipemagic_http_sent_bytes_total",
+        "pipemagic_http_connections", "pipemagic_streams_open", "pipemagic_streams_limit",
+        "pipemagic_transactions_open", "pipemagic_writers_waiting", "pipemagic_databases_in_use", "pipemagic_replicas",
+        "pipemagic_replica_lag_seconds", "pipemagic_leases", "pipemagic_sqlite_memory_bytes",
+        "pipemagic_sqlite_memory_limit_bytes", "pipemagic_data_free_bytes",
+    ]  # fmt: skip
+    seen = read_samples(page)
+    assert (seen["pipemagic_leases",], seen["pipemagic_http_connections",]) == (2, 3)
+
+
+def test_free_space_that_cannot_be_determined_is_omitted(service, tmp_path):
+    service.folder = tmp_path / "missing"
+    page = Metrics(ServiceState(service, leases=lambda: 0, connections=lambda: 0)).page()
+    assert "pipemagic_data_free_bytes" not in read_families(page)
+    assert "pipemagic_sqlite_memory_bytes" in read_families(page)
+
+
+def test_a_system_without_proc_has_no_process_series(monkeypatch, tmp_path):
+    monkeypatch.setattr(module, "ProcessCollector", lambda registry: ProcessCollector(proc=tmp_path, registry=registry))
+    families = read_families(Metrics().page())
+    assert "pipemagic_build_info" in families
+    assert not [name for name in families if name.startswith("process_")]

@@ -1,0 +1,364 @@
+"""The service as a process: how it starts, who finds it, how quickly it ends."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import logging
+import os
+import platform
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+from waiting import AT_ONCE, Stopwatch, pause
+
+import pipemagic
+from pipemagic import __version__
+from pipemagic.errors import ServiceError
+from pipemagic.service import logs, server
+from pipemagic.service import process as service_process
+
+WAIT = 15.0
+MAIN = Path(pipemagic.__file__).parent / "service" / "__main__.py"
+FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+pytestmark = pytest.mark.usefixtures("starts_processes")
+posix = pytest.mark.skipif(os.name != "posix", reason="signals and file modes are those of POSIX")
+
+
+class Process:
+    """A started service."""
+
+    def __init__(self, folder, *options):
+        self.folder = folder
+        self.popen = subprocess.Popen(
+            [sys.executable, "-P", MAIN, "--data", folder, *options],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        self.line = json.loads(self.popen.stdout.readline())
+        self.url = self.line.get("url")
+
+    @property
+    def address(self):
+        host, port = self.url.removeprefix("http://").split(":")
+        return host, int(port)
+
+    @property
+    def headers(self):
+        return {"Authorization": f"Bearer {(self.folder / 'platform-token').read_text().strip()}"}
+
+    def call(self, method, path, **options):
+        return httpx.request(method, self.url + path, **{"headers": self.headers, "timeout": WAIT} | options)
+
+    def lease(self):
+        """Open a lease; gives the connection that holds it, and its first line."""
+        connection = socket.create_connection(self.address, timeout=WAIT)
+        request = f"GET /pipemagic/lease HTTP/1.1\r\nHost: localhost\r\nAuthorization: {self.headers['Authorization']}"
+        connection.sendall(request.encode() + b"\r\n\r\n")
+        answer = b""
+        while b"}\n" not in answer:
+            answer += connection.recv(4096)
+        return connection, answer
+
+    def database(self, name="db", group="edge"):
+        """Make a group and a database; gives the headers for its SQL."""
+        org = "/v1/organizations/local"
+        assert self.call("POST", f"{org}/groups", json={"name": group, "location": "ams"}).status_code == 200
+        assert self.call("POST", f"{org}/databases", json={"name": name, "group": group}).status_code == 200
+        token = self.call("POST", f"{org}/databases/{name}/auth/tokens").json()["jwt"]
+        return {"Authorization": f"Bearer {token}"}
+
+    def ended(self):
+        """Wait for the end; gives the seconds it took."""
+        watch = Stopwatch()
+        assert self.popen.wait(WAIT) == 0
+        return watch.stop()
+
+
+@contextmanager
+def process(folder, *options):
+    one = Process(folder, *options)
+    try:
+        yield one
+    finally:
+        one.popen.kill()
+        one.popen.wait()
+        one.popen.stdin.close()
+        one.popen.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def lasting(tmp_path_factory):
+    """A service that no test ends."""
+    with process(tmp_path_factory.mktemp("lasting") / "data", "--linger", "600") as one:
+        yield one
+
+
+def execute(sql):
+    return {"requests": [{"type": "execute", "stmt": {"sql": sql}}]}
+
+
+def test_it_says_where_it_is(lasting):
+    assert lasting.line == {"url": lasting.url, "organization": "local", "pid": lasting.popen.pid}
+    assert lasting.url.startswith("http://127.0.0.1:")
+    assert json.loads((lasting.folder / "service.json").read_text()) == {
+        **lasting.line, "port": lasting.address[1], "host": platform.node(), "version": __version__,
+    }  # fmt: skip
+    answer = httpx.get(f"{lasting.url}/version")
+    assert answer.status_code == 200
+    assert "server" not in answer.headers
+    assert lasting.call("GET", "/v1/auth/validate").json() == {"exp": -1}
+
+
+@posix
+def test_nobody_else_can_read_anything(lasting):
+    headers = lasting.database("private", "private")
+    assert httpx.post(f"{lasting.url}/v2/pipeline", headers=headers, json=execute("CREATE TABLE t (a)"))
+    assert lasting.folder.stat().st_mode & 0o777 == 0o700
+    files = [path for path in lasting.folder.rglob("*") if path.is_file()]
+    assert {path.name for path in files} >= {
+        "catalog.sqlite", "platform-token", "signing-key.pem", "service.json", "service.log", "port",
+        "primary.sqlite",
+    }  # fmt: skip
+    assert {path.name: oct(path.stat().st_mode & 0o077) for path in files} == {path.name: "0o0" for path in files}
+
+
+def test_the_log_tells_what_happened_and_no_secrets(tmp_path):
+    with process(tmp_path / "data") as one:
+        headers = one.database()
+        httpx.get(f"{one.url}/v1/locations?authToken={headers['Authorization'][7:]}")
+        httpx.get(f"{one.url}/{one.headers['Authorization'][7:]}", headers=headers)
+        one.call("DELETE", "/v1/organizations/local/groups/edge")
+        assert one.call("POST", "/pipemagic/stop").json() == {}
+        one.ended()
+        log = (one.folder / "service.log").read_text()
+        for part in (__version__, one.url, "database local/db created", "group local/edge deleted", "stopping"):
+            assert part in log
+        assert one.headers["Authorization"][7:] not in log
+        assert headers["Authorization"][7:] not in log
+
+
+def test_what_looks_like_a_token_is_taken_out_of_the_log():
+    record = logging.LogRecord(
+        "x", logging.INFO, "", 0, "pmp_abcdefghijkl and %s.", ("eyJhbGciOi.eyJpZCI6.c2ln-_",), None
+    )
+    assert logs.Redacting("%(message)s").format(record) == "[token] and [token]."
+
+
+@posix
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_within_two_seconds_whatever_is_open(tmp_path, number):
+    """A lease, an idle connection, half a request, a running statement, an open transaction."""
+    with process(tmp_path / "data") as one:
+        headers = one.database()
+        idle = http.client.HTTPConnection(*one.address, timeout=WAIT)
+        idle.request("GET", "/health")
+        idle.getresponse().read()
+        half = socket.create_connection(one.address)
+        half.sendall(b"POST /v2/pipeline HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nhalf")
+        lease, _ = one.lease()
+        begun = httpx.post(f"{one.url}/v2/pipeline", headers=headers, json=execute("BEGIN IMMEDIATE"))
+        assert begun.json()["baton"]
+        busy = http.client.HTTPConnection(*one.address, timeout=WAIT)
+        busy.request("POST", "/v2/pipeline", json.dumps(execute(FOREVER)), headers)
+        waiting = http.client.HTTPConnection(*one.address, timeout=WAIT)
+        waiting.request("POST", "/v2/pipeline", json.dumps(execute("BEGIN IMMEDIATE")), headers)
+        pause(0.3)  # there is no sign from outside that the statement has begun
+        one.popen.send_signal(number)
+        assert one.ended() < 2.0
+        assert lease.recv(1000) in (b"", b"0\r\n\r\n")
+        assert not (one.folder / "service.json").exists()
+        for connection in (idle, half, lease, busy, waiting):
+            connection.close()
+
+
+STUCK = """
+import sys, threading
+from pathlib import Path
+from pipemagic.service import embedded
+from pipemagic.service import process
+embedded.Service.close = lambda self: threading.Event().wait()
+process.run(process.Settings(Path(sys.argv[1])), lambda about: print("ready", flush=True))
+"""
+
+
+@posix
+def test_it_ends_even_if_something_is_stuck(tmp_path):
+    package = str(Path(pipemagic.__file__).parents[1])
+    with subprocess.Popen(
+        [sys.executable, "-c", STUCK, tmp_path / "data"], stdout=subprocess.PIPE, text=True,
+        env=os.environ | {"PYTHONPATH": package},
+    ) as stuck:  # fmt: skip
+        assert stuck.stdout.readline() == "ready\n"
+        started = time.monotonic()
+        stuck.terminate()
+        assert stuck.wait(WAIT) == 0
+        assert 1.5 < time.monotonic() - started < AT_ONCE
+    assert "still busy after 1.8 s" in (tmp_path / "data" / "service.log").read_text()
+
+
+def test_a_folder_has_one_service(lasting):
+    with process(lasting.folder) as two:
+        assert two.line["code"] == "FOLDER_IN_USE"
+        assert lasting.url in two.line["error"]
+        assert str(lasting.popen.pid) in two.line["error"]
+        assert "pipemagic stop" in two.line["hint"]
+        assert two.popen.wait(WAIT) == 1
+        assert httpx.get(f"{lasting.url}/health").status_code == 200
+        assert (lasting.folder / "service.json").exists()
+
+
+@posix
+def test_after_a_kill_the_next_one_takes_over_with_the_same_port(tmp_path):
+    with process(tmp_path / "data") as one:
+        one.database()
+        one.popen.send_signal(signal.SIGKILL)
+        one.popen.wait()
+        assert (one.folder / "service.json").exists()
+        with process(tmp_path / "data") as two:
+            assert two.url == one.url
+            names = two.call("GET", "/v1/organizations/local/databases").json()["databases"]
+            assert [database["Name"] for database in names] == ["db"]
+
+
+def test_another_port_is_taken_when_the_last_one_is_not_free(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        (tmp_path / "port").write_text(str(taken.getsockname()[1]))
+        with process(tmp_path) as one:
+            assert one.address[1] != taken.getsockname()[1]
+            assert (tmp_path / "port").read_text() == str(one.address[1])
+
+
+@pytest.mark.parametrize("content", ["", "nonsense", "-1", "99999999"])
+def test_a_port_file_of_any_content_is_survived(tmp_path, content):
+    (tmp_path / "port").write_text(content)
+    assert server.last_port(tmp_path / "port") == []
+
+
+def test_a_wanted_port_that_is_not_free_is_said(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ServiceError, match=f"cannot listen on port {port}") as caught, \
+                server.listen_locally(tmp_path / "port", port):  # fmt: skip
+            pass
+        assert "--port 0" in caught.value.hint
+
+
+# -- leases
+
+
+def test_it_ends_some_time_after_the_last_lease(tmp_path):
+    with process(tmp_path / "data", "--linger", "0.6") as one:
+        first, answer = one.lease()
+        assert json.loads(answer.split(b"\r\n")[-2])["version"] == __version__
+        second, _ = one.lease()
+        first.close()
+        with pytest.raises(subprocess.TimeoutExpired):
+            one.popen.wait(1.0)
+        began = time.monotonic()
+        second.close()
+        assert one.ended() < 3
+        assert time.monotonic() - began > 0.4
+
+
+def test_it_ends_when_no_lease_ever_came(tmp_path):
+    with process(tmp_path / "data", "--linger", "0.3") as one:
+        one.ended()
+        assert not (one.folder / "service.json").exists()
+
+
+def test_a_service_that_is_about_to_end_gives_no_lease(tmp_path):
+    with process(tmp_path / "data", "--linger", "60") as one:
+        with socket.create_connection(one.address, timeout=WAIT) as connection:
+            assert one.call("POST", "/pipemagic/stop").status_code == 200
+            assert not (one.folder / "service.json").exists()
+            lease = f"GET /pipemagic/lease HTTP/1.1\r\nHost: localhost\r\nAuthorization: {one.headers['Authorization']}"
+            with suppress(ConnectionError):  # it may have ended before that
+                connection.sendall(lease.encode() + b"\r\n\r\n")
+                assert connection.recv(100) == b""
+        one.ended()
+
+
+def test_leases_and_stop_need_the_platform_token(lasting):
+    for method, path in [("GET", "/pipemagic/lease"), ("POST", "/pipemagic/stop")]:
+        assert httpx.request(method, lasting.url + path).status_code == 401
+        wrong = {"Authorization": "Bearer pmp_wrong"}
+        assert httpx.request(method, lasting.url + path, headers=wrong).status_code == 401
+        other_host = lasting.headers | {"Host": "db-local.localhost"}
+        assert lasting.call(method, path, headers=other_host).status_code == 404
+    assert lasting.call("GET", "/pipemagic/stop").status_code == 404
+
+
+def test_a_foreign_host_is_refused(lasting):
+    for path in ("/v1/locations", "/version", "/pipemagic/lease"):
+        answer = lasting.call("GET", path, headers=lasting.headers | {"Host": "evil.example.com"})
+        assert answer.status_code == 421
+    assert lasting.call("GET", "/version", headers={"Host": "evil.example.com"}).status_code == 421
+    assert lasting.call("GET", "/version", headers={"Host": "nope-local.localhost"}).status_code == 404
+
+
+# -- temporary
+
+
+def test_a_temporary_one_ends_with_its_starter_and_leaves_nothing(tmp_path):
+    with process(tmp_path / "data", "--temporary") as one:
+        one.database()
+        one.popen.stdin.close()
+        assert one.ended() < 2.5
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_hanging_up_frees_the_writers_turn(lasting):
+    headers = lasting.database("left", "left")
+    body = {"requests": [*execute("BEGIN IMMEDIATE")["requests"], *execute(FOREVER)["requests"]]}
+    with socket.create_connection(lasting.address) as client:
+        text = json.dumps(body)
+        client.sendall(
+            f"POST /v2/pipeline HTTP/1.1\r\nHost: localhost\r\nAuthorization: {headers['Authorization']}\r\n"
+            f"Content-Length: {len(text)}\r\n\r\n{text}".encode()
+        )
+        pause(0.3)  # there is no sign from outside that the statement has begun
+    started = time.monotonic()
+    create = execute("CREATE TABLE t (a)")
+    answer = httpx.post(f"{lasting.url}/v2/pipeline", headers=headers, json=create, timeout=WAIT)
+    assert answer.json()["results"][0]["type"] == "ok"
+    assert time.monotonic() - started < AT_ONCE
+
+
+def test_a_row_of_huge_values_is_an_error_and_not_the_end(lasting):
+    headers = lasting.database("huge", "huge")
+    wide = execute("SELECT " + ", ".join(["zeroblob(100000000)"] * 8))
+    answer = httpx.post(f"{lasting.url}/v2/pipeline", headers=headers, json=wide, timeout=WAIT)
+    assert answer.json()["results"][0]["error"]["code"] == "SQLITE_NOMEM"
+    assert psutil.Process(lasting.line["pid"]).memory_info().rss < 2 * service_process.HEAP_LIMIT
+    answer = httpx.post(f"{lasting.url}/v2/pipeline", headers=headers, json=execute("SELECT 1"), timeout=WAIT)
+    assert answer.json()["results"][0]["type"] == "ok"
+
+
+@posix
+def test_hundreds_of_streams_are_open_at_once_where_a_process_starts_with_1024_files(tmp_path):
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 4096:
+        pytest.skip(f"the machine allows a process {hard} files at most")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1024, hard))
+    try:
+        with process(tmp_path / "data") as one:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            headers = one.database()
+            with httpx.Client(base_url=one.url, headers=headers, timeout=WAIT) as client:
+                client.post("/v2/pipeline", json=execute("CREATE TABLE t(a)"))
+                body = execute("SELECT count(*) FROM t")
+                answers = [client.post("/v2/pipeline", json=body) for _ in range(600)]
+            assert {answer.status_code for answer in answers} == {200}
+            assert {answer.json()["results"][0]["type"] for answer in answers} == {"ok"}
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

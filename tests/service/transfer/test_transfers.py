@@ -1,0 +1,380 @@
+"""Uploads, copies, exports: what arrives is checked, what leaves is of one moment, what fails leaves nothing."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from contextlib import closing
+
+import pytest
+
+from pipemagic.service.endpoint import CancelToken
+from pipemagic.service.limits import Limits
+from pipemagic.service.registry.usage import Quotas
+from pipemagic.service.responses import Refused
+from pipemagic.service.transfer.snapshots import Stopped, snapshot
+from pipemagic.service.transfer.uploads import Spool
+
+
+def make_file(path, script="CREATE TABLE t (a); INSERT INTO t VALUES (1), ('two')", *before):
+    with closing(sqlite3.connect(path)) as db:
+        for pragma in before:
+            db.execute(pragma)
+        db.executescript(script)
+    return path
+
+
+def rows(path, sql="SELECT a FROM t"):
+    with closing(sqlite3.connect(path)) as db:
+        return db.execute(sql).fetchall()
+
+
+def awaiting(courier, name="flights"):
+    assert courier.create(name, type="database_upload")[0] == 200
+
+
+# -- uploads
+
+
+def test_a_file_becomes_a_database(courier, tmp_path):
+    awaiting(courier)
+    file = make_file(tmp_path / "f")
+    assert courier.upload("flights", file) == (200, {})
+    caller = courier.caller("flights")
+    assert caller.run("SELECT a FROM t", "INSERT INTO t VALUES (3)").rows(0) == [["1"], ["two"]]
+    assert caller.run("PRAGMA journal_mode").rows(0) == [["wal"]]
+    assert int(caller.run("SELECT 1").response(0)["result"]["replication_index"]) > 0
+    assert courier.left_over() == []
+
+
+def test_until_then_it_says_what_it_waits_for(courier):
+    awaiting(courier)
+    answer = courier.caller("flights").run("SELECT 1")
+    assert (answer.status, answer.body["code"]) == (409, "AWAITS_UPLOAD")
+    assert "/v1/upload" in answer.body["message"]
+
+
+def test_it_is_for_databases_that_were_made_for_it(courier, tmp_path):
+    file = make_file(tmp_path / "f")
+    courier.create("other")
+    assert courier.upload("other", file)[0] == 409
+    awaiting(courier)
+    assert courier.upload("flights", file)[0] == 200
+    status, body = courier.upload("flights", file)
+    assert (status, "database_upload" in body["message"]) == (409, True)
+
+
+def test_the_token_is_looked_at_before_the_body(courier, tmp_path):
+    awaiting(courier)
+    file = make_file(tmp_path / "f")
+    assert courier.upload("flights", file, token="wrong")[0] == 401
+    assert courier.upload("flights", file, token=courier.token)[0] == 401  # a platform token
+    assert courier.upload("flights", file, token=courier.caller("flights", read_only=True).token)[0] == 403
+    courier.create("other")
+    assert courier.upload("flights", file, token=courier.caller("other").token)[0] == 409  # it names that database
+    assert courier.left_over() == []
+
+
+def test_what_is_no_database_is_refused(courier, tmp_path):
+    awaiting(courier)
+    file = tmp_path / "f"
+    for content in (b"", b"SQLite format 3\0", b"x" * 5000, b"\x1f\x8b" + os.urandom(9000)):
+        file.write_bytes(content)
+        status, body = courier.upload("flights", file)
+        assert (status, body["code"]) == (400, "NOT_A_DATABASE")
+    assert courier.left_over() == []
+    assert courier.upload("flights", make_file(tmp_path / "good"))[0] == 200  # it still waits
+
+
+def test_a_damaged_database_is_refused(courier, tmp_path):
+    awaiting(courier)
+    script = "CREATE TABLE t (a); CREATE INDEX i ON t (a);" + "INSERT INTO t VALUES (hex(randomblob(100)));" * 300
+    good = make_file(tmp_path / "f", script).read_bytes()
+    broken = {
+        "a page of noise": good[:8192] + bytes(4096) + good[12288:],
+        "cut in the middle": good[: len(good) // 2 // 4096 * 4096],
+        "a schema that is none": good.replace(b"CREATE INDEX i ON t", b"CREATE INDEX i IN t"),
+    }
+    for content in broken.values():
+        (tmp_path / "f").write_bytes(content)
+        status, body = courier.upload("flights", tmp_path / "f")
+        assert (status, body["code"]) == (400, "CORRUPT_DATABASE")
+
+
+def test_rows_from_before_a_constraint_are_no_damage(courier, tmp_path):
+    awaiting(courier)
+    script = (
+        "CREATE TABLE t (a, b CHECK (b > 0)); INSERT INTO t VALUES (NULL, 1); PRAGMA ignore_check_constraints = ON;"
+        "UPDATE t SET b = -1; PRAGMA writable_schema = ON;"
+        "UPDATE sqlite_schema SET sql = 'CREATE TABLE t (a TEXT NOT NULL, b CHECK (b > 0))';"
+    )
+    assert courier.upload("flights", make_file(tmp_path / "f", script))[0] == 200
+
+
+@pytest.mark.parametrize("pragma", [
+    "PRAGMA page_size = 512", "PRAGMA page_size = 65536", "PRAGMA auto_vacuum = FULL", "PRAGMA journal_mode = WAL",
+    "PRAGMA encoding = 'UTF-16'",
+])  # fmt: skip
+def test_files_of_every_make_are_taken(pragma, courier, tmp_path):
+    awaiting(courier)
+    assert courier.upload(
+        "flights", make_file(tmp_path / "f", "CREATE TABLE t (a); INSERT INTO t VALUES ('é')", pragma)
+    ) == (200, {})
+    caller = courier.caller("flights")
+    assert caller.run("SELECT a FROM t").rows(0) == [["é"]]
+    if "encoding" not in pragma:
+        assert caller.run("PRAGMA page_size", "PRAGMA auto_vacuum").rows(0) == [["4096"]]
+
+
+def test_nothing_of_the_schema_runs(courier, tmp_path):
+    """Triggers do not fire, and functions that the schema calls cannot reach out."""
+    awaiting(courier)
+    script = """
+    CREATE TABLE t (a); CREATE TABLE log (n); INSERT INTO t VALUES (1);
+    CREATE TRIGGER x AFTER INSERT ON t BEGIN INSERT INTO log VALUES (1); END;
+    CREATE TRIGGER y AFTER DELETE ON t BEGIN INSERT INTO log VALUES (2); END;
+    CREATE VIEW v AS SELECT load_extension('/tmp/evil.so') AS x;
+    """
+    assert courier.upload("flights", make_file(tmp_path / "f", script, "PRAGMA page_size = 1024"))[0] == 200
+    caller = courier.caller("flights")
+    assert caller.run("SELECT count(*) FROM log").rows(0) == [["0"]]
+    assert caller.run("SELECT * FROM v").codes[0] in ("SQLITE_AUTH", "SQLITE_ERROR")
+
+
+def test_the_size_limit(tmp_path, clock, service, courier):
+    service.limits = Limits(database=20_000)
+    awaiting(courier)
+    file = make_file(tmp_path / "f", "CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(50000))")
+    assert courier.upload("flights", file)[0] == 413  # as it declares
+    assert courier.upload("flights", file, size=0)[0] == 413  # as it is
+    assert courier.left_over() == []
+
+
+def test_an_upload_to_a_database_that_is_deleted_meanwhile(courier, tmp_path, service):
+    awaiting(courier)
+    token = courier.caller("flights").token
+    record = service.catalog.database("local", "flights")
+    file = make_file(tmp_path / "f")
+    courier.call("DELETE", "/v1/organizations/local/databases/flights", courier.token)
+    with pytest.raises(Refused) as caught:
+        service.databases.supply(record, file)
+    assert caught.value.status == 404
+    assert courier.upload("flights", file, token=token)[0] == 401
+    assert not (courier.folder / "databases" / record.id).exists()
+
+
+def test_after_a_crash(courier, reopened, service, tmp_path):
+    """A creation that the catalog did not see is cleaned up; a database that waits goes on waiting."""
+    awaiting(courier)
+    lost = courier.folder / "databases" / "0000-lost"
+    service.databases.place(lost.name, make_file(tmp_path / "f"))
+    (courier.folder / "transfers" / "half").write_bytes(b"x")
+    after = reopened()
+    assert after.left_over() == []
+    assert not (after.folder / "databases" / lost.name).exists()
+    assert after.caller("flights").run("SELECT 1").status == 409
+    assert after.upload("flights", make_file(tmp_path / "g"))[0] == 200
+    assert after.caller("flights").run("SELECT a FROM t").rows(0) == [["1"], ["two"]]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this machine has no /dev/full")
+def test_a_full_disk(tmp_path):
+    spool = Spool(tmp_path / "s", None)
+    spool._file.close()
+    with open("/dev/full", "wb", buffering=0) as spool._file, pytest.raises(Refused) as caught:
+        spool.write(b"x")
+    assert (caught.value.status, caught.value.code) == (507, "DISK_FULL")
+    spool.discard()
+    assert not spool.path.exists()
+
+
+# -- copies
+
+
+def test_a_copy_of_another_database(courier):
+    courier.create("original")
+    original = courier.caller("original")
+    original.run("CREATE TABLE t (a)", "INSERT INTO t VALUES (1)")
+    assert courier.create("copy", type="database", name="original")[0] == 200
+    copy = courier.caller("copy")
+    copy.run("INSERT INTO t VALUES (2)")
+    assert copy.run("SELECT count(*) FROM t").rows(0) == [["2"]]
+    assert original.run("SELECT count(*) FROM t").rows(0) == [["1"]]
+    assert courier.left_over() == []
+
+
+def test_a_copy_that_cannot_be_made_leaves_nothing(courier):
+    courier.create("original")
+    assert courier.create("copy", type="database", name="nope")[0] == 404
+    assert courier.create("original", type="database", name="original")[0] == 409
+    assert courier.create("copy", type="database")[0] == 400
+    assert courier.create("copy", type="database", name="original", timestamp="2024-01-01T00:00:00Z")[0] == 400
+    assert courier.create("copy", type="dump", url="http://example.io")[0] == 400
+    assert courier.create("copy", type="nope")[0] == 400
+    assert courier.left_over() == []
+    assert len(courier.service.catalog.databases("local")) == 1
+    assert len(list((courier.folder / "databases").iterdir())) == 1
+
+
+# -- exports
+
+
+def test_the_file_and_the_text(courier, tmp_path):
+    courier.create("flights")
+    courier.caller("flights").run("CREATE TABLE t (a)", "INSERT INTO t VALUES (1), ('two')")
+    token = courier.caller("flights").token
+    assert courier.answer(courier.call("GET", "/info", token)) == (
+        200, {"current_generation": 1, "snapshot": True}
+    )  # fmt: skip
+    assert rows(courier.fetch("/export/1", "flights", tmp_path / "f")) == [(1,), ("two",)]
+    assert (tmp_path / "f").read_bytes()[18:20] == b"\x01\x01"  # a plain file, not in WAL mode
+    text = courier.fetch("/dump", "flights", tmp_path / "d").read_text()
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(text)
+        assert db.execute("SELECT a FROM t").fetchall() == [(1,), ("two",)]
+    assert courier.call("GET", "/export/2", token).status == 404
+    assert courier.call("POST", "/dump", token).status == 405
+    assert courier.call("GET", "/dump", "wrong").status == 401
+    assert courier.call("GET", "/v1/upload", token).status == 405
+    assert courier.left_over() == []
+
+
+def test_a_read_only_token_may_read_everything(courier):
+    courier.create("flights")
+    assert courier.call("GET", "/dump", courier.caller("flights", read_only=True).token).status == 200
+
+
+def test_an_answer_that_nobody_takes_leaves_nothing(courier):
+    courier.create("flights")
+    courier.caller("flights").run("CREATE TABLE t (a)")
+    for path in ("/dump", "/export/1"):
+        response = courier.call("GET", path, courier.caller("flights").token)
+        assert courier.left_over() != []
+        response.chunks.close()
+        assert courier.left_over() == []
+
+
+def test_what_is_blocked_for_statements_is_blocked_here(courier, service, tmp_path):
+    awaiting(courier)
+    token = courier.caller("flights").token
+    service.catalog.configure_database("local", "flights", {"block_writes": 1})
+    status, body = courier.upload("flights", make_file(tmp_path / "f"))
+    assert (status, "blocked" in body["message"]) == (403, True)
+    service.catalog.configure_database("local", "flights", {"block_writes": 0})
+    assert courier.upload("flights", make_file(tmp_path / "g"))[0] == 200
+    service.catalog.configure_database("local", "flights", {"block_reads": 1})
+    for path in ("/dump", "/export/1"):
+        status, body = courier.answer(courier.call("GET", path, token))
+        assert (status, body["code"]) == (403, "BLOCKED")
+
+
+def test_copies_are_no_way_round_a_quota(courier, service):
+    courier.create("original")
+    courier.caller("original").run("CREATE TABLE t (a)")
+    service.catalog.configure_database("local", "original", {"block_writes": 1})
+    assert courier.create("copy", type="database", name="original")[0] == 200  # it is not written to
+    service.catalog.usage.set_quotas("local", Quotas(storage_bytes=4096))
+    status, body = courier.create("more", type="database", name="original")
+    assert (status, body["code"], "its quota is 4,096" in body["error"]) == (403, "BLOCKED", True)
+    service.catalog.organizations.set_overages("local", True)
+    assert courier.create("more", type="database", name="original")[0] == 200
+    assert courier.left_over() == []
+
+
+def test_a_copy_is_of_one_moment_and_blocks_nobody(courier, tmp_path):
+    """Transfers between two tables go on all the time: their sum is the same in every copy."""
+    courier.create("flights")
+    caller = courier.caller("flights")
+    caller.run("CREATE TABLE a (n)", "CREATE TABLE b (n)", "INSERT INTO a VALUES (1000)", "INSERT INTO b VALUES (0)")
+    caller.run("CREATE TABLE pad (x)", *["INSERT INTO pad VALUES (zeroblob(100000))"] * 20)
+    done, moved = threading.Event(), []
+
+    def move():
+        mine = courier.caller("flights")
+        while not done.is_set():
+            codes = mine.run("BEGIN", "UPDATE a SET n = n - 1", "UPDATE b SET n = n + 1", "COMMIT").codes
+            moved.append(set(codes))
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    try:
+        for number in range(5):
+            before = len(moved)
+            file = courier.fetch("/export/1", "flights", tmp_path / f"f{number}")
+            assert rows(file, "SELECT (SELECT n FROM a) + (SELECT n FROM b)") == [(1000,)]
+            assert rows(file, "PRAGMA integrity_check") == [("ok",)]
+            text = courier.fetch("/dump", "flights", tmp_path / "d").read_text()
+            with closing(sqlite3.connect(":memory:")) as db:
+                db.executescript(text)
+                assert db.execute("SELECT (SELECT n FROM a) + (SELECT n FROM b)").fetchone() == (1000,)
+            assert len(moved) > before
+    finally:
+        done.set()
+        thread.join()
+    assert set().union(*moved) == {"ok"}
+
+
+def test_a_copy_is_given_up_with_its_client(courier, service):
+    courier.create("flights")
+    courier.caller("flights").run("CREATE TABLE t (a)", "INSERT INTO t VALUES (zeroblob(100000000))")
+    record = service.catalog.database("local", "flights")
+    cancel = CancelToken()
+    cancel.cancel()
+    with pytest.raises(Refused) as caught:
+        service.transfers.copy(record, cancel)
+    assert caught.value.status == 503
+    assert courier.left_over() == []
+    connection = service.databases.open(record).take()
+    with pytest.raises(Stopped):
+        snapshot(connection.raw, courier.folder / "x", lambda: True)
+    assert connection.autocommit
+    connection.close()
+
+
+# -- with replicas
+
+
+@pytest.fixture
+def replicated(courier, service):
+    """Add a location to the group; gives what brings its replicas up to date."""
+    service.catalog.add_location("local", "default", "nrt")
+
+    def follow():
+        while service.placement.replicator.run_due():
+            pass
+
+    return follow
+
+
+def at(courier, service, name, code):
+    """A client of an instance."""
+    caller = courier.caller(name)
+    caller.headers = {"host": service.catalog.database("local", name).instances[code]}
+    return caller
+
+
+def test_replicas_begin_with_the_file(courier, service, replicated, tmp_path):
+    awaiting(courier)
+    assert courier.call("POST", "/v1/organizations/local/groups/default/locations/fra", courier.token).status == 200
+    assert courier.upload("flights", make_file(tmp_path / "f"))[0] == 200
+    replicated()
+    for code in ("nrt", "fra"):
+        assert at(courier, service, "flights", code).run("SELECT a FROM t").rows(0) == [["1"], ["two"]]
+    courier.create("copy", type="database", name="flights")
+    courier.caller("copy").run("INSERT INTO t VALUES (3)")
+    replicated()
+    assert at(courier, service, "copy", "nrt").run("SELECT count(*) FROM t").rows(0) == [["3"]]
+
+
+def test_a_primary_that_is_down_gives_no_copy(courier, service, replicated):
+    courier.create("flights")
+    courier.caller("flights").run("CREATE TABLE t (a)")
+    replicated()
+    token = courier.caller("flights").token
+    path = "/v1/organizations/local/groups/default/locations/ams"
+    assert courier.call("POST", f"{path}/pause", courier.token).status == 200
+    status, body = courier.answer(courier.call("GET", "/dump", token))
+    assert (status, body["code"]) == (503, "LOCATION_PAUSED")
+    assert courier.call("POST", f"{path}/resume", courier.token).status == 200
+    assert courier.call("GET", "/dump", token).status == 200
