@@ -92,6 +92,7 @@ class RequestLog:
         try:
             await self._app(scope, traffic.receive, traffic.send)
         finally:
+            del scope["state"]["traffic"]  # it refers to uvicorn's object for the request, which refers to the scope
             self._in_flight -= 1
             seconds = time.perf_counter() - started
             self._metrics.record(
@@ -147,17 +148,20 @@ class Errors:
                 await self._app(scope, receive, send)
         except Disconnected:
             log.debug("%s %s: the client hung up", scope["method"], scope["path"])
-        except ProtocolError as error:
-            line = f"Cannot deserialize client message from JSON: {error.message}"
-            await Refused(400, line, plain=True).response()(scope, receive, send)
-        except Refused as refused:
-            await refused.response()(scope, receive, send)
         except Exception as error:
-            if scope["state"]["traffic"].responds:  # uvicorn closes the connection: its end is missing
-                raise
-            log.exception("%s %s failed", scope["method"], scope["path"])
-            internal = Refused(500, "internal error of the service; see service.log in its data folder")
-            await (storage.refusal(error) or internal).response()(scope, receive, send)
+            if isinstance(error, Refused):
+                refused = error
+            elif isinstance(error, ProtocolError):
+                line = f"Cannot deserialize client message from JSON: {error.message}"
+                refused = Refused(400, line, plain=True)
+            else:
+                if scope["state"]["traffic"].responds:  # uvicorn closes the connection: its end is missing
+                    raise
+                log.exception("%s %s failed", scope["method"], scope["path"])
+                internal = Refused(500, "internal error of the service; see service.log in its data folder")
+                refused = storage.refusal(error) or internal
+            error.__traceback__ = None  # its frames refer to the error, which is a reference cycle
+            await refused.response()(scope, receive, send)
 
 
 class ResponseWithLength:
