@@ -22,6 +22,8 @@ THINK = (0.1, 1.1)
 ROWS = 500_000
 MEDIAN, SLOWEST = 8.0, 10.0
 """Factors by which p50 and p99 may exceed those of the class without an attack."""
+UNNOTICED = 0.25
+"""Seconds that are not noticed in a notebook, whatever the factor: a disk that is written to delays commits so long."""
 ATTEMPTS = 2
 """Other programs on the machine may slow one of them."""
 
@@ -179,6 +181,6 @@ def test_a_class_goes_on_beside_some_students(students, undisturbed, attackers, 
         assert during.failures == []
         assert len(during.seconds) == (STUDENTS - attackers) * len(CELLS)
         median, slowest = during.p50 / max(undisturbed.p50, RESOLUTION), during.p99 / max(undisturbed.p99, RESOLUTION)
-        if median <= MEDIAN and slowest <= SLOWEST:
+        if median <= MEDIAN and (slowest <= SLOWEST or during.p99 <= UNNOTICED):
             return
     pytest.fail(f"p50 is {median:.1f} times and p99 {slowest:.1f} times the undisturbed figure")
