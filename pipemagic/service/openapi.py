@@ -12,8 +12,12 @@ from functools import cache
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
+
 from pipemagic import __version__
 from pipemagic.hrana import columns
+from pipemagic.hrana.cursors import CursorRequest
+from pipemagic.hrana.messages import BatchBody, ExecuteBody, PipelineRequest
 from pipemagic.service.management import ROUTES
 from pipemagic.service.management.routing import Route
 
@@ -44,7 +48,6 @@ FLAG: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer", "minimum": 0, "maximum": 2**63 - 1}
 SIZE: Schema = {"anyOf": [COUNT, {"type": "string", "pattern": "^[0-9]{1,9}([kmgt]b)?$"}]}
 NAME: Schema = {"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", "maxLength": 30}
-BASE64: Schema = {"type": "string", "pattern": "^([A-Za-z0-9+/]{4})*$"}
 ROLE: Schema = {"type": "string", "enum": ["owner", "admin", "member", "viewer"]}
 
 _CREDENTIALS = _object("username password", username=TEXT, password=TEXT)
@@ -93,45 +96,10 @@ READING = (200, 400, 401, 403, 404, 413, 429, 503)
 CHANGING = (*READING, 409, 422, 507)
 AT_DATABASE = (200, 400, 401, 403, 404, 409, 413, 429, 503, 507)
 
+_BODY_TYPES = (PipelineRequest, CursorRequest, ExecuteBody, BatchBody)
 SCHEMAS: dict[str, Schema] = {
+    **msgspec.json.schema_components(_BODY_TYPES, ref_template="#/components/schemas/{name}")[1],
     "Error": _object("error message code", error=TEXT, message=TEXT, code=TEXT),
-    "Value": {
-        "oneOf": [
-            _object("type", type={"const": "null"}),
-            _object("type value", type={"const": "integer"}, value={"type": "string", "pattern": "^-?[0-9]{1,18}$"}),
-            _object("type value", type={"const": "float"}, value={"type": "number"}),
-            _object("type value", type={"const": "text"}, value=TEXT),
-            _object("type base64", type={"const": "blob"}, base64=BASE64),
-        ]
-    },
-    "Stmt": _object(
-        "sql", sql=TEXT, args=_many(_ref("Value")), want_rows=FLAG,
-        named_args=_many(_object("name value", name=TEXT, value=_ref("Value"))),
-    ),
-    "Condition": {
-        "oneOf": [
-            _object("type step", type={"enum": ["ok", "error"]}, step={"type": "integer", "minimum": 0}),
-            _object("type cond", type={"const": "not"}, cond=_ref("Condition")),
-            _object("type conds", type={"enum": ["and", "or"]}, conds=_many(_ref("Condition"))),
-            _object("type", type={"const": "is_autocommit"}),
-        ]
-    },
-    "Batch": _object("steps", steps=_many(_object("stmt", stmt=_ref("Stmt"), condition=_maybe(_ref("Condition"))))),
-    "Request": {
-        "oneOf": [
-            _object("type stmt", type={"const": "execute"}, stmt=_ref("Stmt")),
-            _object("type batch", type={"const": "batch"}, batch=_ref("Batch")),
-            _object("type sql", type={"const": "sequence"}, sql=TEXT),
-            _object("type sql", type={"const": "describe"}, sql=TEXT),
-            _object("type sql_id sql", type={"const": "store_sql"}, sql_id={"type": "integer"}, sql=TEXT),
-            _object("type sql_id", type={"const": "close_sql"}, sql_id={"type": "integer"}),
-            _object("type", type={"enum": ["close", "get_autocommit"]}),
-        ]
-    },
-    "Pipeline": _object("requests", baton=_maybe(TEXT), requests=_many(_ref("Request"))),
-    "Cursor": _object("batch", baton=_maybe(TEXT), batch=_ref("Batch")),
-    "Alone": _object("stmt", stmt=_ref("Stmt")),
-    "AloneBatch": _object("batch", batch=_ref("Batch")),
     "StatementAnswer": _object("result", result=ANY),
     "PipelineAnswer": _object(
         "baton base_url results", baton=_maybe(TEXT), base_url=_maybe(TEXT),
@@ -212,11 +180,13 @@ def _database_paths() -> dict[str, dict[str, Any]]:
         "get": {"summary": "Give this description", "security": [], "responses": _responses((200,), {"type": "object"})}
     }
     for version in (2, 3):
-        paths[f"/v{version}/pipeline"] = {"post": _posted("Run requests on a stream", "Pipeline", "PipelineAnswer")}
-    paths["/v1/execute"] = {"post": _posted("Run one statement", "Alone", "StatementAnswer")}
-    paths["/v1/batch"] = {"post": _posted("Run one batch", "AloneBatch", "StatementAnswer")}
+        paths[f"/v{version}/pipeline"] = {
+            "post": _posted("Run requests on a stream", "PipelineRequest", "PipelineAnswer")
+        }
+    paths["/v1/execute"] = {"post": _posted("Run one statement", "ExecuteBody", "StatementAnswer")}
+    paths["/v1/batch"] = {"post": _posted("Run one batch", "BatchBody", "StatementAnswer")}
     cursor = paths["/v3/cursor"] = {
-        "post": _posted("Run one batch, its rows streamed as JSON lines", "Cursor", "PipelineAnswer")
+        "post": _posted("Run one batch, its rows streamed as JSON lines", "CursorRequest", "PipelineAnswer")
     }
     cursor["post"]["responses"]["200"]["content"] = {"text/plain": {"schema": TEXT}}
     for path in ("/v2/pipeline", "/v3/pipeline", "/v3/cursor"):
