@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import apsw
 
@@ -17,7 +17,10 @@ from pipemagic.service.replicas import pages
 from pipemagic.service.replicas.changes import ChangeLog, LogError, Stamp
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.replicas.wal import START, Position, Wal, WalError
-from pipemagic.service.sqlite.write_lock import WriteLock
+from pipemagic.service.sqlite.backup import Stopped
+
+if TYPE_CHECKING:
+    from pipemagic.service.sqlite.database import OpenDatabase
 
 log = logging.getLogger(__name__)
 
@@ -33,20 +36,6 @@ LOCK_WAIT = 6.0
 """Seconds to wait for the write lock, which a transaction may have for 5."""
 
 
-class Primary(Protocol):
-    """What the followers need of their primary."""
-
-    path: Path
-    write_lock: WriteLock
-
-    @property
-    def index(self) -> int:
-        """How many commits it has seen."""
-
-    def reach(self, index: int) -> None:
-        """Note that it has seen at least so many."""
-
-
 class NoLock(Exception):
     """The write lock, or the lock for copying, could not be acquired."""
 
@@ -56,7 +45,7 @@ class Followers:
 
     def __init__(
         self,
-        primary: Primary,
+        primary: OpenDatabase,
         limits: Limits,
         clock: Callable[[], float],
         schedule: Callable[[Followers, Replica], None],
@@ -257,7 +246,7 @@ class Followers:
             self._settle(replica, changes)
         except (apsw.BusyError, NoLock):
             return SOON
-        except pages.Stopped:
+        except Stopped:
             return None
         except (apsw.Error, OSError, LogError, WalError, ValueError) as error:  # ValueError: the log was closed
             log.warning("the replica at %s of %s is copied anew: %s", replica.code, self._primary.path, error)
@@ -278,17 +267,13 @@ class Followers:
                 replica.caught_up(max(changes.last, self._floor))
 
     def _copy(self, replica: Replica) -> None:
-        with self._alone(), self._snapshot() as index:
-            log.info("copying %s to %s", self._primary.path, replica.code)
-            draft = pages.copy(self._anchor, replica.path, index, lambda: not self._wanted(replica))
-            replica.begin_with(draft, index)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
         if not self._copying.acquire(blocking=False):
             raise NoLock
         try:
-            yield
+            with self._snapshot() as index:
+                log.info("copying %s to %s", self._primary.path, replica.code)
+                draft = pages.copy(self._anchor, replica.path, index, lambda: not self._wanted(replica))
+                replica.begin_with(draft, index)
         finally:
             self._copying.release()
 

@@ -19,6 +19,8 @@ from typing import BinaryIO
 
 import apsw
 
+from pipemagic.service.sqlite.backup import copy_pages
+
 _JOURNAL_MODE = 18  # write and read version, one byte each: 1 is a rollback journal, 2 a WAL
 _COUNTER, _PAGES, _COOKIE, _VALID_FOR = 24, 28, 40, 92
 _HEADER_SIZE = 100
@@ -26,12 +28,6 @@ _WORD = struct.Struct(">I")
 _MASK = 0xFFFFFFFF
 PATIENCE = 50
 """Milliseconds that readers are kept out while the last ones of before finish."""
-_COPIED_AT_ONCE = 1000
-"""Pages that are copied between two looks at whether the copy is still wanted."""
-
-
-class Stopped(Exception):
-    """The copy is not wanted any more."""
 
 
 class PageFile:
@@ -124,11 +120,7 @@ def _fill(draft: Path, source: apsw.Connection, index: int, stopped: Callable[[]
     try:
         copied.pragma("synchronous", "OFF")  # it is synced below, as a whole
         copied.pragma("journal_mode", "OFF")
-        with copied.backup("main", source, "main") as backup:
-            while not backup.done:
-                if stopped():
-                    raise Stopped
-                backup.step(_COPIED_AT_ONCE)
+        copy_pages(source, copied, stopped)
     finally:
         copied.close()
     with draft.open("r+b") as file:  # SQLite has it no longer open

@@ -153,7 +153,7 @@ class Placement(Engine):
         if database.followers is None and not database.paused:
             return database, database
         wanted = self.code_of(record, host_of(request.headers.get("host", "")))
-        places = self._places(database)
+        places: dict[str, Place] = {database.code: database, **database.replicas}
         if wanted is not None:
             self._insist(places, wanted)
             return database, places[wanted]
@@ -162,9 +162,6 @@ class Placement(Engine):
             if self._answers(places[code]):
                 return database, places[code]
         raise Refused(503, "every location of the database is paused or not ready", "LOCATION_PAUSED")
-
-    def _places(self, database: OpenDatabase) -> dict[str, Place]:
-        return {database.code: database, **database.replicas}
 
     def _answers(self, place: Place) -> bool:
         return place.ready if isinstance(place, Replica) else not place.paused

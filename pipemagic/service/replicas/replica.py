@@ -49,24 +49,21 @@ class Replica:
         self.schema_changes = 0
         self.behind_since: float | None = None
         """Since when (service clock) there are commits that it has not applied."""
-        self._index = 0
+        self.index = 0
+        """The ``replication_index`` that it has reached."""
         self._lock = threading.Lock()
-        self._pool: Pool | None = None
+        self.pool: Pool | None = None
+        """Its connections; None while it cannot be read."""
         self._file: PageFile | None = None
         self._waiting: list[tuple[int, Waiter]] = []
         self._gone = False
-
-    @property
-    def index(self) -> int:
-        """The ``replication_index`` that it stands at."""
-        return self._index
 
     @property
     def state(self) -> State:
         """What it is doing."""
         if self.paused:
             return State.PAUSED
-        return State.FOLLOWING if self._pool is not None else State.COPYING
+        return State.FOLLOWING if self.pool is not None else State.COPYING
 
     @property
     def ready(self) -> bool:
@@ -82,7 +79,7 @@ class Replica:
 
     def take(self) -> Connection:
         """Give a read-only connection; Refused (503) if the replica has no file yet, or is paused."""
-        pool = self._pool
+        pool = self.pool
         if pool is not None and not self.paused:
             with suppress(Closed):  # a moment ago, by `retire`: the database itself is there
                 return pool.take()
@@ -97,17 +94,6 @@ class Replica:
         """Open a connection that cannot write."""
         return Connection(self, busy_timeout=READER_PATIENCE)
 
-    def idle(self) -> list[float]:
-        """Say since when each of its connections is idle."""
-        pool = self._pool
-        return [] if pool is None else pool.idle()
-
-    def trim(self, oldest: float) -> None:
-        """Close connections that are idle since before ``oldest``."""
-        pool = self._pool
-        if pool is not None:
-            pool.trim(oldest)
-
     # Following.
 
     def load(self, log: ChangeLog, newest: int) -> None:
@@ -118,7 +104,7 @@ class Replica:
         index = full_index(self._file.counter, newest)
         self.copied = 0 < index >= log.base  # 0 is that of a file that could not be written to its end, too
         if self.copied:
-            self._index = index
+            self.index = index
         else:
             self.retire()
 
@@ -136,7 +122,7 @@ class Replica:
 
         apsw.BusyError: try again. After any other error while it is written the file is given up.
         """
-        records = log.after(self._index, most)
+        records = log.after(self.index, most)
         if not records:
             return False
         log.flush()  # a replica never has what its primary could lose
@@ -155,17 +141,17 @@ class Replica:
 
     def caught_up(self, index: int) -> None:
         """Note that nothing is missing up to ``index``: now it may be read."""
-        if self._pool is None:
-            self._pool = Pool(self.connect, self.limits, self._clock)
+        if self.pool is None:
+            self.pool = Pool(self.connect, self.limits, self._clock)
         self._reach(index)
 
     def _reach(self, index: int) -> None:
         with self._lock:
-            self._index = max(self._index, index)
-            if self._pool is None:
+            self.index = max(self.index, index)
+            if self.pool is None:
                 return  # who waits wants to read it
-            done = [waiter for wanted, waiter in self._waiting if wanted <= self._index]
-            self._waiting = [one for one in self._waiting if one[0] > self._index]
+            done = [waiter for wanted, waiter in self._waiting if wanted <= self.index]
+            self._waiting = [one for one in self._waiting if one[0] > self.index]
         for waiter in done:
             waiter.granted = True
             waiter.finish()
@@ -176,7 +162,7 @@ class Replica:
         """Give a waiter that is ready when reads see ``index``, at the deadline, or at the end; see ``granted``."""
         waiter = Waiter(deadline)
         with self._lock:
-            waiter.granted = self._pool is not None and index <= self._index
+            waiter.granted = self.pool is not None and index <= self.index
             waits = not (waiter.granted or self._gone)
             if waits:
                 self._waiting.append((index, waiter))
@@ -205,7 +191,7 @@ class Replica:
         First nobody gets a connection to it any more, so the streams that end then are all that have one.
         """
         self.copied = False
-        pool, self._pool = self._pool, None
+        pool, self.pool = self.pool, None
         file, self._file = self._file, None
         if pool is not None:
             pool.close()

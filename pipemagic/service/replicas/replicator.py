@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import logging
 import threading
 import time
@@ -13,22 +11,19 @@ from pipemagic.service.replicas.replica import Replica
 
 log = logging.getLogger(__name__)
 
-TROUBLE = 5.0
-"""Seconds until another try after an error that nobody foresaw."""
+RETRY_DELAY = 5.0
+"""Seconds until the next attempt after an unexpected error."""
 THREADS = 2
 """One may be copying a large database while the other applies small changes of others."""
 
 
 class Replicator:
-    """Calls `Followers.work` for replicas that were scheduled, each by one thread at a time."""
+    """Calls `Followers.work` for replicas that were scheduled, each in one thread at a time."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._due: dict[Replica, float] = {}
-        self._queue: list[tuple[float, int, Followers, Replica]] = []
-        self._count = itertools.count()
-        self._running: dict[Replica, bool] = {}
-        """Replicas that are worked on; True if they were scheduled again meanwhile."""
+        self._due: dict[Replica, tuple[float, Followers]] = {}
+        self._running: set[Replica] = set()
         self._threads: list[threading.Thread] = []
         self._stopping = False
 
@@ -40,26 +35,23 @@ class Replicator:
             thread.start()
 
     def close(self) -> None:
-        """Let the threads finish what they are doing."""
+        """Let the threads finish their current work."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
 
-    def schedule(self, followers: Followers, replica: Replica, delay: float = 0.0) -> None:
-        """Have the replica worked on in ``delay`` seconds, or earlier if that was asked for before."""
-        when = time.monotonic() + delay
+    def schedule(self, followers: Followers, replica: Replica) -> None:
+        """Schedule work on a replica as soon as possible."""
+        now = time.monotonic()
         with self._changed:
-            if replica in self._running:
-                self._running[replica] = True
-            elif when < self._due.get(replica, float("inf")):
-                self._due[replica] = when
-                heapq.heappush(self._queue, (when, next(self._count), followers, replica))
+            if replica not in self._due or now < self._due[replica][0]:
+                self._due[replica] = (now, followers)
                 self._changed.notify()
 
     def run_due(self) -> bool:
-        """Do one thing that is due, in this thread; False if there is none."""
+        """Do one piece of work that is due, in this thread; return False if there is none."""
         job = self._take(wait=False)
         if job is not None:
             self._do(*job)
@@ -72,29 +64,27 @@ class Replicator:
     def _take(self, *, wait: bool) -> tuple[Followers, Replica] | None:
         with self._changed:
             while not self._stopping:
-                now = time.monotonic()
-                if self._queue and self._queue[0][0] <= now:
-                    when, _, followers, replica = heapq.heappop(self._queue)
-                    if self._due.get(replica) != when:  # it was moved forward and is done
-                        continue
-                    del self._due[replica]
-                    self._running[replica] = False
-                    return followers, replica
+                idle = [replica for replica in self._due if replica not in self._running]
+                first = min(idle, key=lambda replica: self._due[replica][0], default=None)
+                delay = None if first is None else self._due[first][0] - time.monotonic()
+                if first is not None and delay is not None and delay <= 0.0:
+                    self._running.add(first)
+                    return self._due.pop(first)[1], first
                 if not wait:
                     return None
-                self._changed.wait(self._queue[0][0] - now if self._queue else None)
+                self._changed.wait(delay)
         return None
 
     def _do(self, followers: Followers, replica: Replica) -> None:
-        again: float | None = None
+        delay: float | None = None
         try:
-            again = followers.work(replica)
+            delay = followers.work(replica)
         except Exception:  # the thread has other replicas to serve
             log.exception("a replica at %s cannot be brought up to date; trying again", replica.code)
-            again = TROUBLE
+            delay = RETRY_DELAY
         finally:
             with self._changed:
-                if self._running.pop(replica) and again is None:
-                    again = 0.0
-            if again is not None:
-                self.schedule(followers, replica, again)
+                self._running.discard(replica)
+                if delay is not None:  # also if it was scheduled meanwhile
+                    self._due[replica] = (time.monotonic() + delay, followers)
+                self._changed.notify()

@@ -108,29 +108,14 @@ class OpenDatabase:
             return False
         return True
 
-    def expire(self, now: float) -> None:
-        """End the waits for the write lock or a replica whose deadline has passed."""
-        self.write_lock.expire(now)
-        for replica in list(self.replicas.values()):
-            replica.expire(now)
+    def queues(self) -> list[WriteLock | Replica]:
+        """Return what requests wait for: the write lock and the replicas."""
+        return [self.write_lock, *self.replicas.values()]
 
-    def next_deadline(self) -> float | None:
-        """Return the earliest deadline of a waiter; None if there is none."""
-        times = [self.write_lock.next_deadline(), *(one.next_deadline() for one in list(self.replicas.values()))]
-        return min((time for time in times if time is not None), default=None)
-
-    def idle(self) -> list[float]:
-        """Return the times since which its idle connections are idle."""
-        since = self.pool.idle()
-        for replica in list(self.replicas.values()):
-            since += replica.idle()
-        return since
-
-    def trim(self, oldest: float) -> None:
-        """Close connections that have been idle since before ``oldest``."""
-        self.pool.trim(oldest)
-        for replica in list(self.replicas.values()):
-            replica.trim(oldest)
+    def pools(self) -> list[Pool]:
+        """Return the pools of the primary and of the replicas that can be read."""
+        replicas = list(self.replicas.values())
+        return [self.pool, *(pool for replica in replicas if (pool := replica.pool) is not None)]
 
     def stop_following(self) -> None:
         """Stop the replication soon."""

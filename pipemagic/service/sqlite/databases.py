@@ -12,9 +12,11 @@ from pipemagic.service.files import sync_folder, write_private
 from pipemagic.service.limits import Limits
 from pipemagic.service.registry.catalog import Catalog
 from pipemagic.service.registry.records import DatabaseRecord
+from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.database import OpenDatabase
 from pipemagic.service.sqlite.pool import Closed
+from pipemagic.service.sqlite.write_lock import WriteLock
 
 PRIMARY = "primary.sqlite"
 ARRIVING = "arriving"  # in the folder of a database that is being created with a file
@@ -145,7 +147,7 @@ class Databases:
     def size(self, identifier: str) -> int:
         """Return the size of a database's file in bytes, without its WAL; 0 if it was never used."""
         try:
-            return (self._folder / identifier / "primary.sqlite").stat().st_size
+            return (self._folder / identifier / PRIMARY).stat().st_size
         except FileNotFoundError:
             return 0
 
@@ -158,27 +160,31 @@ class Databases:
 
     def expire(self, now: float) -> None:
         """End the waits whose deadline has passed."""
-        for database in self.in_use():
-            database.expire(now)
+        for queue in self._queues():
+            queue.expire(now)
 
     def next_deadline(self) -> float | None:
         """Return the earliest deadline of a waiter; None if there is none."""
-        times = (database.next_deadline() for database in self.in_use())
-        return min((time for time in times if time is not None), default=None)
+        deadlines = (queue.next_deadline() for queue in self._queues())
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def _queues(self) -> list[WriteLock | Replica]:
+        return [queue for database in self.in_use() for queue in database.queues()]
 
     def trim(self, now: float) -> None:
         """Close connections that were idle for long, and the ones idle longest if there are too many.
 
         Otherwise requests to ever more databases would use up all file handles.
         """
-        databases, most = self.in_use(), self._limits.idle_connections_in_all
-        idle = sorted(since for database in databases for since in database.idle())
+        pools = [pool for database in self.in_use() for pool in database.pools()]
+        most = self._limits.idle_connections_in_all
+        idle = sorted(since for pool in pools for since in pool.idle())
         oldest = now - self._limits.idle_connection_age
         if len(idle) > most:
             oldest = max(oldest, idle[-most])
         if idle and idle[0] < oldest:
-            for database in databases:
-                database.trim(oldest)
+            for pool in pools:
+                pool.trim(oldest)
 
     def close(self) -> None:
         """Close all databases, after any opening has finished; no further one can be opened."""

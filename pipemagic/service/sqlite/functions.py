@@ -1,8 +1,8 @@
-"""SQL functions: SQLite's own ones with bounded running time, and those of its extensions that apsw brings.
+"""SQL functions: SQLite's own ones with bounded running time, and those of an extension that apsw brings.
 
 SQLite cannot stop a statement inside a function. ``instr``, ``replace``, ``unhex`` and the ``trim`` family with two
 arguments compare each position of one argument with all of the other, which takes hours for some megabytes. The
-functions here return what SQLite's return, but take and return only valid UTF-8 as text. The extensions are
+functions here return what SQLite's return, but take and return only valid UTF-8 as text. The extension has
 ``regexp`` (``x REGEXP y``) and ``regexpi``.
 
 Source: https://sqlite.org/src/file/src/func.c, https://sqlite.org/src/file/ext/misc/regexp.c
@@ -13,13 +13,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import apsw
 
 from pipemagic.hrana.values import SqlValue
 
-_EXTENSIONS = ("regexp",)
 _MOST_STEPS = 500_000_000
 """The product of the arguments' sizes up to which SQLite's own function runs: about half a second."""
 _FEW_CHARACTERS = 32
@@ -27,25 +25,24 @@ _FEW_CHARACTERS = 32
 
 
 def install(connection: apsw.Connection) -> None:
-    """Register the functions of extensions on a connection; call it before the connection has an authorizer."""
-    paths = _paths()
-    if not paths:
+    """Register the functions of the extension; call it before the connection has an authorizer."""
+    path = _regexp()
+    if path is None:
         return
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 1)
     try:
-        for path in paths:
-            connection.load_extension(str(path))
+        connection.load_extension(path)
     finally:
         connection.config(apsw.SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0)
 
 
 @cache
-def _paths() -> tuple[Path, ...]:
+def _regexp() -> str | None:
     try:
         from apsw import sqlite_extra
     except ImportError:  # apsw before 3.52, or a build without the extensions
-        return ()
-    return tuple(sqlite_extra.path(name) for name in _EXTENSIONS if sqlite_extra.has(name) == "extension")
+        return None
+    return str(sqlite_extra.path("regexp")) if sqlite_extra.has("regexp") == "extension" else None
 
 
 def bound(connection: apsw.Connection, largest: int, stopped: Callable[[], bool]) -> None:

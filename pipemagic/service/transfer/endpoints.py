@@ -29,10 +29,11 @@ from pipemagic.service.executor import Steps
 from pipemagic.service.registry.quotas import Meter, blocked
 from pipemagic.service.registry.records import DatabaseRecord
 from pipemagic.service.responses import Refused, StreamedResponse, json
+from pipemagic.service.sqlite.backup import Stopped
 from pipemagic.service.sqlite.databases import UPLOAD_PATH, Databases
 from pipemagic.service.sqlite.statement import Rejected
 from pipemagic.service.transfer import dumps
-from pipemagic.service.transfer.snapshots import Stopped, snapshot
+from pipemagic.service.transfer.snapshots import snapshot
 from pipemagic.service.transfer.uploads import Spool, adopt, no_room
 
 log = logging.getLogger(__name__)
@@ -254,8 +255,5 @@ def _streamed(response: StreamedResponse, pieces: Iterator[bytes], path: Path) -
 
 def _sync(path: Path) -> None:
     """Flush the file to disk before the upload is acknowledged."""
-    handle = os.open(path, os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())

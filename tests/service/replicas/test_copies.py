@@ -17,6 +17,7 @@ from pipemagic.service.limits import Limits
 from pipemagic.service.replicas import pages
 from pipemagic.service.replicas.changes import ChangeLog, Stamp
 from pipemagic.service.responses import Refused
+from pipemagic.service.sqlite.backup import Stopped
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ def test_a_replica_answers_while_the_disk_has_no_room_for_its_next_copy(one, dur
 def test_a_copy_that_fails_leaves_no_file(one, tmp_path):
     source = apsw.Connection(str(tmp_path / "source"))
     source.execute("CREATE TABLE t(a)")
-    with pytest.raises(pages.Stopped):
+    with pytest.raises(Stopped):
         pages.copy(source, tmp_path / "folder" / "target", 1, lambda: True)
     assert list((tmp_path / "folder").iterdir()) == []
     source.close()

@@ -466,7 +466,7 @@ def test_the_index_in_the_first_page_is_read_as_the_newest_that_it_can_be():
 
 def test_a_replica_that_is_retired_while_a_connection_is_taken_is_not_ready(pair, monkeypatch):
     replica = pair.database.replicas["nrt"]
-    pool = replica._pool
+    pool = replica.pool
     take = pool.take
 
     def retire_and_take():

@@ -13,7 +13,8 @@ from pipemagic.service.endpoint import CancelToken
 from pipemagic.service.limits import Limits
 from pipemagic.service.registry.usage import Quotas
 from pipemagic.service.responses import Refused
-from pipemagic.service.transfer.snapshots import Stopped, snapshot
+from pipemagic.service.sqlite.backup import Stopped
+from pipemagic.service.transfer.snapshots import snapshot
 from pipemagic.service.transfer.uploads import Spool
 
 
