@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from pipemagic.service.auth.tokens import Tokens
-from pipemagic.service.endpoint import SMALL_BODY, Admission, CancelToken, Endpoint, Runtime
+from pipemagic.service.endpoint import SMALL_BODY, Admission, CancelToken, Endpoint, Runtime, disconnected
 from pipemagic.service.executor import UNVERIFIED, Steps
 from pipemagic.service.http_protocol import ABORT
 from pipemagic.service.layout import LEASE_PATH, METRICS_PATH, STOP_PATH
@@ -57,16 +57,11 @@ class LeaseEndpoint(OperatorEndpoint):
         if self._leases.ended:
             scope["extensions"][ABORT]()  # as a moment later: the client then starts a new service
             return
-
-        async def hung_up() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-
         headers = [(b"content-type", JSON.encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         line = msgspec.json.encode(self._about) + b"\n"
         await send({"type": "http.response.body", "body": line, "more_body": True})
-        await self._leases.hold(hung_up)
+        await self._leases.hold(disconnected(receive))
         await send({"type": "http.response.body", "body": b""})
 
 

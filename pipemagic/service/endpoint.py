@@ -279,10 +279,15 @@ class Endpoint:
                 yield piece
 
 
-async def _watch(receive: Receive, cancel: CancelToken) -> None:
-    """Cancel a request when its client hangs up."""
+async def disconnected(receive: Receive) -> None:
+    """Wait until the client hangs up."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def _watch(receive: Receive, cancel: CancelToken) -> None:
+    """Cancel a request when its client hangs up."""
+    await disconnected(receive)
     cancel.cancel()
 
 

@@ -94,11 +94,6 @@ class Hosting:
         """The port that a shared service takes if none is named."""
         return PLAIN_PORT if self.certfile is None else TLS_PORT
 
-    @property
-    def own_hosts(self) -> frozenset[str]:
-        """The Host headers, without port, that mean the service itself and none of its databases."""
-        return LOOPBACK_HOSTS | {self.domain}
-
     def url(self, port: int) -> str:
         """Give the address of the service for others."""
         suffix = "" if port == _DEFAULT_PORTS[self.scheme] else f":{port}"

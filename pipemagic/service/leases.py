@@ -7,7 +7,8 @@ happens, the operating system closes the connection.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 LINGER = 20.0
 """Seconds without a lease after which a service stops that was not started by hand."""
@@ -39,12 +40,12 @@ class Leases:
         """Whether the leases have ended and no further ones are held."""
         return self._ended.is_set()
 
-    async def hold(self, gone: Callable[[], Awaitable[None]]) -> None:
-        """Hold one lease until ``gone``, which waits for its client to hang up, returns or the service stops."""
+    async def hold(self, disconnected: Coroutine[Any, Any, None]) -> None:
+        """Hold one lease until ``disconnected``, which waits for its client to hang up, ends or the service stops."""
         self.open += 1
         if self._timer is not None:
             self._timer.cancel()
-        tasks = [asyncio.ensure_future(gone()), asyncio.ensure_future(self._ended.wait())]
+        tasks = [asyncio.ensure_future(disconnected), asyncio.ensure_future(self._ended.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:

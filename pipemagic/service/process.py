@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,7 +108,9 @@ def run(settings: Settings, announce: Callable[[dict[str, Any]], None]) -> None:
             stack.callback(shutil.rmtree, settings.folder, ignore_errors=True)
         stack.enter_context(_sole_owner(settings.folder))
         stack.enter_context(logging_to(settings.folder / LOG_FILE))
-        access_log = None if settings.access_log is None else stack.enter_context(AccessLog(settings.access_log))
+        access_log = None
+        if settings.access_log is not None:
+            access_log = stack.enter_context(closing(AccessLog(settings.access_log)))
         certificate = _certificate(settings.hosting)
         listeners = _listen(settings, certificate, stack)
         service = settings.open(settings)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
 import ssl
 import sys
 import time
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,8 +27,6 @@ CONNECTIONS_SHARE = 4
 """The limit of connections is the number of file handles divided by this: a stream of a client needs three more."""
 LOG_INTERVAL = 5.0
 """Seconds between two log lines about the same kind of event that clients can cause."""
-
-_LOG = logging.getLogger(__name__)
 
 
 class Listener(NamedTuple):
@@ -70,8 +67,7 @@ class Server(uvicorn.Server):
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until `stop` or a signal."""
-        asyncio.get_running_loop().set_exception_handler(LoopExceptionLog())
-        logs, log_limit = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")], WarningLimit()
+        logs, log_limit = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")], LogLimit()
         for log in logs:
             log.addFilter(log_limit)
         try:
@@ -110,59 +106,35 @@ def default_connection_limit() -> int | None:
     return None if handles == resource.RLIM_INFINITY else handles // CONNECTIONS_SHARE
 
 
-class LogRate:
-    """Admits one event of a kind in an interval and counts the others."""
+class LogLimit(logging.Filter):
+    """Limits the rate of what clients can cause: each warning of uvicorn, and the errors of asyncio.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._next = float("-inf")
-        self._suppressed = 0
-
-    def admit(self) -> int | None:
-        """Return the number of suppressed events since the last one if this one may be logged, else None."""
-        now = self._clock()
-        if now < self._next:
-            self._suppressed += 1
-            return None
-        suppressed, self._suppressed = self._suppressed, 0
-        self._next = now + LOG_INTERVAL
-        return suppressed
-
-
-class LoopExceptionLog:
-    """Exception handler of an event loop that logs at a bounded rate.
-
-    asyncio of Python 3.11 reports a failing accept 2,048 times a second when there are no file handles left.
+    A request that is not HTTP is such a warning. asyncio of Python 3.11 reports a failing accept 2,048 times a second
+    when there are no file handles left.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rate = LogRate(clock)
-
-    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log one exception, or count it."""
-        suppressed = self._rate.admit()
-        if suppressed is None:
-            return
-        if suppressed:
-            _LOG.warning("%d exceptions of the event loop were not logged", suppressed)
-        loop.default_exception_handler(context)
-
-
-class WarningLimit(logging.Filter):
-    """Limits the rate of each warning of uvicorn and asyncio: clients can cause them, by requests that are not HTTP."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._rates = defaultdict[str, LogRate](lambda: LogRate(clock))
+        self._clock = clock
+        self._next: dict[str, float] = {}
+        self._suppressed: Counter[str] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return True if the record is to be logged; its message states how many were not."""
-        if record.levelno != logging.WARNING:
+        if record.levelno == logging.WARNING:
+            kind = str(record.msg)
+        elif record.name == "asyncio":  # whose messages name sockets and tasks
+            kind = record.name
+        else:
             return True
-        suppressed = self._rates[str(record.msg)].admit()
-        if suppressed:
+        now = self._clock()
+        if now < self._next.get(kind, now):
+            self._suppressed[kind] += 1
+            return False
+        self._next[kind] = now + LOG_INTERVAL
+        if suppressed := self._suppressed.pop(kind, 0):
             record.msg = f"{record.msg} ({suppressed} more of these were not logged)"
-        return suppressed is not None
+        return True
 
 
 @contextmanager

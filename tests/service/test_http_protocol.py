@@ -24,7 +24,7 @@ from waiting import pause, until
 import pipemagic
 from pipemagic.service import server
 from pipemagic.service.http_protocol import ABORT, HEAD_LIMIT, PIPELINE_LIMIT, HttpProtocol
-from pipemagic.service.server import Listener, LoopExceptionLog, Server, WarningLimit
+from pipemagic.service.server import Listener, LogLimit, Server
 
 WAIT = 15.0
 
@@ -566,23 +566,27 @@ class Clock:
 
 
 def test_exceptions_of_the_loop_are_logged_at_a_bounded_rate(caplog):
-    clock = Clock()
-    log, loop = LoopExceptionLog(clock), asyncio.new_event_loop()
+    clock, loop = Clock(), asyncio.new_event_loop()
+    log, limit = logging.getLogger("asyncio"), LogLimit(clock)
+    log.addFilter(limit)
     try:
-        for _ in range(1000):
-            log(loop, {"message": "accept failed", "exception": OSError("no handles")})
+        for number in range(1000):
+            loop.call_exception_handler(
+                {"message": "accept failed", "socket": number, "exception": OSError("no handles")}
+            )
         clock.now = server.LOG_INTERVAL
-        log(loop, {"message": "accept failed"})
+        loop.call_exception_handler({"message": "accept failed", "socket": 1000})
     finally:
+        log.removeFilter(limit)
         loop.close()
     assert [record.getMessage() for record in caplog.records] == [
-        "accept failed", "999 exceptions of the event loop were not logged", "accept failed",
+        "accept failed\nsocket: 0", "accept failed\nsocket: 1000 (999 more of these were not logged)",
     ]  # fmt: skip
 
 
 def test_warnings_about_requests_are_logged_at_a_bounded_rate(caplog):
     clock = Clock()
-    log, limit = logging.getLogger("uvicorn.error"), WarningLimit(clock)
+    log, limit = logging.getLogger("uvicorn.error"), LogLimit(clock)
     log.addFilter(limit)
     try:
         for _ in range(1000):

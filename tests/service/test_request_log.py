@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import httpx
@@ -147,7 +147,7 @@ def test_an_access_log_that_cannot_be_written_is_told_at_the_start(tmp_path):
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 def test_a_full_disk_costs_lines_and_no_answers(caplog):
     scope = {"client": None, "method": "GET", "path": "/", "headers": []}
-    with AccessLog(Path("/dev/full")) as log:
+    with closing(AccessLog(Path("/dev/full"))) as log:
         for _ in range(3):
             log.write(scope, 200, 0, 0.001)
     assert [record.message for record in caplog.records if "lines are lost" in record.message] == [

@@ -123,7 +123,6 @@ class Tokens:
         self._random = random
         self._key = _load_key(folder / KEY_FILE)
         self._lock = threading.Lock()
-        self._verified: dict[bytes, _Claims] = {}
         self._grants: dict[tuple[str, str | None], AccessGrant] = {}
         self._changes = 0
         catalog.on_change(self._note_change)
@@ -210,7 +209,7 @@ class Tokens:
         malformed, expired, rotated, or for a deleted database), 404 (for another database, whose existence is not
         disclosed) or 400 (a group's token, and no database in the address).
         """
-        claims = self._claims(bearer(authorization))
+        claims = self._verify(bearer(authorization))
         now = self._now()
         if claims.expires is not None and claims.expires <= now:
             raise _unauthorized("The JWT has expired")
@@ -223,7 +222,7 @@ class Tokens:
         if authorization is None or len(authorization) > _LONGEST_REMEMBERED:
             return grant
         with self._lock:
-            self._grants[authorization or "", None if database is None else database.hostname] = grant
+            self._grants[authorization, None if database is None else database.hostname] = grant
             if len(self._grants) > _REMEMBERED:
                 del self._grants[next(iter(self._grants))]
         return grant
@@ -267,18 +266,6 @@ class Tokens:
         if database is not None and database.id != named.id:
             raise _no_namespace(database)
         return named
-
-    def _claims(self, token: str) -> _Claims:
-        """Return the claims of a token; its signature is checked once, since claims never change."""
-        key = _hash(token)
-        claims = self._verified.get(key)
-        if claims is None:
-            claims = self._verify(token)
-            with self._lock:
-                self._verified[key] = claims
-                if len(self._verified) > _REMEMBERED:
-                    del self._verified[next(iter(self._verified))]
-        return claims
 
     def _verify(self, token: str) -> _Claims:
         try:

@@ -6,14 +6,7 @@ import math
 import threading
 from collections.abc import Generator, Iterable
 
-from pipemagic.hrana.stream import (
-    IDLE_LIMIT,
-    TRANSACTION_LIMIT,
-    Phase,
-    Stream,
-    Transaction,
-    Tx,
-)
+from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Stream, Transaction, Tx
 from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.limits import Limits
 from pipemagic.service.replicas.replica import Replica
@@ -148,11 +141,6 @@ class ServerStream:
                 with self.guard:
                     self._waits = False
 
-    def interrupt(self) -> None:
-        """Stop the running statement, unless it is a COMMIT that has begun."""
-        with self.guard:
-            self._stop()
-
     def enforce(self, now: float, limits: Limits) -> None:
         """Stop what is overdue: the transaction, the running statement, or the wait for a reader.
 
@@ -199,6 +187,7 @@ class ServerStream:
         self.release_write_lock()
 
     def _stop(self) -> None:
+        """Stop the running statement, unless it is a COMMIT that has begun."""
         if self._running and self._interruptible and self._connection is not None:
             self._connection.stop()
 
@@ -206,7 +195,7 @@ class ServerStream:
         """Stop the running statement and let no further one start: the request was cancelled."""
         with self.guard:
             self.cancelled = True
-        self.interrupt()
+            self._stop()
         waiter = self.write_waiter  # read once: the request's own thread may release it at any time
         if waiter is not None and not waiter.granted:
             self.database.write_lock.release(waiter)

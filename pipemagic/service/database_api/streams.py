@@ -18,11 +18,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from pipemagic.hrana import faults
-from pipemagic.hrana.stream import (
-    IDLE_LIMIT,
-    Phase,
-    Tx,
-)
+from pipemagic.hrana.stream import IDLE_LIMIT, Phase, Tx
 from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.limits import Limits

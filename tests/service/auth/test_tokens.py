@@ -238,7 +238,7 @@ def test_the_memory_of_checked_tokens_is_bounded(setting, monkeypatch):
     monkeypatch.setattr("pipemagic.service.auth.tokens._REMEMBERED", 4)
     for number in range(9):
         setting.tokens.check_database(f"Bearer {setting.issue(subject=str(number))}", None)
-    assert len(setting.tokens._verified) == 4
+    assert len(setting.tokens._grants) == 4
 
 
 # -- lifetimes
