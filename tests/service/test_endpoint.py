@@ -481,14 +481,6 @@ def taking(tmp_path):
     return taking
 
 
-def test_an_upload_goes_to_a_file(taking):
-    with taking() as app:
-        for content in (b"x" * 5_000_000, iter([b"x" * 600_000] * 5), b""):
-            size = len(content) if isinstance(content, bytes) else 3_000_000
-            answer = httpx.post(f"{app.url}/file", content=content).json()
-            assert answer == {"size": size, "first": "x" if size else ""}
-
-
 def test_a_file_that_is_too_large(taking):
     """The response arrives although the client is still sending."""
     with taking(limit=2_000_000) as app:

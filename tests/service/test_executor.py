@@ -65,6 +65,23 @@ def steps(*values):
     return values[-1]
 
 
+def acquire(lock):
+    """Wait for a write lock; return the waiter that releases it."""
+    waiter = lock.acquire(math.inf)
+    if not waiter.granted:
+        yield waiter
+    return waiter
+
+
+async def keep_busy(executor, function, *arguments):
+    """Start a job that runs until a gate is opened, and one behind it; return the gate and both."""
+    gate = threading.Event()
+    calls = ((gate.wait, PATIENCE), (function, *arguments))
+    jobs = [asyncio.ensure_future(executor.call(BOB, *call)) for call in calls]
+    await asyncio.sleep(0)
+    return gate, jobs
+
+
 def fail(error):
     raise error
 
@@ -100,9 +117,7 @@ def test_a_waiting_job_holds_no_worker_and_the_holder_of_a_lock_goes_first(execu
     lock, order = WriteLock(time.monotonic), []
 
     def write(name):
-        waiter = lock.acquire(math.inf)
-        if not waiter.granted:
-            yield waiter
+        waiter = yield from acquire(lock)
         order.append(name)
         return waiter
 
@@ -111,15 +126,12 @@ def test_a_waiting_job_holds_no_worker_and_the_holder_of_a_lock_goes_first(execu
         waiting = [executor.start(ADA, write(name)).future for name in ("second", "third")]
         assert await executor.call(BOB, lambda: "not held up") == "not held up"
         assert executor.workers == 1
-        gate = threading.Event()
-        busy = asyncio.ensure_future(executor.call(BOB, gate.wait, PATIENCE))
-        behind = asyncio.ensure_future(executor.call(BOB, order.append, "behind"))
-        await asyncio.sleep(0)
+        gate, others = await keep_busy(executor, order.append, "behind")
         lock.release(first)
         gate.set()
         lock.release(await waiting[0])
         lock.release(await waiting[1])
-        await asyncio.gather(busy, behind)
+        await asyncio.gather(*others)
 
     run(work())
     assert order.index("second") < order.index("behind")
@@ -282,29 +294,23 @@ def test_many_accounts_with_long_jobs_leave_workers_to_others():
 def test_a_job_that_was_ahead_goes_back_to_the_end_of_the_queue(executor):
     lock, order = WriteLock(time.monotonic), []
 
-    def write(name):
-        waiter = lock.acquire(math.inf)
-        if not waiter.granted:
-            yield waiter
-        lock.release(waiter)
-        order.append(f"{name} wrote")
+    def write():
+        lock.release((yield from acquire(lock)))
+        order.append("wrote")
         yield Waiter.finished()
-        order.append(f"{name} goes on")
+        order.append("went on")
 
     async def work():
         holder = lock.acquire(math.inf)
-        waiting = executor.start(ADA, write("first")).future
+        waiting = executor.start(ADA, write()).future
         await executor.call(ADA, int)
-        gate = threading.Event()
-        busy = asyncio.ensure_future(executor.call(BOB, gate.wait, PATIENCE))
-        behind = asyncio.ensure_future(executor.call(BOB, order.append, "another"))
-        await asyncio.sleep(0)
+        gate, others = await keep_busy(executor, order.append, "another")
         lock.release(holder)
         gate.set()
-        await asyncio.gather(waiting, busy, behind)
+        await asyncio.gather(waiting, *others)
 
     run(work())
-    assert order == ["first wrote", "another", "first goes on"]
+    assert order == ["wrote", "another", "went on"]
 
 
 def test_jobs_that_were_set_aside_do_not_wait_for_a_long_job_in_front():
