@@ -151,7 +151,7 @@ def _readers(
 
 
 def _over_the_cursor(plan: Plan, target: Target, rows: int) -> list[Line]:
-    """Compare a cell whose result is too large for one answer of sqld with libsql, which always asks by cursor."""
+    """Compare a cell whose result is too large for one response of sqld with libsql, which always asks by cursor."""
     with target.connect() as database:
         database.execute(data.CREATE_WIDE)
         database.load(data.wide(rows), "wide", "append")

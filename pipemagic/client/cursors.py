@@ -5,7 +5,7 @@
             ...
 
 What a result takes in a pipeline is limited, that of a cursor is not. Who leaves the block before the last row hangs
-up, and the server stops reading. A server without cursors (before version 3) gives its rows in one answer.
+up, and the server stops reading. A server without cursors (before version 3) gives its rows in one response.
 """
 
 from __future__ import annotations

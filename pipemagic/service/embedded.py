@@ -163,7 +163,7 @@ class Service:
     def find_host(self, host: str) -> DatabaseRecord:
         """Return the database of a host name; raise `Refused` (404, 421) if there is none."""
         if not host.endswith((f".{self.domain}", f".{LOCAL_DOMAIN}")):
-            raise Refused(421, f"this service does not answer for the host {host[:100]!r}")
+            raise Refused(421, f"this service does not serve the host {host[:100]!r}")
         record = self.catalog.database_by_host(host)
         if record is None:
             raise Refused(404, f"there is no database at {host[:100]!r}")

@@ -1,4 +1,4 @@
-"""Results that are too large for one answer: a single query is asked again by cursor, everything else is not.
+"""Results that are too large for one response: a single query is asked again by cursor, everything else is not.
 
 The cursor runs on the stream of the cells, so it sees what an open transaction has not committed yet.
 """
@@ -22,7 +22,7 @@ FEWER = "ask for fewer rows with LIMIT, or for fewer columns"
 
 
 def complete(stream: ClientStream, cell: Cell, ran: Run, wanted: Wanted) -> Run:
-    """Give what a cell ran, with the rows of a query that one answer could not hold.
+    """Give what a cell ran, with the rows of a query that one response could not hold.
 
     A statement that may have written, by its text or by what the server says of it, is never sent again, and its error
     says so. Raises what a request raises, with the stream and its transaction lost where that tells so.
@@ -34,7 +34,7 @@ def complete(stream: ClientStream, cell: Cell, ran: Run, wanted: Wanted) -> Run:
         ran.error.hint = f"this server has no cursors; {FEWER}"
         return ran
     if not only_reads(cell.statements[0]) or not described(stream, stmt).is_readonly:
-        ran.error.message = "the rows that the statement returns are too large for one answer"
+        ran.error.message = "the rows that the statement returns are too large for one response"
         ran.error.hint = (
             "it ran, and what it changed may be applied; it was not sent again: look before you run it again"
         )

@@ -19,7 +19,7 @@ UNKNOWN = "nobody knows whether it was applied: no answer came to it"
 COMMIT_UNKNOWN = "nobody knows whether it was committed: no answer came to what would have ended it"
 
 
-INCOMPLETE = "a statement whose result was too large for one answer may have been part of it"
+INCOMPLETE = "a statement whose result was too large for one response may have been part of it"
 
 
 @dataclass(frozen=True)

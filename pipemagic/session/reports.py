@@ -97,7 +97,7 @@ def statement_error(failure: Failure, notes: Sequence[str] = ()) -> StatementErr
 
 
 def _too_large(failure: Failure) -> StatementError:
-    """Say what is known if several results in one answer were too much: not how far the server came."""
+    """Say what is known if several results in one response were too much: not how far the server came."""
     undone = "; a transaction that they had left open was rolled back" if not failure.before.open else ""
     return StatementError(
         f"{failure.error.message}\nThe results of the cell are too large. Its statements may have run{undone}.",

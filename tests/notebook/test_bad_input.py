@@ -147,7 +147,7 @@ def test_an_unknown_name(shell, local_service):
 
 @pytest.fixture(params=["embedded", "sqld"])
 def ten_megabytes(request, shell, monkeypatch, tmp_path):
-    """The shell, connected to each of the servers, which sends 10 MB at most in one answer."""
+    """The shell, connected to each of the servers, which sends 10 MB at most in one response."""
     with ExitStack() as stack:
         if request.param == "sqld":
             made = request.getfixturevalue("sqld_database")

@@ -1,4 +1,4 @@
-"""Results that one answer cannot hold."""
+"""Results that one response cannot hold."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MANY = f"""WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE 
 
 @pytest.fixture
 def session(sqld_database):
-    """A session on sqld, which sends 10 MB at most in one answer."""
+    """A session on sqld, which sends 10 MB at most in one response."""
     with Session(environ={"PIPEMAGIC_TOKEN": sqld_database.token}) as session:
         session.connect(sqld_database.url, name="db")
         yield session
@@ -50,7 +50,7 @@ def test_a_write_is_never_sent_again_and_said_to_be_applied(session) -> None:
     session.run("CREATE TABLE t(n, f, t, late)")
     with pytest.raises(errors.StatementError) as caught:
         session.run(f"INSERT INTO t {MANY} RETURNING *")
-    assert "too large for one answer" in caught.value.message
+    assert "too large for one response" in caught.value.message
     assert "may be applied; it was not sent again" in caught.value.hint
     assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [ROWS]
 

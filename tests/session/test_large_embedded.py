@@ -1,4 +1,4 @@
-"""Results that one answer of the embedded service cannot hold; in process, where its limit can be a small one."""
+"""Results that one response of the embedded service cannot hold; in process, where its limit can be a small one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MANY = f"""WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE 
 
 @pytest.fixture
 def connection(tmp_path):
-    """A connection to a database of a service that sends 100 kB at most in one answer."""
+    """A connection to a database of a service that sends 100 kB at most in one response."""
     service = Service(tmp_path / "data", limits=Limits(response=100_000))
     service.catalog.create_group("local", "default", "ams")
     record = service.catalog.create_database("local", "flights", "default")
@@ -54,7 +54,7 @@ def test_in_a_transaction_it_sees_what_is_not_committed(connection) -> None:
 
 def test_a_write_is_never_sent_again(connection) -> None:
     connection.run(read("CREATE TABLE t(n, t, late)"))
-    with pytest.raises(errors.StatementError, match="too large for one answer") as caught:
+    with pytest.raises(errors.StatementError, match="too large for one response") as caught:
         connection.run(read(f"INSERT INTO t {MANY} RETURNING *"))
     assert "was not sent again" in caught.value.hint
     assert connection.run(read("SELECT count(*) AS n FROM t")).frame["n"].tolist() in ([0], [ROWS])
@@ -83,7 +83,7 @@ def test_a_transaction_in_which_such_a_write_may_have_run_is_not_run_again(conne
     connection.run(read("CREATE TRIGGER no BEFORE DELETE ON t BEGIN SELECT RAISE(ROLLBACK, 'no'); END"))
     with pytest.raises(errors.StatementError, match="rolled back the whole transaction"):
         connection.run(read("DELETE FROM t WHERE n = 1"))
-    with pytest.raises(errors.SessionError, match="too large for one answer may have been part of it"):
+    with pytest.raises(errors.SessionError, match="too large for one response may have been part of it"):
         connection.retry()
     connection.run(read("ROLLBACK; BEGIN; INSERT INTO t VALUES (4, 5, 6)"))
     assert connection.transaction is Tx.OPEN

@@ -245,5 +245,5 @@ class Pipeline(Statements):
         try:
             self._budget.spend(len(messages.encode(error)))
         except TooLarge:
-            return Error("no room for the message: the answer is as large as it may be", error.code)
+            return Error("the message does not fit: the response has reached its size limit", error.code)
         return error

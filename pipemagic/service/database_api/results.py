@@ -156,7 +156,7 @@ class BufferedRows:
 def too_large(limit: int, *, changed: bool = False) -> Error:
     """Return the error for a response that is too large; ``changed``: the statement changed rows."""
     return Error(
-        f"Response is too large: the limit of one answer is {limit:,} bytes; "
+        f"Response is too large: the limit of one response is {limit:,} bytes; "
         + ("what the statement changed stays applied" if changed else "ask for fewer rows (LIMIT) or columns"),
         faults.RESPONSE_TOO_LARGE,
     )
@@ -174,7 +174,7 @@ def no_memory(*, changed: bool) -> Error:
 def no_room(limit: int) -> Error:
     """Return the error of a statement that was not run because the results before it used up the response."""
     return Error(
-        f"Response is too large: the requests before this one used up the {limit:,} bytes of one answer; "
+        f"Response is too large: the requests before this one used up the {limit:,} bytes of one response; "
         "nothing of this statement ran: send it in a request of its own",
         faults.RESPONSE_TOO_LARGE,
     )

@@ -169,7 +169,7 @@ class SqldService:
         """Refuse (421) the host name: it is that of a node, or unknown."""
         record = self.catalog.database_by_host(host)
         if record is None:
-            raise Refused(421, f"this service does not answer for the host {host[:100]!r}")
+            raise Refused(421, f"this service does not serve the host {host[:100]!r}")
         raise Refused(421, f"send SQL for {record.name} to {self.engine.addresses(record)[record.locations[0]]}")
 
     def _health(self, *_: object) -> ServiceResponse:
