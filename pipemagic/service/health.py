@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import apsw
 
+from pipemagic.service.files import write_private
 from pipemagic.service.registry.catalog import Catalog
 
 log = logging.getLogger(__name__)
@@ -72,10 +72,7 @@ class Health:
         """Write a new file: one that is there already has its room on a full disk, too."""
         path = self._folder / _PROBE
         try:
-            with path.open("wb") as file:
-                file.write(_BLOCK)
-                file.flush()
-                os.fsync(file.fileno())
+            write_private(path, _BLOCK)
         finally:
             with suppress(OSError):
                 path.unlink(missing_ok=True)

@@ -29,7 +29,8 @@ class Leases:
 
     def start(self) -> None:
         """Start the clock."""
-        self._wait_for_one()
+        if self._linger is not None and not self.ended:
+            self._timer = asyncio.get_running_loop().call_later(self._linger, self._on_idle)
 
     def end(self) -> None:
         """End all leases: the service is stopping."""
@@ -53,8 +54,4 @@ class Leases:
                 task.cancel()
             self.open -= 1
             if not self.open:
-                self._wait_for_one()
-
-    def _wait_for_one(self) -> None:
-        if self._linger is not None and not self._ended.is_set():
-            self._timer = asyncio.get_running_loop().call_later(self._linger, self._on_idle)
+                self.start()

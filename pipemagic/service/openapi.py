@@ -179,10 +179,8 @@ def _database_paths() -> dict[str, dict[str, Any]]:
     paths[PATH] = {
         "get": {"summary": "Give this description", "security": [], "responses": _responses((200,), {"type": "object"})}
     }
-    for version in (2, 3):
-        paths[f"/v{version}/pipeline"] = {
-            "post": _posted("Run requests on a stream", "PipelineRequest", "PipelineAnswer")
-        }
+    for path in ("/v2/pipeline", "/v3/pipeline"):
+        paths[path] = {"post": _posted("Run requests on a stream", "PipelineRequest", "PipelineAnswer")}
     paths["/v1/execute"] = {"post": _posted("Run one statement", "ExecuteBody", "StatementAnswer")}
     paths["/v1/batch"] = {"post": _posted("Run one batch", "BatchBody", "StatementAnswer")}
     cursor = paths["/v3/cursor"] = {

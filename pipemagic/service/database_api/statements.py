@@ -83,7 +83,7 @@ class Statements:
                 break
         if self._ahead and stream.write_waiter is None:
             self._ahead = False
-            yield from stream.wait_for([Waiter.finished()])
+            yield from stream.wait_for(Waiter.finished())
         return result
 
     def _prepare_to_write(self, plan: Plan) -> None:
@@ -229,7 +229,7 @@ class Statements:
             return
         waiter = place.wait_for(int(wanted), self._clock() + self._limits.replica_wait)
         if not waiter.granted:
-            yield from self._stream.wait_for([waiter])
+            yield from self._stream.wait_for(waiter)
         if self._stream.cancelled:
             raise Cancelled
         if not waiter.granted:
@@ -254,7 +254,7 @@ class Statements:
             deadline = min(deadline, stream.window_ends)
         stream.write_waiter = waiter = stream.database.write_lock.acquire(deadline)
         if not waiter.granted and not stream.cancelled:
-            yield from stream.wait_for([waiter])
+            yield from stream.wait_for(waiter)
             self._ahead = True
         if stream.cancelled:
             raise Cancelled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Stream, Transaction, Tx
 from pipemagic.service.auth.tokens import Owner
@@ -46,8 +46,7 @@ class ServerStream:
         self._interruptible = False
         self._paused_since: float | None = None
         self._waiting_for: Waiter | None = None
-        self._waits = False
-        """Whether its request waits, for the write lock or for a worker, and holds no thread."""
+        """What its request waits for between two statements, without a thread."""
         self._reader_waited = 0.0
         """Seconds that the running statement waited for its reader, before the current pause."""
         self.outpaced = False
@@ -124,22 +123,19 @@ class ServerStream:
             if self._paused_since is not None:
                 self._let_go()
 
-    def wait_for(self, waiters: Iterable[Waiter]) -> Generator[Waiter, None, None]:
-        """Yield the waiters that its request must wait for, between two statements.
+    def wait_for(self, waiter: Waiter) -> Generator[Waiter, None, None]:
+        """Yield a waiter that its request must wait for, between two statements.
 
         It holds no thread meanwhile, so the sweeper rolls back what is overdue: the request may wait long for a worker,
         and other writers wait for the write lock that it holds.
         """
-        for waiter in waiters:
-            with self.guard:
-                self._waits = True
+        with self.guard:
             self._waiting_for = waiter
-            try:
-                yield waiter
-            finally:
+        try:
+            yield waiter
+        finally:
+            with self.guard:
                 self._waiting_for = None
-                with self.guard:
-                    self._waits = False
 
     def enforce(self, now: float, limits: Limits) -> None:
         """Stop what is overdue: the transaction, the running statement, or the wait for a reader.
@@ -155,7 +151,7 @@ class ServerStream:
                     self.cancelled = True
                     self._let_go()
             elif self.overdue(now):
-                if self._waits:
+                if self._waiting_for is not None:
                     self.time_out()
                 else:
                     self._stop()
@@ -179,7 +175,7 @@ class ServerStream:
     def end_if_paused(self) -> None:
         """Roll back and release the write lock if the request waits: no thread is in it that would do so."""
         with self.guard:
-            if self._waits or self._paused_since is not None:
+            if self._waiting_for is not None or self._paused_since is not None:
                 self._let_go()
 
     def _let_go(self) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -90,10 +91,6 @@ class Replica:
         assert connection.home is not None
         connection.home.give_back(connection)
 
-    def connect(self) -> Connection:
-        """Open a connection that cannot write."""
-        return Connection(self, busy_timeout=READER_PATIENCE)
-
     # Following.
 
     def load(self, log: ChangeLog, newest: int) -> None:
@@ -142,7 +139,7 @@ class Replica:
     def caught_up(self, index: int) -> None:
         """Note that nothing is missing up to ``index``: now it may be read."""
         if self.pool is None:
-            self.pool = Pool(self.connect, self.limits, self._clock)
+            self.pool = Pool(partial(Connection, self, busy_timeout=READER_PATIENCE), self.limits, self._clock)
         self._reach(index)
 
     def _reach(self, index: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import apsw
@@ -50,7 +51,7 @@ class OpenDatabase:
         self._lock = threading.Lock()
         self.index = self._reserved = index
         """The ``replication_index``: the number of commits of this database. It never decreases."""
-        self.pool = Pool(self._connect, limits, clock)
+        self.pool = Pool(partial(Connection, self, on_commit=self._committed), limits, clock)
         self.take, self.give_back = self.pool.take, self.pool.give_back
         path.parent.mkdir(parents=True, exist_ok=True)
         first = apsw.Connection(str(path))
@@ -70,9 +71,6 @@ class OpenDatabase:
     def note_schema_change(self) -> None:
         """Record that cached column lists may be stale."""
         self.schema_changes += 1
-
-    def _connect(self) -> Connection:
-        return Connection(self, on_commit=self._committed)
 
     def _committed(self, connection: Connection, frames: int) -> None:
         """Count a commit, record it for the replicas, keep the WAL short. The write lock is still held."""

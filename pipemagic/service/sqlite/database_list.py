@@ -21,11 +21,11 @@ def install(connection: apsw.Connection) -> None:
 
 
 class _Module:
-    def Connect(self, *_: Any) -> tuple[str, _Table]:  # noqa: N802 - apsw calls these names
-        return "CREATE TABLE databases(seq, name, file)", _Table()
+    """The module and its only table, which has no state."""
 
+    def Connect(self, *_: Any) -> tuple[str, _Module]:  # noqa: N802 - apsw calls these names
+        return "CREATE TABLE databases(seq, name, file)", self
 
-class _Table:
     def BestIndexObject(self, info: Any) -> bool:  # noqa: N802
         info.estimatedRows = len(_ROWS)
         return True

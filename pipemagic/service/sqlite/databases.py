@@ -67,12 +67,17 @@ class Databases:
         return (self._folder / identifier / AWAITS_UPLOAD).exists()
 
     def supply(self, record: DatabaseRecord, file: Path) -> None:
-        """Move into place the file that a database waits for; raise `Refused` (404) if it was deleted meanwhile."""
+        """Move into place the file that a database waits for.
+
+        Raise `Refused`: 404 if the database was deleted meanwhile, 409 if it has a file already.
+        """
         folder = self._folder / record.id
         with self._lock_of(record.id):
             try:
                 if self._catalog.database_by_id(record.id) is None:
                     raise FileNotFoundError
+                if not self.awaits_upload(record.id):
+                    raise Refused(409, f"the database {record.name} has its file already", "NOT_AWAITED")
                 os.replace(file, folder / PRIMARY)
                 sync_folder(folder)
                 (folder / AWAITS_UPLOAD).unlink()

@@ -11,9 +11,8 @@ import logging
 import os
 import secrets
 import shutil
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -61,8 +60,6 @@ class Transfers:
     ) -> None:  # fmt: skip
         self.databases = databases
         self._folder, self._tokens, self._meter, self._size_limit = folder, tokens, meter, size_limit
-        self._lock = threading.Lock()
-        self._arriving: set[str] = set()
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         databases.finish_arrivals()
@@ -103,14 +100,11 @@ class Transfers:
 
     def _upload(self, request: Request, admission: Admission, file: Path, cancel: CancelToken) -> Steps:  # noqa: ARG002
         database = _writable(admission.context)
-        with self._one_at_a_time(database.id):
-            if not self.databases.awaits_upload(database.id):
-                raise Refused(409, f"the database {database.name} has its file already", "NOT_AWAITED")
-            adopt(file, cancel)
-            self._fits(file, database)
-            _sync(file)
-            self.databases.supply(database, file)
-            self.databases.open(database)  # now it can have its replicas
+        adopt(file, cancel)
+        self._fits(file, database)
+        _sync(file)
+        self.databases.supply(database, file)
+        self.databases.open(database)  # now it can have its replicas
         log.info("database %s/%s (%s) uploaded", database.organization, database.name, database.id)
         return json({})
         yield
@@ -120,18 +114,6 @@ class Transfers:
         limit = self._size_limit(database)
         if limit is not None and path.stat().st_size > limit:
             raise Refused(413, f"the file is larger than the {limit:,} bytes that the database may have")
-
-    @contextmanager
-    def _one_at_a_time(self, identifier: str) -> Iterator[None]:
-        with self._lock:
-            if identifier in self._arriving:
-                raise Refused(409, "another upload to this database is under way", "NOT_AWAITED")
-            self._arriving.add(identifier)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._arriving.discard(identifier)
 
     # -- download
 
