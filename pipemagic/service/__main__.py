@@ -1,7 +1,7 @@
-"""The service as a child of whoever needs it: ``python -m pipemagic.service``. See `pipemagic.local`.
+"""The service as a child process: ``python -m pipemagic.service``. See `pipemagic.local`.
 
-The first line on standard output is one JSON object: url, organization and pid, or error, hint and code.
-After it nothing ties the process to its starter but what was asked for.
+The first line on standard output is one JSON object: url, organization and pid, or error, hint and code. After it the
+process is independent of its parent, apart from what the options ask for.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 _ROOT = str(Path(__file__).resolve().parents[2])
-if _ROOT not in sys.path:  # run by path: the very code that the starter runs
+if _ROOT not in sys.path:  # run by path: the same code as in the parent process
     sys.path.insert(0, _ROOT)
 
 from pipemagic.errors import PipemagicError  # noqa: E402
@@ -29,7 +29,7 @@ def _announce(line: dict[str, Any]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the service; 0 when it ended as it should, 1 when it could not start."""
+    """Run the service; return 0 after a regular end, 1 if it could not start."""
     parser = argparse.ArgumentParser(prog="python -m pipemagic.service", description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--linger", type=float, default=LINGER)

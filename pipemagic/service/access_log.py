@@ -1,8 +1,8 @@
-"""The access log: one line for each request, for whoever runs a service for others.
+"""The access log: one line for each request.
 
-Fields, with a blank between: time (UTC), client's address, method, host, path, status, bytes of the answer's body,
-milliseconds. There is no query, no header and no body in it, so no token and no SQL; what looks like a token in a
-path is taken out. Status 499 means that the client hung up before the answer.
+Fields, separated by blanks: time (UTC), address of the client, method, host, path, status, bytes of the response body,
+milliseconds. It has no query, header or body, so no token and no SQL; what looks like a token in a path is removed.
+Status 499 means that the client hung up before the response.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PATH_SAFE = "/:@!$&'()*+,;=~-._"
 class AccessLog:
     """Appends lines to a file (0600), or to standard output (``-``); used by one thread.
 
-    `ServiceError` if the file cannot be opened. A disk that is full later costs lines, not answers.
+    Raise `ServiceError` if the file cannot be opened. If the disk is full later, lines are lost and requests succeed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -45,7 +45,7 @@ class AccessLog:
             ) from None  # fmt: skip
 
     def load(self) -> None:
-        """Go on with a new file of the same name, if the old one was moved away."""
+        """Open the file again: a new one if the old one was moved."""
         before, self._file = self._file, self._open()
         before.close()
 
@@ -79,5 +79,5 @@ class AccessLog:
 
 
 def _field(text: str, safe: str) -> str:
-    """Give text from outside as one field: no blanks, no line ends, nothing that a terminal obeys."""
+    """Return text of a client as one field, without blanks, line ends and control characters."""
     return quote(text[:LONGEST], safe=safe)

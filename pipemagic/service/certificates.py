@@ -1,4 +1,4 @@
-"""The certificate that a shared service shows: loaded, looked through, and loaded again when it was renewed."""
+"""The TLS certificate of a shared service."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipemagic.errors import ServiceError
 class Certificate:
     """A certificate and its key in PEM files; ``keyfile`` None means that the key is in ``certfile``.
 
-    `ServiceError` if they cannot be read or do not belong together.
+    Raise `ServiceError` if they cannot be read or do not belong together.
     """
 
     def __init__(self, certfile: Path, keyfile: Path | None) -> None:
@@ -21,15 +21,15 @@ class Certificate:
         self.load()
 
     def load(self) -> None:
-        """Read the files (again): new connections get what is in them now."""
+        """Read the files, also after a renewal; new connections use them."""
         try:
             self.context.load_cert_chain(self._certfile, self._keyfile, password=_no_password)
         except OSError as error:  # also of ssl.SSLError
             raise _unusable(self._certfile, self._keyfile, error) from None
 
     def uncovered(self, domain: str) -> list[str]:
-        """Give the names that the service needs and the certificate does not have: the domain, and all below it."""
-        from cryptography import x509  # most services show none
+        """Return the names that the service needs and the certificate lacks, of the domain and all below it."""
+        from cryptography import x509  # most services have no certificate
 
         leaf = x509.load_pem_x509_certificates(self._certfile.read_bytes())[0]
         try:
@@ -43,7 +43,7 @@ class Certificate:
 
 
 def _no_password() -> str:
-    return ""  # instead of a question on the terminal, where nobody may be
+    return ""  # OpenSSL would ask on the terminal
 
 
 def _unusable(certfile: Path, keyfile: Path | None, error: OSError) -> ServiceError:

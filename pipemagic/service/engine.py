@@ -1,4 +1,4 @@
-"""Where the databases of a service are, as its management API sees it."""
+"""The interface between the management API and the engine that holds the databases."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pipemagic.service.sqlite.write_lock import Waiter
 
 @dataclass(frozen=True)
 class InstanceStatus:
-    """How one instance of a database is.
+    """The state of one instance of a database.
 
-    ``role`` is primary or replica, ``index`` the commit that it stands at, ``lag`` for how many seconds a later
-    one has been waiting, None where that is not known; ``state`` is ok, paused, copying, lagging or down.
+    ``role`` is primary or replica, ``index`` the last commit that it has, ``lag`` the age of the next one in seconds,
+    None if unknown; ``state`` is ok, paused, copying, lagging or down.
     """
 
     code: str
@@ -28,12 +28,12 @@ class InstanceStatus:
 class Engine:
     """The embedded engine: files of this process, at the service's own address.
 
-    A new database needs no call: its file is made when it is first opened. Another engine overrides what it
-    has to do; every method may refuse by raising `Refused`, before the catalog changes unless it says otherwise.
+    A new database needs no call: its file is created when it is first opened. Other engines override methods. Every
+    method may raise `Refused`; it is called before the catalog changes unless stated otherwise.
     """
 
     here: str | None = None
-    """Code of the location that requests are taken to come from, if that is set."""
+    """Code of the location that requests are assumed to come from, if set."""
 
     @property
     def locations(self) -> Mapping[str, Location]:
@@ -41,36 +41,36 @@ class Engine:
         return LOCATIONS
 
     def check_group(self, primary: str) -> None:
-        """Refuse a new group whose primary location cannot be there."""
+        """Refuse a new group if its primary cannot be at this location."""
 
     def check_location(self, code: str) -> None:
-        """Refuse a location that there is nothing at."""
+        """Refuse a location without an instance."""
 
     def check_pause(self, code: str) -> None:
-        """Refuse to take a location down, or up again, that this service has no hand on."""
+        """Refuse to pause or resume a location that this service does not control."""
 
     def check_new(self, label: str) -> None:
         """Refuse a new database whose host name would begin with this label."""
 
     def create(self, record: DatabaseRecord) -> None:
-        """Make the database that was just added to the catalog; when it is refused, the catalog forgets it."""
+        """Create the database that was just added to the catalog; if it is refused, the entry is removed."""
 
     def check_change(self) -> None:
-        """Refuse to delete or change databases while that could not be carried out."""
+        """Refuse to delete or change databases while that is not possible."""
 
     def configure(self, record: DatabaseRecord) -> None:
-        """Apply what was changed about a database: its settings, or that its tokens were rotated."""
+        """Apply changed settings of a database, or a rotation of its tokens."""
 
     def addresses(self, record: DatabaseRecord) -> dict[str, str]:  # noqa: ARG002
-        """Give the addresses to connect to, by location; none where the service's own does for all host names."""
+        """Return the addresses to connect to, by location; empty if all are at the service's own address."""
         return {}
 
     def states(self, group: GroupRecord) -> dict[str, str]:  # noqa: ARG002
-        """Give what is known about a group's locations: ``ok``, ``down`` or ``paused``; none for all ok."""
+        """Return the states of a group's locations (``ok``, ``down`` or ``paused``); empty if all are ok."""
         return {}
 
     def status(self, record: DatabaseRecord) -> dict[str, InstanceStatus]:
-        """Tell how each instance of a database is, the primary first."""
+        """Return the state of each instance of a database, the primary first."""
         roles = dict.fromkeys(record.locations, "replica") | {record.locations[0]: "primary"}
         return {
             code: InstanceStatus(code, role, 0, 0.0, "paused" if code in record.paused else "ok")
@@ -78,8 +78,8 @@ class Engine:
         }
 
     def waiting(self, group: GroupRecord, code: str, patience: float) -> Sequence[Waiter]:  # noqa: ARG002
-        """Give waiters that are ready when a group's replicas at a location have what their primaries have now.
+        """Return waiters that are granted when a group's replicas at a location are up to date.
 
-        They are given up after ``patience`` seconds.
+        They expire after ``patience`` seconds.
         """
         return ()

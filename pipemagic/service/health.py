@@ -1,8 +1,9 @@
-"""Whether the service can do its work, looked at for `/health`."""
+"""The health check of the service, for `/health`."""
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,15 +11,14 @@ from pathlib import Path
 
 import apsw
 
-from pipemagic.service.files import write_private
 from pipemagic.service.registry.catalog import Catalog
 
 log = logging.getLogger(__name__)
 
 FRESH = 1.0
-"""Seconds for which what was seen is told again, so that frequent askers cost nothing."""
+"""Seconds for which a result is reused, so that frequent requests cost little."""
 SLOW = 5.0
-"""Seconds after which a look that is still under way counts as a failure: a disk may hang."""
+"""Seconds after which an unfinished check counts as a failure: a disk may hang."""
 
 _PROBE = "health-probe"
 _BLOCK = bytes(4096)
@@ -34,7 +34,7 @@ class Health:
         self._began = self._seen = float("-inf")
 
     def ok(self) -> bool:
-        """Whether all is well; why not is in the log, once."""
+        """Return True if the service is healthy; the reason for a failure is logged once."""
         return not self._find_or_remember()
 
     def _find_or_remember(self) -> str:
@@ -69,10 +69,13 @@ class Health:
         return ""
 
     def _write(self) -> None:
-        """Write a new file: one that is there already has its room on a full disk, too."""
+        """Write a new file: an existing one has its space even on a full disk."""
         path = self._folder / _PROBE
         try:
-            write_private(path, _BLOCK)
+            with path.open("wb") as file:
+                file.write(_BLOCK)
+                file.flush()
+                os.fsync(file.fileno())
         finally:
             with suppress(OSError):
                 path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""How a service is reached: the address it listens on, the name it answers to, TLS; and what of that is refused."""
+"""The address, domain and TLS files of a service, and their checks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOOPBACK_HOSTS = frozenset({LOOPBACK, LOCAL_DOMAIN, "[::1]"})
 """Host headers that mean the service itself, whatever its domain is."""
 
 TLS_PORT, PLAIN_PORT = 8443, 8080
-"""Where a shared service listens if nothing else is said: users and firewalls have to know the port."""
+"""The default ports of a shared service: users and firewalls have to know the port."""
 
 _DEFAULT_PORTS = {"https": 443, "http": 80}
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
@@ -24,11 +24,11 @@ _DATABASE_LABEL = 64  # of 63 characters, with its dot
 
 @dataclass(frozen=True)
 class Hosting:
-    """Where the service is reached; by default on loopback, by this machine alone.
+    """The address of the service; by default on loopback, for this machine only.
 
     ``host`` is an address of this machine, ``domain`` the name of the service: databases are at names below it.
-    ``certfile`` (PEM, with what its issuer adds) and ``keyfile`` make it speak TLS. Raises `ServiceError` for what
-    cannot work, and for a network address without TLS unless ``insecure_http`` is set.
+    ``certfile`` (PEM, with intermediate certificates) and ``keyfile`` switch TLS on. Raise `ServiceError` for settings
+    that cannot work, and for a network address without TLS unless ``insecure_http`` is set.
     """
 
     host: str = LOOPBACK
@@ -76,12 +76,12 @@ class Hosting:
 
     @property
     def for_this_machine(self) -> bool:
-        """Whether nobody else is meant to reach it, not by way of a proxy either."""
+        """Whether it is for this machine only, also behind a proxy."""
         return self.on_loopback and self.domain == LOCAL_DOMAIN
 
     @property
     def local_only(self) -> bool:
-        """Whether the address for others is also the one for this machine: plain HTTP on 127.0.0.1."""
+        """Whether it listens on plain HTTP at 127.0.0.1 only."""
         return self.host == LOOPBACK and self.certfile is None
 
     @property
@@ -95,7 +95,7 @@ class Hosting:
         return PLAIN_PORT if self.certfile is None else TLS_PORT
 
     def url(self, port: int) -> str:
-        """Give the address of the service for others."""
+        """Return the public URL of the service."""
         suffix = "" if port == _DEFAULT_PORTS[self.scheme] else f":{port}"
         return f"{self.scheme}://{LOOPBACK if self.domain == LOCAL_DOMAIN else self.domain}{suffix}"
 

@@ -1,14 +1,14 @@
-"""Names that the service and whoever looks for it agree on. Imports nothing, so that looking costs nothing."""
+"""File names and paths that the service shares with its clients. Imports nothing, so that it is quick to import."""
 
 from __future__ import annotations
 
 # In the data folder.
-RUNTIME_FILE = "service.json"  # url, port, pid, host, version, organization (and public_url) of what runs
+RUNTIME_FILE = "service.json"  # url, port, pid, host, version, organization (and public_url) of the running service
 LOCK_FILE = "service.lock"  # held as long as the service runs
-LOOK_LOCK_FILE = "look.lock"  # held by whoever looks whether it runs
-START_LOCK_FILE = "start.lock"  # held by whoever starts it
+LOOK_LOCK_FILE = "look.lock"  # held while a process checks whether the service runs
+START_LOCK_FILE = "start.lock"  # held while a process starts the service
 LOG_FILE = "service.log"
-PORT_FILE = "port"  # of last time
+PORT_FILE = "port"  # of the last start
 KEY_FILE = "signing-key.pem"
 PLATFORM_TOKEN_FILE = "platform-token"
 

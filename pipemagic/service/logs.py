@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-LOG_LIMIT = 1_000_000  # bytes, looked at when the service starts
+LOG_LIMIT = 1_000_000  # bytes, checked when the service starts
 
 _SECRETS = re.compile(r"pmp_[\w-]{8,}|eyJ[\w-]+\.[\w-]+\.[\w-]*")
 
 
 def without_secrets(text: str) -> str:
-    """Take out whatever looks like a token, wherever it came from."""
+    """Replace what looks like a token."""
     return _SECRETS.sub("[token]", text)
 
 
 @contextmanager
 def logging_to(path: Path) -> Iterator[None]:
-    """Log to a file while in the block; an overlong one of before becomes ``.1``."""
+    """Log to a file within the block; a large existing file is renamed to ``.1`` first."""
     with suppress(FileNotFoundError):
         if path.stat().st_size > LOG_LIMIT:
             path.replace(path.with_name(path.name + ".1"))
@@ -40,8 +40,8 @@ def logging_to(path: Path) -> Iterator[None]:
 
 
 class Redacting(logging.Formatter):
-    """Writes a record without what looks like a token."""
+    """Formats a record without what looks like a token."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Give the record's line."""
+        """Return the line of a record."""
         return without_secrets(super().format(record))

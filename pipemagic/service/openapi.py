@@ -1,7 +1,7 @@
 """The service's own description in OpenAPI 3.1, at ``GET /openapi.json``: for people, generators and fuzzers.
 
-The paths of the management API come from its table of routes, so none can be missing; what they take is written
-here, and so is the database interface, which has no such table.
+The paths of the management API come from its table of routes, the bodies of the database API from the structs that
+decode them. The rest is written here.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ BODIES: dict[str, Schema] = {
     "PATCH /v1/quotas": _QUOTAS,
     "PATCH /v1/quotas/{slug}": _QUOTAS,
 }
-"""What the body of a management request has to be; the others take none."""
+"""Bodies of management requests; the others have none."""
 
 _TOKEN_QUERY = {
     "expiration": {"type": "string", "examples": ["never", "2w1d30m"]},
@@ -110,7 +110,7 @@ SCHEMAS: dict[str, Schema] = {
 
 @cache
 def description() -> dict[str, Any]:
-    """Give the description as one JSON object."""
+    """Return the description as one JSON object."""
     paths: dict[str, dict[str, Any]] = {path: dict(methods) for path, methods in _database_paths().items()}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -152,7 +152,7 @@ def _body(schema: Schema) -> dict[str, Any]:
 
 
 def _responses(statuses: tuple[int, ...], good: Schema) -> dict[str, Any]:
-    """Describe the answers; a refusal is JSON, or one line of text at the database interface."""
+    """Describe the responses; an error is JSON, or one line of text in the database API."""
     error = {"application/json": {"schema": _ref("Error")}, "text/plain": {"schema": TEXT}}
     return {
         str(status): {

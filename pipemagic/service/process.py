@@ -292,6 +292,6 @@ def _remove(path: Path) -> None:
 
 
 def stop_on_hang_up() -> None:
-    """Stop in order when the terminal is closed, too."""
+    """Stop regularly when the terminal is closed, too."""
     if sys.platform != "win32":
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))

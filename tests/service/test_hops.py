@@ -15,7 +15,7 @@ from waiting import until
 FUNCTIONS, MODULES = 80, 18
 WARM = 8
 """Requests after which nothing is opened, compiled or remembered any more."""
-RUNS = 3
+RUNS = 10
 """Requests that are counted; the smallest count has no function of a timer in it that ran at the same moment."""
 
 

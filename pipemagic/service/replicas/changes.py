@@ -30,7 +30,7 @@ _BINARY = getattr(os, "O_BINARY", 0)  # Windows
 
 
 class LogError(Exception):
-    """The log cannot be used: replicas have to start over from a copy."""
+    """The log cannot be used: replicas start again from a copy."""
 
 
 class Stamp(NamedTuple):
@@ -41,7 +41,7 @@ class Stamp(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> Stamp:
-        """Look at a file."""
+        """Return the stamp of a file."""
         status = path.stat()
         return cls(status.st_size, status.st_mtime_ns)
 
@@ -74,7 +74,7 @@ class ChangeLog:
         self.base = self.last = 0
         """Changes after the commit ``base`` up to the commit ``last`` are in the log."""
         self.position = START
-        """How far the primary's WAL was read."""
+        """The position up to which the primary's WAL was read."""
         self.size = _HEADER.size
         """Bytes of the file."""
 
@@ -93,9 +93,9 @@ class ChangeLog:
 
     @classmethod
     def open(cls, path: Path) -> tuple[ChangeLog, Stamp | None]:
-        """Open the log of before; gives the database file's stamp, too, if that was closed in good order.
+        """Open an existing log; return it, and the stamp of the database file if that was closed regularly.
 
-        What a crash left of a record that was being written is cut off. FileNotFoundError, `LogError`.
+        A record that a crash left incomplete is removed. Raise FileNotFoundError or `LogError`.
         """
         log = cls(path, os.open(path, os.O_RDWR | _BINARY))
         try:
@@ -120,7 +120,7 @@ class ChangeLog:
         return stamp
 
     def _next(self) -> Record | Stamp | None:
-        """Take in what follows at `size`; None if that is nothing whole."""
+        """Read the record at `size`; return None if it is incomplete."""
         head = self._read(self.size, _RECORD.size)
         if len(head) != _RECORD.size:
             return None
@@ -158,7 +158,7 @@ class ChangeLog:
     # Writing.
 
     def append(self, index: int, commits: Commits, wal: Wal) -> int:
-        """Write down what a commit wrote; gives how many bytes of pages that was. OSError if there is no room."""
+        """Append the pages of a commit; return their bytes. Raise OSError if there is no space."""
         numbers = tuple(sorted(commits.offsets))
         facts = _FACTS.pack(index, commits.pages, commits.page_size, len(numbers), *commits.end)
         body = facts + struct.pack(f">{len(numbers)}I", *numbers)
@@ -188,7 +188,7 @@ class ChangeLog:
         self.size = end
 
     def flush(self) -> None:
-        """Make what was appended durable."""
+        """Make the appended records durable."""
         with self._lock:
             if not self._flushed:
                 os.fsync(self._file.fileno())
@@ -197,7 +197,7 @@ class ChangeLog:
     # Reading.
 
     def after(self, index: int, most: int) -> list[Record]:
-        """Give the commits after ``index``, in order: all that fit ``most`` bytes of pages, at least one."""
+        """Return the commits after ``index``, in order: up to ``most`` bytes of pages, but at least one."""
         chosen: list[Record] = []
         size = 0
         with self._lock:
@@ -210,7 +210,7 @@ class ChangeLog:
         return chosen
 
     def pages(self, records: list[Record]) -> Iterator[tuple[int, bytes]]:
-        """Give number and newest content of each page that the commits wrote."""
+        """Yield the number and the newest content of each page that the commits wrote."""
         newest = {
             number: record.offset + place * record.page_size
             for record in records
@@ -227,7 +227,7 @@ class ChangeLog:
     # The end.
 
     def note_closed(self, stamp: Stamp) -> None:
-        """Note, durably, that the database has no WAL, as when it was closed, and how its file looks since then."""
+        """Record durably that the database has no WAL, as after it was closed, and the stamp of its file."""
         with self._lock:
             begin = self.size + _RECORD.size
             self._file.seek(begin)
@@ -236,7 +236,7 @@ class ChangeLog:
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Close the file, when nobody reads from it: its descriptor may be another file's right after."""
+        """Close the file once no thread reads from it: its descriptor may be reused at once."""
         with self._lock:
             self._file.close()
 

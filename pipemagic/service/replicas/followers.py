@@ -29,7 +29,7 @@ LOG, REPLICAS = "changes.log", "replicas"
 APPLY_AT_ONCE = 64 * 1024 * 1024
 """Bytes of pages that are applied in one go, while the replica's readers wait."""
 LOG_KEPT = 4 * 1024 * 1024
-"""Bytes of a log that nobody needs any more before it is begun anew."""
+"""Bytes of a log that no replica needs before a new one is begun."""
 SOON, LATER = 0.05, 1.0
 """Seconds until another try: a reader was in the way; no lock or no room could be had."""
 LOCK_WAIT = 6.0
@@ -80,7 +80,7 @@ class Followers:
     # The log.
 
     def _attach(self) -> None:
-        """Have the anchor look at the database: before the first look it holds nothing, later it may be out of date."""
+        """Read the schema: before the first read the anchor holds no lock, and later it may be out of date."""
         self._anchor.execute("SELECT count(*) FROM sqlite_schema").fetchall()
 
     def _frames(self) -> int:
@@ -89,7 +89,7 @@ class Followers:
         return max(0, self._anchor.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0])
 
     def _recover(self) -> ChangeLog | None:
-        """Open the log of before and add what the WAL has beyond it; None if it does not fit the database."""
+        """Open the existing log and append newer commits of the WAL; return None if it does not fit the database."""
         try:
             changes, stamp = ChangeLog.open(self._path)
         except FileNotFoundError:
@@ -116,7 +116,7 @@ class Followers:
         return changes
 
     def note(self, index: int, frames: int) -> None:
-        """Write down the commit ``index``; the caller has the write lock and the WAL ``frames`` frames."""
+        """Append the commit ``index`` to the log; the caller has the write lock, and the WAL has ``frames`` frames."""
         with self._lock:
             if self._log is not None:
                 try:
@@ -134,7 +134,7 @@ class Followers:
                     self._schedule(self, replica)
 
     def flush(self) -> None:
-        """Make the log durable; to be called before a checkpoint."""
+        """Make the log durable; call it before a checkpoint."""
         with self._lock:
             if self._log is not None:
                 try:
@@ -146,7 +146,7 @@ class Followers:
         log.error("the replicas of %s start over from a copy: %s", self._primary.path, error)
         changes, self._log = self._log, None
         if changes is not None:
-            with suppress(OSError):  # the disk may let nobody delete, either; what is left is told by its position
+            with suppress(OSError):  # a later start finds that its position does not fit
                 changes.remove()
         for replica in self.replicas.values():
             replica.copied = False
@@ -154,7 +154,7 @@ class Followers:
                 self._schedule(self, replica)
 
     def _bound(self) -> None:
-        """Keep the log from growing for ever for a replica that is off: that one will need a copy."""
+        """Limit the log: a replica that is too far behind gets a copy instead."""
         if self._log is None or self._log.size <= self._limits.change_log:
             return
         for replica in self.replicas.values():
@@ -183,14 +183,14 @@ class Followers:
 
     def _begin_log(self, index: int, position: Position) -> ChangeLog:
         changes = ChangeLog.create(self._path, index, position)
-        if position == START:  # until the next commit the file alone tells, after a crash, whether the log fits
+        if position == START:  # after a crash only the stamp shows whether the log fits the file
             changes.note_closed(Stamp.of(self._primary.path))
         return changes
 
     # Which replicas there are.
 
     def set(self, codes: Collection[str], paused: Collection[str]) -> None:
-        """Have a replica at each of the locations and at no other, and none of those that are paused follow."""
+        """Create and remove replicas so that each location has one, and pause those at the paused locations."""
         with self._lock:
             gone = [self.replicas.pop(code) for code in list(self.replicas) if code not in codes]
             for code in codes:
@@ -228,7 +228,7 @@ class Followers:
     # Work.
 
     def work(self, replica: Replica) -> float | None:
-        """Bring a replica forward; gives the seconds until more is to be done, None if it is up to date."""
+        """Do the next work on a replica; return the seconds until more is to be done, None if it is up to date."""
         with replica.busy:
             return self._work(replica)
 
@@ -256,11 +256,11 @@ class Followers:
         return None
 
     def _wanted(self, replica: Replica) -> bool:
-        """Whether the replica is to be worked on, or the work to be gone on with."""
+        """Return True if work on the replica should begin or continue."""
         return not (self._closed or replica.paused) and self.replicas.get(replica.code) is replica
 
     def _settle(self, replica: Replica, changes: ChangeLog) -> None:
-        """Note that a replica has all there is."""
+        """Mark a replica as up to date."""
         with self._lock:  # no commit is written down meanwhile
             if self._log is changes and replica.index >= changes.last:
                 replica.behind_since = None
@@ -279,7 +279,7 @@ class Followers:
 
     @contextmanager
     def _snapshot(self) -> Iterator[int]:
-        """Read from the primary as it is after a commit whose index is known: nobody writes in that moment."""
+        """Hold a snapshot of the primary after the commit whose index is returned; it begins under the write lock."""
         waiter = self._primary.write_lock.acquire(self._clock() + LOCK_WAIT)
         try:
             waiter.wait(LOCK_WAIT)
@@ -302,11 +302,11 @@ class Followers:
     # The end.
 
     def stop(self) -> None:
-        """Begin no work any more, and do not go on with a copy; what is needed of it is done at the next start."""
+        """Begin no further work and stop a copy; the rest is done at the next start."""
         self._closed = True
 
     def close(self) -> None:
-        """Close everything; the last one that has the primary open. Its WAL is moved into the file then."""
+        """Close everything. The primary must be closed before: SQLite then moves its WAL into the file."""
         self.stop()
         with self._lock:
             replicas = list(self.replicas.values())
@@ -325,14 +325,14 @@ class Followers:
             changes.close()
 
     def remove(self) -> None:
-        """Close everything and delete the log: no location but the primary is left."""
+        """Close everything and delete the log: only the primary is left."""
         self.set((), ())
         self.close()
         discard(self._primary.path)
 
 
 def discard(primary: Path) -> None:
-    """Remove what is left of replicas of a primary that has none."""
+    """Remove the files of replicas from a primary without replicas."""
     primary.with_name(LOG).unlink(missing_ok=True)
     if (folder := primary.with_name(REPLICAS)).exists():
         shutil.rmtree(folder, ignore_errors=True)

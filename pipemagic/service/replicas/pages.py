@@ -27,7 +27,7 @@ _HEADER_SIZE = 100
 _WORD = struct.Struct(">I")
 _MASK = 0xFFFFFFFF
 PATIENCE = 50
-"""Milliseconds that readers are kept out while the last ones of before finish."""
+"""Milliseconds for which new readers wait while the running ones finish."""
 
 
 class PageFile:
@@ -47,14 +47,14 @@ class PageFile:
     def write(self, pages: Iterator[tuple[int, bytes]], count: int, page_size: int, index: int) -> bool:
         """Write the pages; the file has ``count`` of them then and stands at ``index``.
 
-        Tells whether the schema changed. apsw.BusyError, before anything is written, if a reader does not finish.
-        After any other error the file is of no use: it stays locked until it is closed, and is no database then.
+        Return True if the schema changed. Raise apsw.BusyError, before anything is written, if a reader does not
+        finish. After any other error the file is unusable: it stays locked until it is closed, and is no database then.
         """
         self._locker.execute("BEGIN EXCLUSIVE")
         try:
             changed = self._write(pages, count, page_size, index)
         except BaseException:
-            with suppress(apsw.Error):  # who waits for the lock now must not read what is torn
+            with suppress(apsw.Error):  # waiting readers must not read a torn file
                 self._file.xWrite(bytes(_HEADER_SIZE), 0)
             raise
         self._locker.execute("ROLLBACK")
@@ -80,7 +80,7 @@ class PageFile:
 
 
 def stamped(first: bytes, index: int, count: int) -> bytes:
-    """Give page 1 as a replica has it: rollback journal, ``index`` as change counter, ``count`` pages."""
+    """Return page 1 of a replica: rollback journal, ``index`` as change counter, ``count`` pages."""
     page = bytearray(first)
     page[_JOURNAL_MODE : _JOURNAL_MODE + 2] = b"\1\1"
     for place, number in ((_COUNTER, index & _MASK), (_PAGES, count), (_VALID_FOR, index & _MASK)):
@@ -89,15 +89,15 @@ def stamped(first: bytes, index: int, count: int) -> bytes:
 
 
 def full_index(counter: int, near: int) -> int:
-    """Give the whole index that a counter's 32 bits stand for: the highest one up to ``near``."""
+    """Return the highest index up to ``near`` whose low 32 bits are ``counter``."""
     return near - ((near - counter) & _MASK)
 
 
 def copy(source: apsw.Connection, target: Path, index: int, stopped: Callable[[], bool]) -> Path:
-    """Make a file for a replica from the snapshot that ``source`` is reading, which is that of ``index``.
+    """Create a file for a replica from the snapshot of ``source``, which is that of ``index``.
 
-    It is durable, and beside ``target``, whose name it is to get. Raises `Stopped` as soon as ``stopped`` says so,
-    OSError if there is no room for it: to find that out by filling the disk would take the primary's room.
+    The file is durable and beside ``target``. Raise `Stopped` once ``stopped`` returns True, and OSError if the disk
+    has too little space, before it is filled.
     """
     draft = target.with_name(target.name + ".new")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -128,7 +128,7 @@ def _fill(draft: Path, source: apsw.Connection, index: int, stopped: Callable[[]
 
 
 def _restore_first_page(file: BinaryIO, index: int, cookie: int) -> None:
-    """Make page 1 the source's again, but for the stamp: the backup counts the schema cookie up."""
+    """Restore page 1 of the source apart from the stamp: the backup increments the schema cookie."""
     head = file.read(_HEADER_SIZE)
     page_size = int.from_bytes(head[16:18], "big")
     page_size = 65536 if page_size == 1 else page_size

@@ -1,4 +1,4 @@
-"""Where a request is answered: which location is nearest, what its instance is like, how far away it is."""
+"""The instances of databases: which one serves a request, its state and its distance."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pipemagic.service.sqlite.write_lock import Waiter
 log = logging.getLogger(__name__)
 
 MAX_LAG = 10.0
-"""Seconds that an instance may be behind its primary and still be called healthy."""
+"""Seconds that a healthy instance may be behind its primary."""
 
 Place = OpenDatabase | Replica
 
@@ -69,12 +69,12 @@ class Placement(Engine):
     # Which instances there are.
 
     def start(self) -> None:
-        """Start to follow, and go on with what was under way when the service ended."""
+        """Start the replication, and continue what was unfinished when the service ended."""
         self.replicator.start()
         self._starter.start()
 
     def close(self) -> None:
-        """Let the threads finish what they are doing."""
+        """Let the threads finish their current work."""
         self._closing.set()
         if self._starter.is_alive():
             self._starter.join()
@@ -86,7 +86,7 @@ class Placement(Engine):
         self._open_all(self._catalog.replicated())
 
     def drop(self, record: DatabaseRecord) -> None:
-        """Take a database out of use that was deleted; not while it is being given replicas."""
+        """Close a deleted database, once changes of its replicas have finished."""
         with self._syncing:
             database = self._databases().pop(record.id)
             if database is not None:
@@ -94,7 +94,7 @@ class Placement(Engine):
                 database.close()
 
     def _open_all(self, records: Iterable[DatabaseRecord]) -> list[tuple[OpenDatabase, DatabaseRecord]]:
-        """Open databases, but for those that wait for their file: they get their replicas with it."""
+        """Open databases apart from those that wait for their file, whose replicas are created later."""
         opened = []
         for record in records:
             if self._closing.is_set():
@@ -107,7 +107,7 @@ class Placement(Engine):
         return opened
 
     def replicate(self, database: OpenDatabase, record: DatabaseRecord) -> None:
-        """Give a database the replicas that its record asks for, and no other."""
+        """Create and remove replicas of a database as its record names them."""
         codes = record.locations[1:]
         paused = database.code in record.paused
         if paused and not database.paused:
@@ -128,12 +128,12 @@ class Placement(Engine):
             followers.remove()
 
     def create(self, record: DatabaseRecord) -> None:
-        """Begin to make the replicas of a new database, unless it waits for its file."""
+        """Begin to create the replicas of a new database, unless it waits for its file."""
         if len(record.locations) > 1 and not self._databases().awaits_upload(record.id):
             self._databases().open(record)
 
     def sync(self, group: GroupRecord) -> None:
-        """Act on a change of a group's locations, for each of its databases."""
+        """Apply a change of a group's locations to each of its databases."""
         with self._syncing:
             for database, record in self._open_all(self._catalog.databases(group.organization, group.name)):
                 self.replicate(database, record)
@@ -144,9 +144,9 @@ class Placement(Engine):
     # Where a new stream goes.
 
     def choose(self, record: DatabaseRecord, request: Request) -> tuple[OpenDatabase, Place]:
-        """Return the database, and its instance at the address of a request, or else the nearest one that answers.
+        """Return the database, and its instance at the address of a request or, without one, the nearest ready one.
 
-        Refused (503) if that one is paused or not ready, or none is.
+        Raise `Refused` (503) if that one is paused or not ready, or if none is ready.
         """
         databases = self._databases()
         database = databases.get(record.id) or databases.open(record)
@@ -176,7 +176,7 @@ class Placement(Engine):
             raise Refused(503, f"the replica at {code} is being made: try again soon", "REPLICA_NOT_READY")
 
     def code_of(self, record: DatabaseRecord, host: str) -> str | None:
-        """Give the location of the instance that a host name names; None if it names the database, or the service."""
+        """Return the location of the instance at a host name; None for the address of the database or the service."""
         if host == record.hostname:
             return None
         label, _, domain = host.partition(".")
@@ -192,7 +192,7 @@ class Placement(Engine):
         Of interest for databases with several locations only.
         """
         asked = host_of(request.headers.get("host", ""))
-        record = self._catalog.database_by_host(asked)  # the host names below the domain that it was asked at
+        record = self._catalog.database_by_host(asked)  # with the host names below the domain of the request
         if record is None:
             return None
         host = record.instances.get(stream.entry, record.hostname)
@@ -201,21 +201,21 @@ class Placement(Engine):
         return origin_of(request, host)
 
     def delay(self, stream: ServerStream) -> float:
-        """Give the seconds that the way to the stream's instance takes, and on to the primary if it writes there."""
+        """Return the round trip to the stream's instance in seconds, and on to the primary if it writes there."""
         if self.here is None:
             return 0.0
         onward = round_trip(stream.entry, stream.database.code) if stream.place is stream.database else 0.0
         return round_trip(self.here, stream.entry) + onward
 
     def distance(self, record: DatabaseRecord, host: str) -> float:
-        """Give the seconds that the way to the instance at an address takes, 0 for the database's own address."""
+        """Return the round trip to the instance at an address in seconds; 0 for the address of the database."""
         code = self.code_of(record, host) if self.simulates_latency else None
         return 0.0 if code is None or self.here is None else round_trip(self.here, code)
 
     # How the instances are.
 
     def status(self, record: DatabaseRecord) -> dict[str, InstanceStatus]:
-        """Tell how each instance of a database is, the primary first."""
+        """Return the state of each instance of a database, the primary first."""
         database = self._databases().get(record.id)
         if database is None:
             return self._status_unopened(record)
@@ -228,7 +228,7 @@ class Placement(Engine):
         return found
 
     def _status_unopened(self, record: DatabaseRecord) -> dict[str, InstanceStatus]:
-        """Tell it of a database that is not in use: since the start nothing was written, and no replica was made."""
+        """Return the states for a database that is not open: nothing was written since the start."""
         index, (primary, *others) = self._catalog.reserved_index(record.id), record.locations
         state = "paused" if primary in record.paused else "ok"
         found = {primary: InstanceStatus(primary, "primary", index, 0.0, state)}
@@ -238,7 +238,7 @@ class Placement(Engine):
         return found
 
     def states(self, group: GroupRecord) -> dict[str, str]:
-        """Tell how each location of a group is: the worst of its databases there counts."""
+        """Return the state of each location of a group: the worst state of its databases there."""
         states = {code: "paused" if code in group.paused else "ok" for code in group.locations}
         for record in self._catalog.databases(group.organization, group.name):
             for code, one in self.status(record).items():
@@ -247,12 +247,12 @@ class Placement(Engine):
         return states
 
     def healthy(self, record: DatabaseRecord, code: str | None) -> bool:
-        """Tell whether an instance answers and is not far behind; for the database: whether any is."""
+        """Return True if an instance is ready and not far behind; with None, if any instance is."""
         states = {one.code: one.state for one in self.status(record).values()}
         return states.get(code) == "ok" if code is not None else "ok" in states.values()
 
     def waiting(self, group: GroupRecord, code: str, patience: float) -> list[Waiter]:
-        """Give waiters that are ready when the group's replicas at a location have what their primaries have now."""
+        """Return waiters that are granted when the group's replicas at a location are up to date."""
         waiters, deadline = [], self._clock() + patience
         for database, _ in self._open_all(self._catalog.databases(group.organization, group.name)):
             replica = database.replicas.get(code)

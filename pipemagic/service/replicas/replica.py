@@ -1,4 +1,4 @@
-"""One replica: a file of its own that answers reads, at an index that only grows."""
+"""One replica: a file of its own for reads, at an index that never decreases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READER_PATIENCE = 5000
 
 
 class State(Enum):
-    """What a replica is doing."""
+    """The state of a replica."""
 
     FOLLOWING = "ok"
     COPYING = "copying"
@@ -35,7 +35,7 @@ class State(Enum):
 class Replica:
     """The replica of one database at the location ``code``.
 
-    A place that streams take connections from, like the primary; what it lacks is the way to write.
+    Streams take connections from it as from the primary, for reading only.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class Replica:
         """Held while its file is written, replaced or closed."""
         self.paused = False
         self.copied = False
-        """Whether there is a file that only needs the log to be up to date."""
+        """Whether it has a file that the log can bring up to date."""
         self.schema_changes = 0
         self.behind_since: float | None = None
-        """Since when (service clock) there are commits that it has not applied."""
+        """The time (of the service's clock) of the oldest commit that it has not applied; None if it has all."""
         self.index = 0
         """The ``replication_index`` that it has reached."""
         self._lock = threading.Lock()
@@ -61,25 +61,25 @@ class Replica:
 
     @property
     def state(self) -> State:
-        """What it is doing."""
+        """Its state."""
         if self.paused:
             return State.PAUSED
         return State.FOLLOWING if self.pool is not None else State.COPYING
 
     @property
     def ready(self) -> bool:
-        """Whether it answers reads."""
+        """Whether it can be read."""
         return self.state is State.FOLLOWING
 
     def lag(self) -> float:
-        """Seconds for which the oldest commit that it lacks has been waiting."""
+        """Return the age of the oldest commit that it lacks, in seconds."""
         since = self.behind_since
         return 0.0 if since is None else max(0.0, self._clock() - since)
 
     # Connections, as of the primary.
 
     def take(self) -> Connection:
-        """Give a read-only connection; Refused (503) if the replica has no file yet, or is paused."""
+        """Return a read-only connection; raise `Refused` (503) if the replica has no file yet, or is paused."""
         pool = self.pool
         if pool is not None and not self.paused:
             with suppress(Closed):  # a moment ago, by `retire`: the database itself is there
@@ -87,14 +87,14 @@ class Replica:
         raise Refused(503, f"the replica at {self.code} is not ready: {self.state.value}", "REPLICA_NOT_READY")
 
     def give_back(self, connection: Connection) -> None:
-        """Take a connection back; one to a file that was replaced since is closed."""
+        """Return a connection to its pool; one to a file that was replaced is closed."""
         assert connection.home is not None
         connection.home.give_back(connection)
 
     # Following.
 
     def load(self, log: ChangeLog, newest: int) -> None:
-        """Take up the file of before, if the log has all that it lacks; it may be torn, so nobody reads it yet."""
+        """Use the existing file if the log has all that it lacks. It may be torn, so it cannot be read yet."""
         if not self.path.exists():
             return
         self._file = PageFile(self.path)
@@ -106,7 +106,7 @@ class Replica:
             self.retire()
 
     def begin_with(self, copy: Path, index: int) -> None:
-        """Take up a fresh copy, which is moved; its readers of before, who may still have the old file, end."""
+        """Move a new copy into place and end the streams that read the old file."""
         self.retire()
         copy.replace(self.path)
         sync_folder(self.path.parent)
@@ -115,9 +115,9 @@ class Replica:
         self._reach(index)
 
     def apply(self, log: ChangeLog, most: int) -> bool:
-        """Apply commits of the log, up to ``most`` bytes; False if there are none.
+        """Apply commits of the log, up to ``most`` bytes; return False if there are none.
 
-        apsw.BusyError: try again. After any other error while it is written the file is given up.
+        Raise apsw.BusyError if it should be tried again. After any other error the file is abandoned.
         """
         records = log.after(self.index, most)
         if not records:
@@ -137,7 +137,7 @@ class Replica:
         return True
 
     def caught_up(self, index: int) -> None:
-        """Note that nothing is missing up to ``index``: now it may be read."""
+        """Record that nothing is missing up to ``index``: it can be read from now on."""
         if self.pool is None:
             self.pool = Pool(partial(Connection, self, busy_timeout=READER_PATIENCE), self.limits, self._clock)
         self._reach(index)
@@ -146,7 +146,7 @@ class Replica:
         with self._lock:
             self.index = max(self.index, index)
             if self.pool is None:
-                return  # who waits wants to read it
+                return  # the waiters want to read it
             done = [waiter for wanted, waiter in self._waiting if wanted <= self.index]
             self._waiting = [one for one in self._waiting if one[0] > self.index]
         for waiter in done:
@@ -156,7 +156,7 @@ class Replica:
     # Waiting for an index.
 
     def wait_for(self, index: int, deadline: float) -> Waiter:
-        """Give a waiter that is ready when reads see ``index``, at the deadline, or at the end; see ``granted``."""
+        """Return a waiter that is granted when reads see ``index``; it ends at the deadline and with the replica, too."""
         waiter = Waiter(deadline)
         with self._lock:
             waiter.granted = self.pool is not None and index <= self.index
@@ -168,7 +168,7 @@ class Replica:
         return waiter
 
     def expire(self, now: float) -> None:
-        """End the waiting of those whose deadline has passed."""
+        """End the waits whose deadline has passed."""
         with self._lock:
             late = [waiter for _, waiter in self._waiting if waiter.deadline <= now]
             self._waiting = [one for one in self._waiting if one[1] not in late]
@@ -176,16 +176,16 @@ class Replica:
             waiter.finish()
 
     def next_deadline(self) -> float | None:
-        """When the first of those who wait gives up."""
+        """Return the earliest deadline of a waiter; None if there is none."""
         with self._lock:
             return min((waiter.deadline for _, waiter in self._waiting), default=None)
 
     # The end.
 
     def retire(self) -> None:
-        """Let go of the file, which is about to be replaced; the caller holds `busy`.
+        """Close the file, which is about to be replaced; the caller holds `busy`.
 
-        First nobody gets a connection to it any more, so the streams that end then are all that have one.
+        The pool is closed first, so that no stream takes a connection after the others have ended.
         """
         self.copied = False
         pool, self.pool = self.pool, None
@@ -197,7 +197,7 @@ class Replica:
             file.close()
 
     def close(self) -> None:
-        """End the streams, close the file and all connections, when the work on it is done."""
+        """End the streams and close the file and all connections, once the work on it has finished."""
         with self.busy:
             self.retire()
         with self._lock:
@@ -205,7 +205,7 @@ class Replica:
         self.expire(float("inf"))
 
     def remove(self) -> None:
-        """Delete the file; what an open handle keeps (Windows) is removed when the database is next opened."""
+        """Delete the file; on Windows an open one is removed when the database is next opened."""
         self.close()
         try:
             self.path.unlink(missing_ok=True)

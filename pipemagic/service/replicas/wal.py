@@ -18,7 +18,7 @@ _MAGIC = (0x377F0682, 0x377F0683)
 
 
 class WalError(Exception):
-    """The WAL is not what it should be after the commits that were seen: somebody else wrote to it."""
+    """The WAL does not continue the commits that were read: another program wrote to it."""
 
 
 class Position(NamedTuple):
@@ -55,7 +55,7 @@ class Wal:
             self._file = None
 
     def since(self, seen: Position, end: int) -> Commits:
-        """Give what the frames after ``seen`` up to number ``end`` hold; the last one must end a commit."""
+        """Return the pages of the frames after ``seen`` up to number ``end``; the last one must end a commit."""
         page_size, salts = self._header()
         begin = seen.frame if salts == seen.salts else 0
         if begin > end:
@@ -75,7 +75,7 @@ class Wal:
         return Commits(offsets, pages, page_size, Position(salts, end))
 
     def position(self, end: int) -> Position:
-        """Give where the WAL's first ``end`` frames end; `START` if it has none."""
+        """Return the position behind the WAL's first ``end`` frames; `START` if it has none."""
         return Position(self._header()[1], end) if end > 0 else START
 
     def read(self, offset: int, size: int) -> bytes:
@@ -98,5 +98,5 @@ class Wal:
 
 
 def follows(before: bytes, after: bytes) -> bool:
-    """Tell whether a WAL with the salts ``after`` is the next one: SQLite counts the first salt up by one."""
+    """Return True if a WAL with the salts ``after`` is the next one: SQLite increments the first salt."""
     return (int.from_bytes(before[:4], "big") + 1) & 0xFFFFFFFF == int.from_bytes(after[:4], "big")

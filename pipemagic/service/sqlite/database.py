@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import apsw
@@ -51,7 +50,7 @@ class OpenDatabase:
         self._lock = threading.Lock()
         self.index = self._reserved = index
         """The ``replication_index``: the number of commits of this database. It never decreases."""
-        self.pool = Pool(partial(Connection, self, on_commit=self._committed), limits, clock)
+        self.pool = Pool(lambda: Connection(self, on_commit=self._committed), limits, clock)
         self.take, self.give_back = self.pool.take, self.pool.give_back
         path.parent.mkdir(parents=True, exist_ok=True)
         first = apsw.Connection(str(path))

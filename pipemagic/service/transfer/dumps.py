@@ -19,7 +19,7 @@ from pipemagic.service.sqlite import functions
 from pipemagic.sql import quote, statements_of, tokens
 
 PIECE = 64 * 1024
-"""Characters of text that are given at a time, or a little more."""
+"""Characters of a piece of text, at least."""
 
 HEAD = ["PRAGMA foreign_keys=OFF;", "PRAGMA ignore_check_constraints=ON;"]
 TAIL = ["COMMIT;", "PRAGMA ignore_check_constraints=OFF;"]
@@ -48,7 +48,7 @@ class _Object(NamedTuple):
 
 
 def dump(path: Path) -> Iterator[bytes]:
-    """Give the text (UTF-8) of a database file that nobody changes meanwhile, a piece at a time."""
+    """Yield the text (UTF-8) of a database file in pieces; the file must not change meanwhile."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         yield from _pieces(_lines(connection))
@@ -107,12 +107,12 @@ def _tables(connection: apsw.Connection, writer: _Writer) -> Iterator[bytes]:
 
 
 def _is_counted(table: _Object) -> bool:
-    """Tell whether making the table makes ``sqlite_sequence``, too."""
+    """Return True if creating the table also creates ``sqlite_sequence``."""
     return any(token.kind == "word" and token.text.upper() == "AUTOINCREMENT" for token in tokens(table.sql))
 
 
 def _system_tables(connection: apsw.Connection, writer: _Writer, *, counted: bool) -> Iterator[bytes]:
-    """Give the counters of AUTOINCREMENT and what ANALYZE found; both tables are SQLite's own."""
+    """Yield the counters of AUTOINCREMENT and the results of ANALYZE, which are in tables of SQLite."""
     known = {str(row[0]) for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if counted and "sqlite_sequence" in known:
         yield b"DELETE FROM sqlite_sequence;"
@@ -143,7 +143,7 @@ class _Writer:
         self._codec = {"UTF-8": "utf-8", "UTF-16le": "utf-16-le", "UTF-16be": "utf-16-be"}[encoding]
 
     def rows(self, connection: apsw.Connection, table: str, *, rowids: bool = True) -> Iterator[bytes]:
-        """Give a statement for each row."""
+        """Yield a statement for each row."""
         columns, generated, numbers_rows, has_rowid = _columns(connection, table)
         read = [quote(name) for name in columns]
         # Text is read as the bytes that it is: it may hold NUL characters, or be no Unicode.
@@ -170,7 +170,7 @@ class _Writer:
 
 
 def _columns(connection: apsw.Connection, table: str) -> tuple[list[str], list[str], bool, bool]:
-    """Give the names of the stored and of the generated columns, whether one is the rowid, whether there is one."""
+    """Return the stored columns, the generated ones, whether one is the rowid, and whether the table has a rowid."""
     described = connection.execute("SELECT name, type, pk, hidden FROM pragma_table_xinfo(?)", (table,)).fetchall()
     stored = [str(name) for name, _, _, hidden in described if hidden not in (2, 3)]
     generated = [str(name) for name, _, _, hidden in described if hidden in (2, 3)]
@@ -181,7 +181,7 @@ def _columns(connection: apsw.Connection, table: str) -> tuple[list[str], list[s
 
 
 def _has_key_index(connection: apsw.Connection, table: str) -> bool:
-    """Tell whether the primary key is an index of its own (``INTEGER PRIMARY KEY DESC`` is no rowid)."""
+    """Return True if the primary key has an index (``INTEGER PRIMARY KEY DESC`` is no rowid)."""
     listed = connection.execute("SELECT origin FROM pragma_index_list(?)", (table,))
     return any(origin == "pk" for (origin,) in listed)
 
@@ -211,7 +211,7 @@ def literal(value: Any) -> str:
 
 
 def restore(text: Iterable[str], path: Path, seen: Callable[[str], None] = lambda _: None) -> None:
-    """Make a database file from SQL text, a statement in memory at a time; apsw.Error says what is wrong with it.
+    """Create a database file from SQL text, one statement at a time; raise apsw.Error if one fails.
 
     ``seen`` is called with each statement before it runs. The statements reach no other file and load no code. What an
     unfinished transaction did is not in the file.

@@ -137,7 +137,7 @@ class Transfers:
         """Raise `Refused` (403) for a further database with content if the organization may not write any more."""
         block = self._meter.organization_block(organization)
         if block is not None and (reason := block.reason(writes=True)):
-            raise _told(blocked(reason))
+            raise _forbidden(blocked(reason))
 
     def copy(self, database: DatabaseRecord, cancel: CancelToken) -> Path:
         """Copy a database to a new file, which the caller moves or removes."""
@@ -167,7 +167,7 @@ class Transfers:
         try:
             self._meter.check(database, writes=writes)
         except Rejected as rejected:
-            raise _told(rejected) from None
+            raise _forbidden(rejected) from None
 
     def _new_path(self) -> Path:
         return self._folder / secrets.token_hex(12)
@@ -214,7 +214,7 @@ def _writable(grant: AccessGrant) -> DatabaseRecord:
     return grant.database
 
 
-def _told(rejected: Rejected) -> Refused:
+def _forbidden(rejected: Rejected) -> Refused:
     return Refused(403, rejected.error.message, rejected.error.code)
 
 

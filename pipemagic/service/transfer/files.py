@@ -1,4 +1,4 @@
-"""SQLite files of the user: made ready for an upload, made of SQL text. Their errors are for people."""
+"""Prepare SQLite files of the user for an upload, and create them from SQL text."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def prepare(source: Path, target: Path) -> None:
 
 
 def restore(text: Iterable[str], path: Path, name: str) -> None:
-    """Make a SQLite file of SQL text; ``name`` is that of the text, for errors."""
+    """Create a SQLite file from SQL text; ``name`` is that of the text, for errors."""
     count, last = 0, ""
 
     def seen(statement: str) -> None:

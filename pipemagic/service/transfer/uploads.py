@@ -1,4 +1,4 @@
-"""Files that arrive: written to disk as they come, looked at before anything uses them."""
+"""Uploaded files: written to disk as they arrive, and checked before they are used."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipemagic.service.sqlite import functions
 
 MAGIC = b"SQLite format 3\0"
 PAGE_SIZE = 4096  # of the databases of this service; others are rewritten
-BETWEEN_LOOKS = 100_000  # SQLite's instructions between two looks at whether anybody still waits
+BETWEEN_LOOKS = 100_000  # SQLite's instructions between two checks for a client that hung up
 
 
 class Spool:
@@ -29,12 +29,12 @@ class Spool:
         self._file: BinaryIO = path.open("xb")
 
     def expect(self, size: int) -> None:
-        """Refuse (413) a body that says itself that it is too large."""
+        """Raise `Refused` (413) if a body of this size is too large."""
         if self._limit is not None and size > self._limit:
             raise Refused(413, f"the file is larger than the {self._limit:,} bytes that the database may have")
 
     def write(self, data: bytes) -> None:
-        """Append to the file; Refused if there is too much (413), or no room for it (507)."""
+        """Append to the file; raise `Refused` if the body is too large (413) or the disk is full (507)."""
         self._size += len(data)
         self.expect(self._size)
         try:
@@ -43,14 +43,14 @@ class Spool:
             raise no_room(error) from None
 
     def finish(self) -> None:
-        """Have everything in the file."""
+        """Flush and close the file."""
         try:
             self._file.close()
         except OSError as error:
             raise no_room(error) from None
 
     def discard(self) -> None:
-        """Remove the file, unless it was moved away."""
+        """Remove the file, unless it was moved."""
         with suppress(OSError):
             self._file.close()
         with suppress(FileNotFoundError):
@@ -58,14 +58,14 @@ class Spool:
 
 
 def no_room(error: OSError | apsw.Error) -> Refused:
-    """Say that a file could not be written; 507 if the disk is full."""
+    """Return the error for a file that could not be written: 507 if the disk is full, otherwise 500."""
     if isinstance(error, apsw.FullError) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
         return Refused(507, "the disk of the service is full; nothing was kept", "DISK_FULL")
     return Refused(500, f"the service cannot write the file: {error}; nothing was kept")
 
 
 def adopt(path: Path, cancel: CancelToken) -> None:
-    """Check an uploaded file and give it the form of this service's databases; Refused (400) if it is no good.
+    """Check an uploaded file and convert it to the form of this service's databases; raise `Refused` (400) if invalid.
 
     Nothing of its schema runs: it is not trusted, and rows are read but not changed. What the file may do later is
     limited as for every database.
@@ -99,7 +99,7 @@ _BREAKS_CONSTRAINT = re.compile(r"(?:NULL|NUMERIC|TEXT|non-\w+) value in |CHECK 
 
 
 def check_header(path: Path) -> None:
-    """Refuse (400) what is no SQLite database at first sight."""
+    """Raise `Refused` (400) for a file without the header of a SQLite database."""
     with path.open("rb") as file:
         head = file.read(100)
     if not head:
@@ -115,7 +115,7 @@ def _check(connection: apsw.Connection) -> None:
 
 
 def normalise(connection: apsw.Connection) -> None:
-    """Take the file out of WAL mode, and rewrite one with unusual pages; the WAL is the service's own matter."""
+    """Take the file out of WAL mode, and rewrite it if its pages have another form."""
     connection.pragma("journal_mode", "delete")
     if int(connection.pragma("page_size")) != PAGE_SIZE or int(connection.pragma("auto_vacuum")):
         connection.pragma("auto_vacuum", 0)
