@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import apsw
 from starlette.requests import Request
@@ -35,7 +35,6 @@ from pipemagic.service.responses import MethodNotAllowed, Refused, ServiceRespon
 from pipemagic.service.sqlite.statement import Rejected
 from pipemagic.service.sqlite.write_lock import Waiter
 
-T = TypeVar("T")
 Handler = Callable[[Request, Admission, Any, CancelToken], Steps]
 
 LINES = {

@@ -156,7 +156,7 @@ class Replica:
     # Waiting for an index.
 
     def wait_for(self, index: int, deadline: float) -> Waiter:
-        """Return a waiter that is granted when reads see ``index``; it ends at the deadline and with the replica, too."""
+        """Return a waiter that is granted when reads see ``index``; it ends without that when the replica does."""
         waiter = Waiter(deadline)
         with self._lock:
             waiter.granted = self.pool is not None and index <= self.index
