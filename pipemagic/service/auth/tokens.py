@@ -162,17 +162,14 @@ class Tokens:
         accounts = self._catalog.accounts
         account = accounts.operator()
         assert account is not None  # the catalog creates it
-        known = any(token.name == FIRST_TOKEN for token in accounts.tokens(account))
-        try:
-            token = path.read_text("ascii").strip()
-        except FileNotFoundError:
-            if known:
-                accounts.remove_token(account, FIRST_TOKEN)
-            write_private(path, self.issue_platform(account, FIRST_TOKEN)[1].encode() + b"\n")
+        token = path.read_text("ascii").strip() if path.exists() else None
+        if token is not None and accounts.credential(_hash(token)) is not None:
             return
-        if accounts.credential(_hash(token)) is None:
-            if known:
-                accounts.remove_token(account, FIRST_TOKEN)
+        if any(known.name == FIRST_TOKEN for known in accounts.tokens(account)):
+            accounts.remove_token(account, FIRST_TOKEN)
+        if token is None:
+            write_private(path, self.issue_platform(account, FIRST_TOKEN)[1].encode() + b"\n")
+        else:
             accounts.add_token(account, FIRST_TOKEN, _hash(token))
 
     # -- database tokens

@@ -115,10 +115,8 @@ class StreamTable:
                 raise Refused(400, faults.BATON_USED, plain=True)
             if stream.life.phase is not Phase.IDLE:
                 raise _expired() if stream.life.phase is Phase.EXPIRED else _invalid()
-            if self._clock() >= stream.idle_since + IDLE_LIMIT:
-                late = True
-            else:
-                late = False
+            late = self._clock() >= stream.idle_since + IDLE_LIMIT
+            if not late:
                 stream.life.move("begin")
         if late:
             self._expire(stream)
