@@ -31,11 +31,6 @@ log = logging.getLogger(__name__)
 
 BUSY_TIMEOUT = 1000  # milliseconds, against a program that opened the file beside the service
 WRITABLE = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-PROGRESS = 20_000
-"""Virtual machine instructions of SQLite between two checks of the limits: some 0.2 ms.
-
-More of them let a sort of large values write more than its limit; fewer cost other threads the interpreter lock.
-"""
 NO_TABLE = "SELECT 1 FROM main.sqlite_there_is_no_such_table"
 """A reserved name: before SQLite reports that the table does not exist, it reads a changed schema again."""
 MOST_PAGES = 2**32 - 2  # that an SQLite file can have
@@ -105,7 +100,7 @@ class Connection:
         self._usage = StatementUsage(database.path, database.limits, 0)
         self._temporary_tables_bounded = False
         self._writes = False
-        self.raw.set_progress_handler(self._must_end, PROGRESS)
+        self.raw.set_progress_handler(self._must_end, self._usage.interval)
         self.stopped = False
         """Set to stop the running statement: SQLite's own interrupt is lost just before the first step."""
         self.resumed = threading.Event()
@@ -132,6 +127,8 @@ class Connection:
             return False
         if self.stopped or self._usage.check():
             return True
+        if self._usage.adapt_interval():
+            self.raw.set_progress_handler(self._must_end, self._usage.interval)
         pause(self)
         return self.stopped
 
@@ -310,6 +307,8 @@ class Connection:
         self, plan: Plan, bindings: Sequence[SqlValue], look: Callable[..., bool], *, can_cache: bool
     ) -> apsw.Cursor:
         """Prepare a statement and start it if ``look``, which is called in between, returns True."""
+        if self._usage.interval != usage.FIRST_INTERVAL:
+            self.raw.set_progress_handler(self._must_end, usage.FIRST_INTERVAL)
         self._usage = StatementUsage(self._database.path, self._database.limits, apsw.memory_used())
         cursor = self.raw.cursor()
         cursor.exec_trace = look

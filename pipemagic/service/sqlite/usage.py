@@ -24,6 +24,15 @@ _COUNTS_WRITES = sys.platform == "linux" and os.access(_THREAD_IO, os.R_OK)
 _EVERY = 0.01
 """Seconds between two readings of `_THREAD_IO`; one takes some 15 microseconds."""
 
+FIRST_INTERVAL, SHORTEST_INTERVAL, LONGEST_INTERVAL = 500, 10, 20_000
+"""Virtual machine instructions of SQLite between two checks: the longest takes some 0.2 ms.
+
+Instructions on large values may take milliseconds each, and write megabytes. More checks than are needed would cost
+other threads the interpreter lock.
+"""
+_QUICK, _SLOW = 0.00025, 0.002
+"""Seconds of CPU time between two checks: the interval grows below the first and shrinks above the second."""
+
 
 class UsageExceeded(Exception):
     """A statement was stopped because it used too much memory or temporary space."""
@@ -43,6 +52,8 @@ class StatementUsage(msgspec.Struct):
     limits: Limits
     memory_before: int
     exceeded: UsageExceeded | None = None
+    interval: int = FIRST_INTERVAL
+    _cpu_time: float = 0.0
     _written: int = 0
     _written_before: int = 0
     _thread: int = 0
@@ -64,6 +75,19 @@ class StatementUsage(msgspec.Struct):
                 "SQLITE_FULL",
             )
         return self.exceeded is not None
+
+    def adapt_interval(self) -> bool:
+        """Adapt `interval` to the CPU time since the last check; return True if it has changed.
+
+        The time that the thread waits for the interpreter lock does not count: more checks would only prolong it. SQLite
+        has begun the next interval when it calls its progress handler, so a change takes effect after that one.
+        """
+        before, began, self._cpu_time = self.interval, self._cpu_time, time.thread_time()
+        if began and self._cpu_time - began < _QUICK:
+            self.interval = min(LONGEST_INTERVAL, before * 4)
+        elif began and self._cpu_time - began > _SLOW:
+            self.interval = max(SHORTEST_INTERVAL, before // 16)
+        return self.interval != before
 
     def _takes_too_much_memory(self) -> bool:
         """Return True if it uses more than half of the heap while less than a quarter is left for others."""
