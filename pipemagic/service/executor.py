@@ -64,8 +64,8 @@ class Job:
     """A generator that workers run part by part; ``future`` gets what the current part yields or returns."""
 
     __slots__ = (
-        "ahead", "done", "executor", "future", "held_up", "in_slice", "loop", "order", "slice_began", "slice_ends",
-        "statement", "steps", "tenant", "used",
+        "ahead", "check_writes", "done", "executor", "future", "held_up", "in_slice", "loop", "order", "slice_began",
+        "slice_ends", "statement", "steps", "tenant", "thread", "used",
     )  # fmt: skip
 
     def __init__(self, executor: Executor, tenant: Tenant, steps: Steps) -> None:
@@ -85,9 +85,13 @@ class Job:
         self.order = 0
         self.statement: Stoppable | None = None
         """The statement that it runs, while it waits for a slice."""
+        self.check_writes: Callable[[int], None] | None = None
+        """Stops its statement if that has written too much; called with ``thread`` every few milliseconds."""
+        self.thread = 0
+        """The native id of the thread that runs its current part."""
 
 
-_current = threading.local()  # .job: what this worker thread runs
+current = threading.local()  # .job: what this worker thread runs
 
 
 def pause(statement: Stoppable) -> None:
@@ -95,9 +99,9 @@ def pause(statement: Stoppable) -> None:
 
     Blocks until the statement may continue or was stopped. Does nothing outside of a worker thread.
     """
-    job = getattr(_current, "job", None)
+    job = getattr(current, "job", None)
     if job is not None and time.monotonic() >= job.slice_ends:
-        job.executor.slices.share(job, statement)
+        job.executor.share(job, statement)
 
 
 class Executor:
@@ -115,6 +119,8 @@ class Executor:
         self._held_up_jobs = 0
         self._held_up: Counter[str] = Counter()
         """Number of jobs that are held up, by database and account."""
+        self._running: set[Job] = set()
+        """The jobs of all workers, without those that wait for a slice."""
         self._front: Job | None = None
         """The job of the worker that is not held up."""
         self._taken = 0
@@ -130,22 +136,29 @@ class Executor:
     def start(self, tenant: Tenant, steps: Steps) -> Job:
         """Run the first part of a generator; the job's future gets what it yields. Call it in the event loop."""
         job = Job(self, tenant, steps)
-        self._queue.put(job)
         if self._timer is None:
             self._watch(job.loop)
+        self._queue.put(job)
         return job
 
     def proceed(self, job: Job) -> asyncio.Future[Any]:
         """Run the next part of a job whose current one has ended."""
         job.future, job.ahead = job.loop.create_future(), False
-        self._queue.put(job)
         if self._timer is None:
             self._watch(job.loop)
+        self._queue.put(job)
         return job.future
 
     async def call(self, tenant: Tenant, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in a worker."""
         return await self.start(tenant, _steps(function, arguments)).future
+
+    def share(self, job: Job, statement: Stoppable) -> None:
+        """Let other long-running jobs run."""
+        self._running.discard(job)
+        self.slices.share(job, statement)
+        self._running.add(job)
+        self._start_timer(job.loop)
 
     @property
     def workers(self) -> int:
@@ -201,9 +214,13 @@ class Executor:
 
     def _run(self, job: Job) -> bool:
         """Run one part of a job in this thread; return False if the worker is to exit."""
-        _current.job = self._front = job
+        current.job = self._front = job
         job.slice_began = time.monotonic()
         job.slice_ends = job.slice_began + HELD_UP
+        job.thread = threading.get_native_id()
+        self._running.add(job)
+        if self._timer is None:
+            self._start_timer(job.loop)
         set_outcome: Callable[[Any], None] = job.future.set_result
         outcome: Any
         try:
@@ -212,7 +229,8 @@ class Executor:
             job.done, outcome = True, end.value
         except BaseException as error:  # noqa: BLE001 - raised again where the future is awaited
             job.done, set_outcome, outcome = True, job.future.set_exception, error
-        _current.job = None
+        current.job = None
+        self._running.discard(job)
         if job.in_slice:
             self.slices.leave(job)
         stays = self._finish(job)
@@ -267,8 +285,8 @@ class Executor:
         return self._held_up[database] < max(1, of_database) and self._held_up[account] < max(1, share)
 
     def _start_timer(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start the timer from a worker thread: it queued jobs."""
-        if self._timer is None and not self._queue.empty():
+        """Start the timer from a worker thread: it queued jobs, or runs one."""
+        if self._timer is None:
             with suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(self._watch, loop)
 
@@ -282,20 +300,25 @@ class Executor:
             self._queue.put(job)
         self._start_timer(job.loop)
 
-    # The timer, in the event loop; it runs while jobs are queued.
+    # The timer, in the event loop; it runs while jobs are queued or run.
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is None:
             self._timer = loop.call_later(HELD_UP, self._look, loop, self._taken)
 
     def _look(self, loop: asyncio.AbstractEventLoop, taken: int) -> None:
-        """Start another worker if jobs are queued and none was taken since the last check."""
-        self._timer = None  # before the check: a job that is queued after it starts the timer again
-        if self._queue.empty():
+        """Check long-running jobs; start another worker if jobs are queued and none was taken since the last check."""
+        self._timer = None  # before the check: a job that is queued or runs after it starts the timer again
+        running = self._running.copy()
+        if self._queue.empty() and not running:
             return
-        if self._taken == taken:
-            self._join()
         self._watch(loop)
+        if self._taken == taken and not self._queue.empty():
+            self._join()
+        long_ago = time.monotonic() - HELD_UP
+        for job in running:
+            if job.check_writes is not None and job.slice_began <= long_ago:
+                job.check_writes(job.thread)
 
     def _join(self) -> None:
         with self._lock:

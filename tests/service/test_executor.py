@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 from waiting import PATIENCE
 
-from pipemagic.service.executor import HELD_UP, Executor, Tenant, pause
+from pipemagic.service.executor import HELD_UP, Executor, Tenant, current, pause
 from pipemagic.service.sqlite.write_lock import Waiter, WriteLock
 
 ADA, BOB = Tenant("flights", "ada"), Tenant("planes", "bob")
@@ -353,3 +353,44 @@ def test_a_statement_that_is_stopped_before_its_pause_gives_its_slot_up(executor
         await second
 
     run(work())
+
+
+def test_what_a_long_job_writes_is_checked_until_it_ends(executor):
+    checked, enough = Counter(), threading.Event()
+
+    def check_writes(thread):
+        checked[thread] += 1
+        if checked[thread] == 3:
+            enough.set()
+
+    def work():
+        current.job.check_writes = check_writes
+        assert enough.wait(PATIENCE)
+        return threading.get_native_id()
+
+    async def long():
+        thread = await executor.call(ADA, work)
+        assert set(checked) == {thread}
+        await until(lambda: executor._timer is None)
+
+    run(long())
+
+
+def test_a_job_that_waited_is_checked_too(executor):
+    """No job is queued or runs when it continues, so the timer has stopped."""
+    lock, checked = WriteLock(time.monotonic), threading.Event()
+
+    def work():
+        yield lock.acquire(math.inf)
+        current.job.check_writes = lambda _thread: checked.set()
+        assert checked.wait(PATIENCE)
+        return "checked"
+
+    async def waiting():
+        first = lock.acquire(math.inf)
+        job = executor.start(ADA, work())
+        await until(lambda: executor._timer is None)
+        lock.release(first)
+        assert await job.future == "checked"
+
+    run(waiting())

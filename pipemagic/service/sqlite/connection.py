@@ -18,7 +18,7 @@ import apsw
 
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import SqlValue
-from pipemagic.service.executor import pause
+from pipemagic.service.executor import current, pause
 from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite import alter_column, database_list, functions, usage
 from pipemagic.service.sqlite.alter_column import AlterColumn
@@ -105,6 +105,10 @@ class Connection:
         """Set to stop the running statement: SQLite's own interrupt is lost just before the first step."""
         self.resumed = threading.Event()
         """Set to end the pause of a long-running statement (see `executor.pause`)."""
+        self._guard = threading.Lock()
+        """Held while a statement is stopped because of what it wrote, so that this does not stop the next one."""
+        self._runs = False
+        """Whether a statement has started and not ended."""
         self._cursor: apsw.Cursor | None = None
         self._schema = database.schema_changes
         self.size_limit: int | None = None
@@ -125,7 +129,7 @@ class Connection:
         # SQLite also calls this after the end of a statement: one that has committed must not count as stopped.
         if self._writes and self.raw.txn_state() != apsw.SQLITE_TXN_WRITE:
             return False
-        if self.stopped or self._usage.check():
+        if self.stopped or self._usage.check_memory():
             return True
         if self._usage.adapt_interval():
             self.raw.set_progress_handler(self._must_end, self._usage.interval)
@@ -138,9 +142,15 @@ class Connection:
         self.raw.interrupt()
         self.resumed.set()
 
+    def check_writes(self, thread: int) -> None:
+        """Stop the statement that runs in a thread, given by its native id, if it has written too much. Any thread."""
+        with self._guard:
+            if self._runs and self._usage.check_writes(thread):
+                self.raw.interrupt()
+
     def check_usage(self) -> None:
         """Raise `UsageExceeded` if the statement uses too much memory or disk space to wait for its reader."""
-        if self._usage.check():
+        if self._usage.check_memory():
             assert self._usage.exceeded is not None
             raise self._usage.exceeded
 
@@ -273,6 +283,8 @@ class Connection:
 
     def finish(self) -> None:
         """End the last statement even if rows are left: only then are its changes committed or refused."""
+        with self._guard:
+            self._runs = False
         cursor, self._cursor, self._writes = self._cursor, None, False
         if cursor is not None:
             cursor.close()
@@ -310,6 +322,9 @@ class Connection:
         if self._usage.interval != usage.FIRST_INTERVAL:
             self.raw.set_progress_handler(self._must_end, usage.FIRST_INTERVAL)
         self._usage = StatementUsage(self._database.path, self._database.limits, apsw.memory_used())
+        self._runs = True
+        if (job := getattr(current, "job", None)) is not None:
+            job.check_writes = self.check_writes
         cursor = self.raw.cursor()
         cursor.exec_trace = look
         self.sandbox.refusal = ""

@@ -1,15 +1,15 @@
 """The memory and the temporary files of a running statement, and the limits of both.
 
 The memory that SQLite uses is counted for the whole process (its heap limit, see `apsw.hard_heap_limit`). SQLite counts
-what a sort writes only when the sort is done, so on Linux the bytes that the statement's thread writes are counted.
-Elsewhere temporary files are kept in memory.
+what a sort writes only when the sort is done, so on Linux the bytes that the statement's thread writes are counted. The
+timer of the executor does so: between two calls of SQLite's progress handler gigabytes may be written. Elsewhere
+temporary files are kept in memory.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -18,19 +18,16 @@ import msgspec
 
 from pipemagic.service.limits import Limits
 
-_THREAD_IO = "/proc/thread-self/io"
+_THREAD_IO = "/proc/self/task/{thread}/io"
 """Source: https://man7.org/linux/man-pages/man5/proc_pid_io.5.html"""
-_COUNTS_WRITES = sys.platform == "linux" and os.access(_THREAD_IO, os.R_OK)
-_EVERY = 0.01
-"""Seconds between two readings of `_THREAD_IO`; one takes some 15 microseconds."""
+_COUNTS_WRITES = sys.platform == "linux" and os.access("/proc/thread-self/io", os.R_OK)
+FIRST_INTERVAL, SHORTEST_INTERVAL, LONGEST_INTERVAL = 1_000, 10, 50_000
+"""Virtual machine instructions of SQLite between two checks: the longest takes some 0.5 ms.
 
-FIRST_INTERVAL, SHORTEST_INTERVAL, LONGEST_INTERVAL = 500, 10, 20_000
-"""Virtual machine instructions of SQLite between two checks: the longest takes some 0.2 ms.
-
-Instructions on large values may take milliseconds each, and write megabytes. More checks than are needed would cost
-other threads the interpreter lock.
+Instructions on large values may take milliseconds each. More checks than are needed would cost other threads the
+interpreter lock.
 """
-_QUICK, _SLOW = 0.00025, 0.002
+_QUICK, _SLOW = 0.0005, 0.004
 """Seconds of CPU time between two checks: the interval grows below the first and shrinks above the second."""
 
 
@@ -57,10 +54,9 @@ class StatementUsage(msgspec.Struct):
     _written: int = 0
     _written_before: int = 0
     _thread: int = 0
-    _next_reading: float = 0.0
 
-    def check(self) -> bool:
-        """Return True if the statement must be stopped; `exceeded` is then the reason. Call it in its thread."""
+    def check_memory(self) -> bool:
+        """Return True if the statement must be stopped; `exceeded` is then the reason."""
         if self._takes_too_much_memory():
             heap = apsw.hard_heap_limit(-1)
             self.exceeded = UsageExceeded(
@@ -68,7 +64,11 @@ class StatementUsage(msgspec.Struct):
                 "this service have, and was stopped: use smaller values, or fewer at once",
                 "SQLITE_NOMEM",
             )
-        elif self._count_writes() > self.limits.temporary and self._written > (limit := self._temporary_limit()):
+        return self.exceeded is not None
+
+    def check_writes(self, thread: int) -> bool:
+        """Return True if the statement, which runs in a thread with this native id, must be stopped."""
+        if self._count_writes(thread) > self.limits.temporary and self._written > (limit := self._temporary_limit()):
             self.exceeded = UsageExceeded(
                 f"the statement wrote more than {limit:,} bytes of temporary files, the limit of this service, and was "
                 "stopped: sort or group fewer rows or columns, or create an index that has the order",
@@ -79,8 +79,8 @@ class StatementUsage(msgspec.Struct):
     def adapt_interval(self) -> bool:
         """Adapt `interval` to the CPU time since the last check; return True if it has changed.
 
-        The time that the thread waits for the interpreter lock does not count: more checks would only prolong it. SQLite
-        has begun the next interval when it calls its progress handler, so a change takes effect after that one.
+        The time that the thread waits for the interpreter lock does not count: more checks would only prolong it.
+        SQLite has begun the next interval when it calls its progress handler, so a change takes effect after that one.
         """
         before, began, self._cpu_time = self.interval, self._cpu_time, time.thread_time()
         if began and self._cpu_time - began < _QUICK:
@@ -94,12 +94,9 @@ class StatementUsage(msgspec.Struct):
         used, heap = apsw.memory_used(), apsw.hard_heap_limit(-1)
         return 0 < heap * 3 < used * 4 and used - self.memory_before > heap // 2
 
-    def _count_writes(self) -> int:
+    def _count_writes(self, thread: int) -> int:
         """Return the bytes written since the first call of this statement; a cursor may continue in another thread."""
-        now = time.monotonic()
-        if _COUNTS_WRITES and (now >= self._next_reading or not self._thread):
-            self._next_reading = now + _EVERY
-            written, thread = _written_by_thread(), threading.get_ident()
+        if _COUNTS_WRITES and (written := _written_by(thread)) is not None:
             if thread == self._thread:
                 self._written += written - self._written_before
             self._thread, self._written_before = thread, written
@@ -114,9 +111,13 @@ class StatementUsage(msgspec.Struct):
         return self.limits.temporary + 2 * (_size(self.path) + _size(self.path.with_name(self.path.name + "-wal")))
 
 
-def _written_by_thread() -> int:
-    with open(_THREAD_IO, "rb", buffering=0) as file:
-        return int(file.read().split(b"wchar: ", 1)[1].split(b"\n", 1)[0])
+def _written_by(thread: int) -> int | None:
+    """Return the bytes that a thread has written; None if it has ended."""
+    try:
+        with open(_THREAD_IO.format(thread=thread), "rb", buffering=0) as file:
+            return int(file.read().split(b"wchar: ", 1)[1].split(b"\n", 1)[0])
+    except (FileNotFoundError, ProcessLookupError):
+        return None
 
 
 def _size(path: Path) -> int:

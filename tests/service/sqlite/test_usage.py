@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
 
 import apsw
 import pytest
 from service_calls import CLOSE, caller_of, execute, new_service
 
+from pipemagic.service.executor import Executor, Tenant
 from pipemagic.service.limits import MB, Limits
 from pipemagic.service.sqlite import storage
+from pipemagic.service.sqlite.connection import Connection
+from pipemagic.service.sqlite.statement import parse
 
 LIMIT = 4 * MB
 ROWS = (
@@ -59,6 +66,38 @@ def test_other_temporary_files_count_too(db, statement):
     assert db.run(statement.format(rows=100_000), "SELECT 1").codes == ["SQLITE_FULL", "ok", "ok"]
 
 
+NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})"
+LARGE_VALUES = {
+    "1 MB": f"{NUMBERS.format(rows=1500)} SELECT randomblob(1000000) b FROM n ORDER BY b",
+    "20 MB": f"{NUMBERS.format(rows=75)} SELECT zeroblob(20000000) || i b FROM n ORDER BY b",
+    "1 MB after many small ones": (
+        f"{NUMBERS.format(rows=301_500)} SELECT iif(i > 300000, randomblob(1000000), i) b FROM n ORDER BY b"
+    ),
+    "1 MB in a UNION": (
+        f"{NUMBERS.format(rows=2000)} SELECT randomblob(1000000) b FROM n UNION SELECT randomblob(1000000) FROM n"
+    ),
+    "1 MB in a materialized table": (
+        f"{NUMBERS.format(rows=2000)}, m AS MATERIALIZED (SELECT i, randomblob(1000000) b FROM n) "
+        "SELECT count(*) FROM m a, m b WHERE a.i = b.i"
+    ),
+}
+OVERSHOOT = 200 * MB
+
+
+def written():
+    """The bytes that this process has written."""
+    return int(Path("/proc/self/io").read_text().split("wchar: ", 1)[1].split("\n", 1)[0])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="temporary files are kept in memory")
+@pytest.mark.parametrize("statement", LARGE_VALUES.values(), ids=LARGE_VALUES)
+def test_large_values_exceed_the_limit_by_little(small, statement):
+    before = written()
+    answer = caller_of(small, "db", read_only=True).run(statement, "SELECT 1")
+    assert answer.codes == ["SQLITE_FULL", "ok", "ok"]
+    assert written() - before < LIMIT + OVERSHOOT
+
+
 def test_a_sort_below_the_limit_works_any_number_of_times(db):
     assert db.run(*[SORTED.format(rows=1000)] * 5).codes == ["ok"] * 6
 
@@ -88,6 +127,45 @@ def test_a_transaction_that_the_limit_ended_is_not_continued(db):
     assert "its transaction was rolled back" in answer.error(2)["message"]
     assert answer.codes[3] != "ok"
     assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
+
+
+class File(NamedTuple):
+    """An empty database file."""
+
+    path: Path
+    limits: Limits = Limits()
+    schema_changes: int = 0
+
+
+def test_a_statement_of_slow_instructions_shares_its_slot(tmp_path):
+    """Each row of the first statement takes some 15 ms: it counts 2000 of them in half a minute."""
+    slow, quick = [Connection(File(tmp_path / "db"), on_commit=lambda *_: None) for _ in range(2)]
+    executor = Executor(slots=1)
+
+    def count(connection, rows, size):
+        query = f"{NUMBERS.format(rows=rows)} SELECT count(randomblob({size})) FROM n"
+        try:
+            return list(connection.run(parse(query), (), may_write=False).rows)
+        except apsw.InterruptError:
+            return "stopped"
+        finally:
+            connection.finish()
+
+    async def both():
+        first = asyncio.ensure_future(executor.call(Tenant("a", "a"), count, slow, 10**9, 5_000_000))
+        try:
+            async with asyncio.timeout(15):
+                return await executor.call(Tenant("b", "b"), count, quick, 200_000, 1)
+        finally:
+            assert not first.done()
+            slow.stop()
+            quick.stop()
+            assert await first == "stopped"
+
+    assert asyncio.run(both()) == [(200_000,)]
+    executor.close()
+    slow.close()
+    quick.close()
 
 
 @pytest.mark.parametrize("error", [apsw.NoMemError("out of memory"), MemoryError()])
