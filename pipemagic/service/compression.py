@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pipemagic.service.executor import Steps
+from pipemagic.service.responses import ServiceResponse
 
 SMALLEST = 4096
 """Smallest body, in bytes, that is compressed: smaller ones arrive as early without."""
@@ -20,12 +21,18 @@ LEVEL = 1
 _GZIP = 16 + zlib.MAX_WBITS
 
 
-def compress(response: Response, request: Request) -> None:
+def compress(response: ServiceResponse, request: Request) -> None:
     """Compress a response in place, if the client of the request accepts it."""
-    if _prepare(response, request):
-        stream = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP)
-        response.body = stream.compress(response.body) + stream.flush()
-        response.headers["content-length"] = str(len(response.body))
+    if not _prepare(response, request):
+        return
+    stream = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP)
+    pieces = response.pieces or [bytes(response.body)]
+    for number, piece in enumerate(pieces):
+        pieces[number] = stream.compress(piece)  # in place of what is no longer needed
+    pieces.append(stream.flush())
+    if not response.pieces:
+        response.body = b"".join(pieces)
+    response.headers["content-length"] = str(sum(map(len, pieces)))
 
 
 def compressed(response: Response, request: Request, steps: Steps) -> Steps:

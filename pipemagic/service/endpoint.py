@@ -254,7 +254,7 @@ class Endpoint:
                 response.body_iterator = self._pieces(job, cancel)
             if response.delay:
                 await _delay(response.delay, cancel)
-            if isinstance(response, ServiceResponse) and len(response.body) > PART:
+            if isinstance(response, ServiceResponse) and (response.pieces or len(response.body) > PART):
                 await response.send_in_parts(send, lambda: cancel.cancelled and not runtime.stopping)
             else:
                 await response(request.scope, receive, send)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -23,6 +23,8 @@ class ServiceResponse(Response):
 
     delay: float = 0.0
     on_sent: Callable[[], None] | None = None
+    pieces: list[bytes] | None = None
+    """The body if it is in pieces; ``body`` is then empty."""
 
     async def send_in_parts(self, send: Send, disconnected: Callable[[], bool]) -> None:
         """Send a large body in parts, each after the client has taken the previous one.
@@ -30,12 +32,24 @@ class ServiceResponse(Response):
         uvicorn returns from the last message of a body before any of it is sent.
         """
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        body = memoryview(self.body)
-        for start in range(0, len(body), PART):
+        for part in _parts(self.pieces or [self.body]):
             if disconnected():
                 return
-            await send({"type": "http.response.body", "body": body[start : start + PART], "more_body": True})
+            await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
+
+
+def _parts(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes]:
+    """Cut large pieces and join small ones: yield parts of at least `PART` bytes, and of less than twice as many."""
+    gathered, size = [], 0
+    for piece in pieces:
+        for start in range(0, len(piece), PART):
+            gathered.append(memoryview(piece)[start : start + PART])
+            size += len(gathered[-1])
+            if size >= PART:
+                yield b"".join(gathered)
+                gathered, size = [], 0
+    yield b"".join(gathered)
 
 
 class StreamedResponse(StreamingResponse):
@@ -60,6 +74,14 @@ async def _nothing() -> AsyncIterator[bytes]:
 def json(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> ServiceResponse:
     """Return a response with a JSON body."""
     return ServiceResponse(_ENCODER.encode(body), status, headers, media_type=JSON)
+
+
+def in_pieces(pieces: list[bytes], headers: Mapping[str, str]) -> ServiceResponse:
+    """Return a response with a large body, which is not joined."""
+    size = sum(map(len, pieces))
+    response = ServiceResponse(None, 200, {**headers, "content-length": str(size)})
+    response.pieces = pieces
+    return response
 
 
 def text(line: str, status: int = 200) -> ServiceResponse:

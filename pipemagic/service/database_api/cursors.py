@@ -79,20 +79,22 @@ class Lines:
 class StreamedRows:
     """Writes a step's columns and rows as lines; ``aside`` has those of a statement that must not wait for its reader.
 
-    ``by_columns``: the client reads large results by columns.
+    ``must_not_wait`` returns True for such a statement; ``by_columns``: the client reads large results by columns.
     """
 
     cols = rows = results.EMPTY
 
-    def __init__(self, lines: Lines, step: int, *, want_rows: bool, by_columns: bool) -> None:
-        self._lines, self._step = lines, step
+    def __init__(
+        self, lines: Lines, step: int, must_not_wait: Callable[[], bool], *, want_rows: bool, by_columns: bool
+    ) -> None:
+        self._lines, self._step, self._must_not_wait = lines, step, must_not_wait
         self._want_rows, self._by_columns = want_rows, by_columns
         self.count = 0
         self.aside: IO[bytes] | None = None
 
-    def take(self, cols: tuple[Col, ...], rows: Iterator[SqlRow], *, at_once: bool) -> Iterator[bytes]:
-        """Write all; yield each piece that is ripe. With ``at_once``, write all to ``aside`` instead."""
-        if not at_once:
+    def take(self, cols: tuple[Col, ...], rows: Iterator[SqlRow]) -> Iterator[bytes]:
+        """Write all rows; yield each piece that is ripe, or write all to ``aside``."""
+        if not self._must_not_wait():
             yield from self._write(cols, rows, self._lines)
             return
         lines = Lines()
@@ -202,8 +204,15 @@ class Cursor(Pipeline):
     # Steps, as far as they differ from those of a pipeline.
 
     def _sink(self, plan: Plan, *, want_rows: bool) -> RowSink:  # noqa: ARG002 - the response has no limit
-        self._rows = StreamedRows(self._lines, self._number, want_rows=want_rows, by_columns=self._by_columns)
+        self._rows = StreamedRows(
+            self._lines, self._number, self._holds_write_lock, want_rows=want_rows, by_columns=self._by_columns
+        )
         return self._rows
+
+    def _holds_write_lock(self) -> bool:
+        """Return True if the running statement holds the write lock by itself, until its last row was read."""
+        connection = self._stream.connection
+        return connection.autocommit and connection.writing
 
     def _afford(self, error: Error) -> Error:
         return results.short(error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -31,7 +31,7 @@ from pipemagic.service.limits import Limits
 from pipemagic.service.registry.quotas import Meter
 from pipemagic.service.registry.records import DatabaseRecord
 from pipemagic.service.replicas.placement import Placement
-from pipemagic.service.responses import MethodNotAllowed, Refused, ServiceResponse, StreamedResponse
+from pipemagic.service.responses import PART, MethodNotAllowed, Refused, ServiceResponse, StreamedResponse
 from pipemagic.service.sqlite.statement import Rejected
 from pipemagic.service.sqlite.write_lock import Waiter
 
@@ -149,10 +149,8 @@ class DatabaseApi:
                 baton = self._streams.finish(stream)
             head = b'{"baton":%b,"base_url":%b,"results":[' % (messages.encode(baton), messages.encode(base_url))
             timing = f"total;dur={(self._clock() - started) * 1000:.3f}"
-            content = b"".join((head, b",".join(entries), b"]}"))
-            response = ServiceResponse(content, 200, {**_JSON, "server-timing": timing})
-            if len(content) >= SMALLEST:
-                compress(response, request)
+            headers = {**_JSON, "server-timing": timing}
+            response = _response(request, [head, *entries, b"]}"], budget, headers)
         except BaseException:
             budget.release()
             self._streams.destroy(stream)
@@ -208,9 +206,7 @@ class DatabaseApi:
             result = yield from _while_connected(pipeline.run_one(decoded), stream, cancel)
             _, delay = self._where(request, stream, grant.database)
             self._streams.close(stream)
-            response = ServiceResponse(messages.encode({"result": result["result"]}), 200, _JSON)
-            if len(response.body) >= SMALLEST:
-                compress(response, request)
+            response = _response(request, [messages.encode({"result": result["result"]})], budget, _JSON)
         except BaseException:
             budget.release()
             self._streams.destroy(stream)
@@ -246,6 +242,19 @@ class DatabaseApi:
     def _sent(self, stream: ServerStream, number: int, budget: Budget) -> None:
         budget.release()
         self._streams.sent(stream, number)
+
+
+def _response(
+    request: Request, parts: Sequence[bytes], budget: Budget, headers: Mapping[str, str]
+) -> ServiceResponse:  # fmt: skip
+    """Return the response whose body consists of ``parts``: of the same few bytes objects if it is large."""
+    if budget.large_rows or sum(map(len, parts)) > PART:
+        response = responses.in_pieces(budget.assemble(parts), headers)
+    else:
+        response = ServiceResponse(b"".join(parts), 200, headers)
+    if response.pieces or len(response.body) >= SMALLEST:
+        compress(response, request)
+    return response
 
 
 def _send_lines(request: Request, head: bytes, lines: Steps, delay: float, on_sent: Callable[[], None]) -> Steps:

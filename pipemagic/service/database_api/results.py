@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Protocol
 
@@ -18,9 +18,11 @@ from pipemagic.service.database_api.rows import LISTED, LISTED_WITH_SIGNS, SqlRo
 from pipemagic.service.executor import UNVERIFIED, Tenant
 
 FIRST_ROWS, MOST_ROWS = 16, 4000
-"""Rows read between two checks of the response limit, first and at most."""
-PIECE = 4 * 1024 * 1024
-"""Bytes of JSON that such a piece should not exceed, estimated from the rows before it."""
+"""Rows that are read at once, after the first one and at most."""
+PIECE = 1024 * 1024
+"""Bytes of JSON that rows read at once should not exceed, estimated from the rows before them."""
+GATHERED = 4 * 1024 * 1024
+"""Bytes of JSON of the first rows by columns, estimated likewise."""
 LONGEST_MESSAGE = 4000
 """Characters of an error message."""
 
@@ -54,10 +56,11 @@ class WireResult(msgspec.Struct, frozen=True):
 
 
 class Budget:
-    """Counts the bytes that a response may still grow by.
+    """Counts the bytes that a response may still grow by, and keeps its large rows in pieces.
 
     A large response takes its bytes from the memory for all responses, in large parts; `release` returns them when
-    the response was sent.
+    the response was sent. Each copy of its rows would take as much memory again, uncounted; a mark therefore stands
+    for them in the entries, until `assemble`.
     """
 
     def __init__(self, limit: int, memory: MemoryBudget | None = None, tenant: Tenant = UNVERIFIED) -> None:
@@ -65,6 +68,7 @@ class Budget:
         self._memory, self._tenant = memory, tenant
         self.taken = 0
         """Bytes taken from the memory for all responses."""
+        self.large_rows: list[list[bytes]] = []
 
     def spend(self, size: int) -> None:
         """Subtract ``size`` bytes; raise `TooLarge` if fewer are left, for this response or for all."""
@@ -80,6 +84,20 @@ class Budget:
             raise TooLarge(shared=True)
         self.taken += more
 
+    def keep(self, pieces: list[bytes]) -> msgspec.Raw:
+        """Keep the JSON of large rows; return their mark, which has bytes that JSON cannot have."""
+        self.large_rows.append(pieces)
+        return msgspec.Raw(b"\0%d\0" % (len(self.large_rows) - 1))
+
+    def assemble(self, parts: Iterable[bytes]) -> list[bytes]:
+        """Return the parts of a body in pieces, with the rows in place of their marks."""
+        pieces = []
+        for part in parts:
+            for number, text in enumerate(part.split(b"\0")):
+                pieces += self.large_rows[int(text)] if number % 2 else [text]
+        self.large_rows = []
+        return pieces
+
     def release(self) -> None:
         """Return the memory."""
         taken, self.taken = self.taken, 0
@@ -94,11 +112,8 @@ class RowSink(Protocol):
     rows: msgspec.Raw
     count: int
 
-    def take(self, cols: tuple[Col, ...], rows: Iterator[SqlRow], *, at_once: bool) -> Iterator[bytes]:
-        """Take all rows; yield pieces that can be sent before the next rows are read.
-
-        With ``at_once``, yield none: the statement holds the write lock and must not wait for its reader.
-        """
+    def take(self, cols: tuple[Col, ...], rows: Iterator[SqlRow]) -> Iterable[bytes]:
+        """Take all rows; yield pieces that can be sent before the next rows are read."""
 
     def drop(self) -> None:
         """Discard the rows: the statement failed."""
@@ -115,10 +130,10 @@ class BufferedRows:
         self.count = 0
         self._budget, self._left = budget, budget.left
         self._want_rows, self._by_columns = want_rows, by_columns
+        self._pieces: list[bytes] = []
 
-    def take(self, cols: tuple[Col, ...], rows: Iterator[SqlRow], *, at_once: bool = True) -> Iterator[bytes]:
+    def take(self, cols: tuple[Col, ...], rows: Iterator[SqlRow]) -> Iterable[bytes]:
         """Keep all rows; raise `TooLarge` as soon as they exceed the limit."""
-        del at_once  # it always is
         if cols:
             data = encode(cols)
             self._budget.spend(len(data))
@@ -127,29 +142,37 @@ class BufferedRows:
             self._take_rows(rows)
         else:
             self.count = sum(1 for _ in rows)
-        return iter(())
+        return ()
 
     def _take_rows(self, source: Iterator[SqlRow]) -> None:
         """Take a piece at a time, of few rows while these are large, so that memory stays bounded."""
-        rows = list(islice(source, FIRST_ROWS))
-        if self._by_columns and len(rows) == FIRST_ROWS and len(encode(rows)) * FEWEST < PIECE * FIRST_ROWS:
-            rows += islice(source, FEWEST - FIRST_ROWS)
+        rows = list(islice(source, 1))
+        for before, many in ((1, FIRST_ROWS), (FIRST_ROWS, FEWEST)):
+            if self._by_columns and len(rows) == before and len(encode(rows)) * many < GATHERED * before:
+                rows += islice(source, many - before)
         form = LISTED_WITH_SIGNS if self._by_columns else LISTED
         if len(rows) >= FEWEST:
             form = BY_COLUMNS
-        chunks = []
+        pieces, left = self._pieces, self._budget.left
+        pieces.append(form.begin)
         while rows:
             self.count += len(rows)
             data = form.write(rows)
             self._budget.spend(len(data))
-            chunks += [data, b","]
-            many = min(4 * len(rows), MOST_ROWS, 1 + PIECE * len(rows) // len(data))
-            rows = list(islice(source, many))
-        self.rows = msgspec.Raw(b"".join([form.begin, *chunks[:-1], form.end]))  # one copy of a large result
+            pieces += [data, b","]
+            many = min(max(FIRST_ROWS, 4 * len(rows)), MOST_ROWS, 1 + PIECE * len(rows) // len(data))
+            rows.clear()  # before the next are read
+            rows += islice(source, many)
+        if len(pieces) > 1:
+            pieces.pop()
+        pieces.append(form.end)
+        small = left - self._budget.left <= SMALL_RESPONSE
+        self.rows = msgspec.Raw(b"".join(pieces)) if small else self._budget.keep(pieces)
 
     def drop(self) -> None:
         """Discard the rows and return their bytes."""
         self._budget.left, self.count = self._left, 0
+        self._pieces.clear()
         self.cols = self.rows = EMPTY
 
 

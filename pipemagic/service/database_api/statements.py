@@ -114,8 +114,7 @@ class Statements:
         try:
             try:
                 source = connection.run(plan, bindings, may_write=may_write)
-                at_once = connection.autocommit and connection.writing
-                for piece in sink.take(source.cols, source.rows, at_once=at_once):
+                for piece in sink.take(source.cols, source.rows):
                     connection.check_usage()
                     yield from self._hand_over(piece)
                     self._refuse_if_lost()

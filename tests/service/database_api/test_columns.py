@@ -186,8 +186,8 @@ def test_large_rows_are_not_gathered(reader):
 def test_rows_of_nothing_but_null_come_in_parts_that_a_client_takes():
     """They take no bytes, so only this limits a part where the clock does not."""
     lines = Lines(lambda: 0.0)
-    step = StreamedRows(lines, 0, want_rows=True, by_columns=True)
-    pieces = [*step.take((Col("a"),), repeat((None,), 4 * MOST_ROWS), at_once=False), lines.take()]
+    step = StreamedRows(lines, 0, lambda: False, want_rows=True, by_columns=True)
+    pieces = [*step.take((Col("a"),), repeat((None,), 4 * MOST_ROWS)), lines.take()]
     entries = list(map(json.loads, b"".join(pieces).splitlines()))
     sizes = [entry["part"]["size"] for entry in entries if entry["type"] == "rows"]
     assert max(sizes) == MOST_ROWS
