@@ -9,7 +9,6 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import IO
 
 import apsw
@@ -22,7 +21,7 @@ from pipemagic.hrana.messages import Batch, Col, Error, Step
 from pipemagic.service.database_api import columns, results
 from pipemagic.service.database_api.pipelines import Pipeline
 from pipemagic.service.database_api.results import RowSink
-from pipemagic.service.database_api.rows import SqlRow, encode, entries_of
+from pipemagic.service.database_api.rows import SqlRow, encode, entries_of, read
 from pipemagic.service.database_api.statements import Cancelled, Steps
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite import statement
@@ -109,7 +108,7 @@ class StreamedRows:
             self.count = sum(1 for _ in source)
             return
         many, started = 1, lines.clock()  # few rows at a time while they are large or slow to come
-        while rows := list(islice(source, many)):
+        while rows := read(source, many, PIECE):
             self.count += len(rows)
             data = self._entries(rows)
             lines.append(data)

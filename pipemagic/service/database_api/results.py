@@ -14,11 +14,11 @@ from pipemagic.hrana import faults
 from pipemagic.hrana.messages import Col, Error
 from pipemagic.service.budgets import MemoryBudget
 from pipemagic.service.database_api.columns import BY_COLUMNS, FEWEST
-from pipemagic.service.database_api.rows import LISTED, LISTED_WITH_SIGNS, SqlRow, encode
+from pipemagic.service.database_api.rows import LISTED, LISTED_WITH_SIGNS, STEP, SqlRow, encode, read
 from pipemagic.service.executor import UNVERIFIED, Tenant
 
-FIRST_ROWS, MOST_ROWS = 16, 4000
-"""Rows that are read at once, after the first one and at most."""
+MOST_ROWS = 4000
+"""Rows that are read at once, at most."""
 PIECE = 1024 * 1024
 """Bytes of JSON that rows read at once should not exceed, estimated from the rows before them."""
 GATHERED = 4 * 1024 * 1024
@@ -147,9 +147,9 @@ class BufferedRows:
     def _take_rows(self, source: Iterator[SqlRow]) -> None:
         """Take a piece at a time, of few rows while these are large, so that memory stays bounded."""
         rows = list(islice(source, 1))
-        for before, many in ((1, FIRST_ROWS), (FIRST_ROWS, FEWEST)):
+        for before, many in ((1, STEP), (STEP, FEWEST)):
             if self._by_columns and len(rows) == before and len(encode(rows)) * many < GATHERED * before:
-                rows += islice(source, many - before)
+                rows += read(source, many - before, GATHERED)
         form = LISTED_WITH_SIGNS if self._by_columns else LISTED
         if len(rows) >= FEWEST:
             form = BY_COLUMNS
@@ -160,9 +160,9 @@ class BufferedRows:
             data = form.write(rows)
             self._budget.spend(len(data))
             pieces += [data, b","]
-            many = min(max(FIRST_ROWS, 4 * len(rows)), MOST_ROWS, 1 + PIECE * len(rows) // len(data))
+            many = min(max(STEP, 4 * len(rows)), MOST_ROWS, 1 + PIECE * len(rows) // len(data))
             rows.clear()  # before the next are read
-            rows += islice(source, many)
+            rows += islice(source, many) if many <= STEP else read(source, many, PIECE)
         if len(pieces) > 1:
             pieces.pop()
         pieces.append(form.end)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from sys import getsizeof
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -15,6 +18,11 @@ SqlRow: TypeAlias = tuple[SqlValue, ...]
 MANY = 16
 """Rows from which on they are written column by column."""
 
+STEP = 8
+"""Rows that are read between two looks at their size."""
+SLOW = 0.0001
+"""Seconds that a step may take whose rows are not measured: large ones take longer."""
+
 encode = msgspec.json.Encoder().encode
 _encode_lines = msgspec.json.Encoder().encode_lines
 
@@ -26,6 +34,18 @@ _WIRE: dict[type, Callable[[Any], Value]] = {
     bytes: values.encode,
 }
 _WITH_SIGNS: dict[type, Callable[[Any], Value]] = {**_WIRE, float: values.encode_float}
+
+
+def read(source: Iterator[SqlRow], many: int, size: int) -> list[SqlRow]:
+    """Read up to ``many`` rows, but not much more than ``size`` bytes; measuring all of them would take too long."""
+    rows: list[SqlRow] = []
+    now = time.perf_counter()
+    while size > 0 and (step := list(islice(source, min(STEP, many - len(rows))))):
+        rows += step
+        started, now = now, time.perf_counter()
+        if now > started + SLOW:
+            size -= sum(map(getsizeof, chain.from_iterable(step)))
+    return rows
 
 
 class Form(NamedTuple):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipemagic.hrana.values import MAX_INTEGER, MIN_INTEGER
 from pipemagic.service.database_api import rows as written
+from pipemagic.service.database_api.results import Budget, BufferedRows, TooLarge
 
 INTEGERS, FLOATS = st.integers(MIN_INTEGER, MAX_INTEGER), st.floats(allow_nan=False)
 TEXTS, BLOBS = st.text(st.characters(exclude_categories=["Cs"]), max_size=5), st.binary(max_size=5)
@@ -43,3 +46,19 @@ def test_a_row_is_json_of_its_values(row, signs):
             assert cell.get("sign") == (math.copysign(1, value) if math.isinf(value) and signs else None)
         elif isinstance(value, int | str):
             assert cell["value"] == str(value)
+
+
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_no_more_rows_are_read_at_once_than_fit_the_limit(by_columns):
+    """Rows become large behind thousands of small ones, after which many are read at once."""
+    read = []
+
+    def rows() -> Iterator[written.SqlRow]:
+        for number in range(20_000):
+            read.append(number)
+            yield (number,) if number < 6000 else ("x" * 1_000_000,)
+
+    sink = BufferedRows(Budget(4_000_000), want_rows=True, by_columns=by_columns)
+    with pytest.raises(TooLarge):
+        sink.take((), rows())
+    assert len(read) < 6000 + 4 * written.STEP
