@@ -9,6 +9,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import IO
 
 import apsw
@@ -23,6 +24,7 @@ from pipemagic.service.database_api.pipelines import Pipeline
 from pipemagic.service.database_api.results import RowSink
 from pipemagic.service.database_api.rows import SqlRow, encode, entries_of, read
 from pipemagic.service.database_api.statements import Cancelled, Steps
+from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite import statement
 from pipemagic.service.sqlite.statement import Plan, Rejected
@@ -203,15 +205,11 @@ class Cursor(Pipeline):
     # Steps, as far as they differ from those of a pipeline.
 
     def _sink(self, plan: Plan, *, want_rows: bool) -> RowSink:  # noqa: ARG002 - the response has no limit
+        must_not_wait = partial(_holds_write_lock, self._stream)  # not a method: the cursor refers to the rows
         self._rows = StreamedRows(
-            self._lines, self._number, self._holds_write_lock, want_rows=want_rows, by_columns=self._by_columns
+            self._lines, self._number, must_not_wait, want_rows=want_rows, by_columns=self._by_columns
         )
         return self._rows
-
-    def _holds_write_lock(self) -> bool:
-        """Return True if the running statement holds the write lock by itself, until its last row was read."""
-        connection = self._stream.connection
-        return connection.autocommit and connection.writing
 
     def _afford(self, error: Error) -> Error:
         return results.short(error)
@@ -232,3 +230,8 @@ class Cursor(Pipeline):
             return False  # it will be the error of its step
         writes = not shape.readonly or plan.writes_by_itself or plan.needs_full_access
         return writes and not shape.explain
+
+
+def _holds_write_lock(stream: ServerStream) -> bool:
+    """Return True if the running statement holds the write lock by itself, until its last row was read."""
+    return stream.connection.autocommit and stream.connection.writing
