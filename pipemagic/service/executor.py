@@ -304,9 +304,9 @@ class Executor:
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is None:
-            self._timer = loop.call_later(HELD_UP, self._look, loop, self._taken)
+            self._timer = loop.call_later(HELD_UP, self._check, loop, self._taken)
 
-    def _look(self, loop: asyncio.AbstractEventLoop, taken: int) -> None:
+    def _check(self, loop: asyncio.AbstractEventLoop, taken: int) -> None:
         """Check long-running jobs; start another worker if jobs are queued and none was taken since the last check."""
         self._timer = None  # before the check: a job that is queued or runs after it starts the timer again
         running = self._running.copy()

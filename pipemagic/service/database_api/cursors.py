@@ -184,7 +184,7 @@ class Cursor(Pipeline):
             elif result is not None:
                 self._lines.add(StepEnd(result.affected_row_count, result.last_insert_rowid))
             yield from self._hand_over_if_ripe()
-        if self._told:
+        if self._loss_reported:
             self._settle()
 
     def _read_back(self, aside: IO[bytes]) -> Steps[None]:

@@ -94,7 +94,7 @@ class Pipeline(Statements):
             if self._stream.window_ends is not None:
                 self._enforce_window()
             entries += (b",", (yield from self._entry(request)))
-        if self._told:
+        if self._loss_reported:
             self._settle()
         return entries[1:]
 

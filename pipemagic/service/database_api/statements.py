@@ -55,7 +55,8 @@ class Statements:
         self._record, self._read_only, self._meter = grant.database, grant.read_only, meter
         self._unwritable = ""
         """The reason if the current statement may not write, otherwise empty."""
-        self._told = False
+        self._loss_reported = False
+        """Whether the response says that the transaction was lost; it does so once."""
         self._ahead = False
         """Whether the request goes ahead of others, since it waited for the write lock and others wait for it now."""
 
@@ -173,7 +174,7 @@ class Statements:
             return self._too_slow(ended=ended)
         if ended and isinstance(error, UsageExceeded):
             stream.time_out()
-            self._told = True
+            self._loss_reported = True
             return Rejected(f"SQLite error: {error}; its transaction was rolled back with it", error.code)
         stream.sync_state(started)
         return self._rejected(error, plan)
@@ -183,7 +184,7 @@ class Statements:
         wrote = self._stream.transaction.state is Tx.NONE and self._stream.write_waiter is not None
         if ended:
             self._stream.time_out()
-            self._told = True
+            self._loss_reported = True
         else:
             self._stream.sync_state(self._clock())
         return Rejected.of(results.too_slow(self._limits.statement_time, ended=ended, wrote=wrote))
@@ -277,7 +278,7 @@ class Statements:
             return
         self._enforce_window()
         if self._stream.transaction.state is Tx.LOST:
-            self._told = True
+            self._loss_reported = True
             raise Rejected.of(faults.TRANSACTION_TIMED_OUT)
 
     def _forbidden(self) -> Refused:
