@@ -64,7 +64,7 @@ class Job:
     """A generator that workers run part by part; ``future`` gets what the current part yields or returns."""
 
     __slots__ = (
-        "ahead", "check_writes", "done", "executor", "future", "held_up", "in_slice", "loop", "order", "slice_began",
+        "ahead", "check", "done", "executor", "future", "held_up", "in_slice", "loop", "order", "slice_began",
         "slice_ends", "statement", "steps", "tenant", "thread", "used",
     )  # fmt: skip
 
@@ -85,13 +85,13 @@ class Job:
         self.order = 0
         self.statement: Stoppable | None = None
         """The statement that it runs, while it waits for a slice."""
-        self.check_writes: Callable[[int], None] | None = None
-        """Stops its statement if that has written too much; called with ``thread`` every few milliseconds."""
+        self.check: Callable[[int], None] | None = None
+        """Called with ``thread`` every few milliseconds (see `watch`)."""
         self.thread = 0
         """The native id of the thread that runs its current part."""
 
 
-current = threading.local()  # .job: what this worker thread runs
+_current = threading.local()  # .job: what this worker thread runs
 
 
 def pause(statement: Stoppable) -> None:
@@ -99,9 +99,22 @@ def pause(statement: Stoppable) -> None:
 
     Blocks until the statement may continue or was stopped. Does nothing outside of a worker thread.
     """
-    job = getattr(current, "job", None)
+    job = getattr(_current, "job", None)
     if job is not None and time.monotonic() >= job.slice_ends:
         job.executor.share(job, statement)
+
+
+def watch(check: Callable[[int], None] | None) -> None:
+    """Call ``check`` every few milliseconds with the native id of this thread, once its job is long-running.
+
+    None ends that: the statement has ended, and its job gives way to the next long-running one. Does nothing outside
+    of a worker thread.
+    """
+    job = getattr(_current, "job", None)
+    if job is not None:
+        job.check = check
+        if check is None and job.in_slice:
+            job.executor.slices.leave(job)
 
 
 class Executor:
@@ -214,7 +227,7 @@ class Executor:
 
     def _run(self, job: Job) -> bool:
         """Run one part of a job in this thread; return False if the worker is to exit."""
-        current.job = self._front = job
+        _current.job = self._front = job
         job.slice_began = time.monotonic()
         job.slice_ends = job.slice_began + HELD_UP
         job.thread = threading.get_native_id()
@@ -229,7 +242,7 @@ class Executor:
             job.done, outcome = True, end.value
         except BaseException as error:  # noqa: BLE001 - raised again where the future is awaited
             job.done, set_outcome, outcome = True, job.future.set_exception, error
-        current.job = None
+        _current.job = None
         self._running.discard(job)
         if job.in_slice:
             self.slices.leave(job)
@@ -317,8 +330,8 @@ class Executor:
             self._join()
         long_ago = time.monotonic() - HELD_UP
         for job in running:
-            if job.check_writes is not None and job.slice_began <= long_ago:
-                job.check_writes(job.thread)
+            if (check := job.check) is not None and job.slice_began <= long_ago:
+                check(job.thread)
 
     def _join(self) -> None:
         with self._lock:

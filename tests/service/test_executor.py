@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 from waiting import PATIENCE
 
-from pipemagic.service.executor import HELD_UP, Executor, Tenant, current, pause
+from pipemagic.service.executor import HELD_UP, Executor, Tenant, pause, watch
 from pipemagic.service.sqlite.write_lock import Waiter, WriteLock
 
 ADA, BOB = Tenant("flights", "ada"), Tenant("planes", "bob")
@@ -355,16 +355,16 @@ def test_a_statement_that_is_stopped_before_its_pause_gives_its_slot_up(executor
     run(work())
 
 
-def test_what_a_long_job_writes_is_checked_until_it_ends(executor):
+def test_a_long_job_is_checked_until_it_ends(executor):
     checked, enough = Counter(), threading.Event()
 
-    def check_writes(thread):
+    def check(thread):
         checked[thread] += 1
         if checked[thread] == 3:
             enough.set()
 
     def work():
-        current.job.check_writes = check_writes
+        watch(check)
         assert enough.wait(PATIENCE)
         return threading.get_native_id()
 
@@ -382,7 +382,7 @@ def test_a_job_that_waited_is_checked_too(executor):
 
     def work():
         yield lock.acquire(math.inf)
-        current.job.check_writes = lambda _thread: checked.set()
+        watch(lambda _thread: checked.set())
         assert checked.wait(PATIENCE)
         return "checked"
 
@@ -394,3 +394,34 @@ def test_a_job_that_waited_is_checked_too(executor):
         assert await job.future == "checked"
 
     run(waiting())
+
+
+def test_a_job_whose_statement_has_ended_is_not_checked_and_gives_its_slot_up(executor):
+    """It may still compress its response for seconds."""
+    statement, other, ended, enough = Statement(), Statement(), threading.Event(), threading.Event()
+    checks = []
+
+    def compresses():
+        watch(checks.append)
+        statement.run()
+        watch(None)
+        checks.clear()
+        ended.set()
+        assert enough.wait(PATIENCE)
+        assert not checks
+
+    async def work():
+        first = asyncio.ensure_future(executor.call(ADA, compresses))
+        await until(statement.started.is_set)
+        waits = asyncio.ensure_future(executor.call(BOB, other.run))
+        await until(other.started.is_set)
+        statement.stop()
+        await until(ended.is_set)
+        turns = other.turns
+        await until(lambda: other.turns > turns + 50)  # more than it may do before it needs the slot
+        other.stop()
+        enough.set()
+        await waits
+        await first
+
+    run(work())

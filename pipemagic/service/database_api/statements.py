@@ -153,6 +153,7 @@ class Statements:
             alive = self._stream.resume(self._clock())
         if not alive:
             raise Cancelled
+        self._stream.connection.count_writes_anew()
 
     def _finished(self, plan: Plan, started: float) -> None:
         stream = self._stream

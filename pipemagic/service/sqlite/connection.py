@@ -18,7 +18,7 @@ import apsw
 
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import SqlValue
-from pipemagic.service.executor import current, pause
+from pipemagic.service.executor import pause, watch
 from pipemagic.service.limits import Limits
 from pipemagic.service.sqlite import alter_column, database_list, functions, usage
 from pipemagic.service.sqlite.alter_column import AlterColumn
@@ -74,7 +74,8 @@ class DatabaseFile(Protocol):
 class Connection:
     """One SQLite connection with its sandbox.
 
-    ``on_commit`` is called after each commit with the number of frames in the WAL.
+    ``on_commit`` is called after each commit with the number of frames in the WAL; without it the connection only
+    reads. ``page_size`` is that of the database, in bytes.
     """
 
     def __init__(
@@ -82,9 +83,10 @@ class Connection:
         database: DatabaseFile,
         *,
         on_commit: Callable[[Connection, int], None] | None = None,
+        page_size: int = 4096,
         busy_timeout: int = BUSY_TIMEOUT,
     ) -> None:
-        self._database, self._on_commit = database, on_commit
+        self._database, self._on_commit, self._page_size = database, on_commit, page_size
         self.sandbox = Sandbox()
         flags = WRITABLE if on_commit is not None else apsw.SQLITE_OPEN_READONLY
         self.raw = apsw.Connection(str(database.path), flags=flags)
@@ -107,8 +109,8 @@ class Connection:
         """Set to end the pause of a long-running statement (see `executor.pause`)."""
         self._guard = threading.Lock()
         """Held while a statement is stopped because of what it wrote, so that this does not stop the next one."""
-        self._runs = False
-        """Whether a statement has started and not ended."""
+        self._reads = False
+        """Whether a statement has started that only reads, and has not ended."""
         self._cursor: apsw.Cursor | None = None
         self._schema = database.schema_changes
         self.size_limit: int | None = None
@@ -129,7 +131,7 @@ class Connection:
         # SQLite also calls this after the end of a statement: one that has committed must not count as stopped.
         if self._writes and self.raw.txn_state() != apsw.SQLITE_TXN_WRITE:
             return False
-        if self.stopped or self._usage.check_memory():
+        if self.stopped or self._usage.check_memory() or (self._writes and self._wrote_too_much()):
             return True
         if self._usage.adapt_interval():
             self.raw.set_progress_handler(self._must_end, self._usage.interval)
@@ -142,11 +144,23 @@ class Connection:
         self.raw.interrupt()
         self.resumed.set()
 
+    def _wrote_too_much(self) -> bool:
+        """Return True if a statement that writes must end; what it wrote to the database does not count."""
+        if not self._usage.is_due():
+            return False
+        to_database = self.raw.status(apsw.SQLITE_DBSTATUS_CACHE_WRITE)[0] * self._page_size
+        return self._usage.check_writes(threading.get_native_id(), to_database)
+
     def check_writes(self, thread: int) -> None:
-        """Stop the statement that runs in a thread, given by its native id, if it has written too much. Any thread."""
+        """Stop a statement that only reads if its thread, given by the native id, has written too much. Any thread."""
         with self._guard:
-            if self._runs and self._usage.check_writes(thread):
+            if self._reads and self._usage.check_writes(thread):
                 self.raw.interrupt()
+
+    def count_writes_anew(self) -> None:
+        """Do not count what the thread wrote while the statement waited for its reader."""
+        with self._guard:
+            self._usage.count_anew()
 
     def check_usage(self) -> None:
         """Raise `UsageExceeded` if the statement uses too much memory or disk space to wait for its reader."""
@@ -245,6 +259,9 @@ class Connection:
         def look(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
             writes, explains = not cursor.is_readonly or plan.writes_by_itself, bool(cursor.is_explain)
             self._writes = writes
+            if not (writes or plan.commits):
+                self._reads = True
+                watch(self.check_writes)
             prepared.append(Shape(_prepared_cols(cursor), not writes, explains))
             return may_write or not writes or explains
 
@@ -273,6 +290,7 @@ class Connection:
 
     def _alter_column(self, change: AlterColumn) -> None:
         self.sandbox.refusal = ""
+        self._usage = StatementUsage(self._database.path, self._database.limits, apsw.memory_used())
         self._writes = True
         with self._without_sandbox():
             self.raw.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 0)
@@ -284,7 +302,8 @@ class Connection:
     def finish(self) -> None:
         """End the last statement even if rows are left: only then are its changes committed or refused."""
         with self._guard:
-            self._runs = False
+            self._reads = False
+        watch(None)
         cursor, self._cursor, self._writes = self._cursor, None, False
         if cursor is not None:
             cursor.close()
@@ -299,40 +318,34 @@ class Connection:
         self, plan: Plan, bindings: Sequence[SqlValue], look: Callable[..., bool], looked: Sequence[Shape], *,
         can_cache: bool,
     ) -> apsw.Cursor:  # fmt: skip
-        """Prepare and start a statement; ``look``, which is called in between, appends to ``looked``."""
-        try:
-            return self._prepare(plan, bindings, look, can_cache=can_cache)
-        except apsw.SQLError:
-            if looked:
-                raise
-        # It could not be prepared, perhaps because another connection has changed the schema: SQLite does not check
-        # that for all errors, such as "table t has 1 columns but 2 values were supplied".
-        self._renew_schema()
-        return self._prepare(plan, bindings, look, can_cache=can_cache)
+        """Prepare a statement, and start it if ``look``, which is called in between and fills ``looked``, returns True.
+
+        A statement that cannot be prepared is prepared again: perhaps another connection has changed the schema, which
+        SQLite does not check for all errors, such as "table t has 1 columns but 2 values were supplied".
+        """
+        if self._usage.interval != usage.FIRST_INTERVAL:
+            self.raw.set_progress_handler(self._must_end, usage.FIRST_INTERVAL)
+        self._usage = StatementUsage(self._database.path, self._database.limits, apsw.memory_used())
+        renewed = False
+        while True:
+            cursor = self.raw.cursor()
+            cursor.exec_trace = look
+            self.sandbox.refusal = ""
+            self.sandbox.keyword = "" if plan.copies else plan.keyword
+            try:
+                return cursor.execute(plan.text, tuple(bindings), can_cache=can_cache)
+            except apsw.SQLError:
+                if looked or renewed:
+                    raise
+            finally:
+                self.sandbox.keyword = ""
+            self._renew_schema()
+            renewed = True
 
     def _renew_schema(self) -> None:
         """Make SQLite compare its schema with the file's, without starting to read from it."""
         with suppress(apsw.SQLError):
             self.raw.execute(NO_TABLE)
-
-    def _prepare(
-        self, plan: Plan, bindings: Sequence[SqlValue], look: Callable[..., bool], *, can_cache: bool
-    ) -> apsw.Cursor:
-        """Prepare a statement and start it if ``look``, which is called in between, returns True."""
-        if self._usage.interval != usage.FIRST_INTERVAL:
-            self.raw.set_progress_handler(self._must_end, usage.FIRST_INTERVAL)
-        self._usage = StatementUsage(self._database.path, self._database.limits, apsw.memory_used())
-        self._runs = True
-        if (job := getattr(current, "job", None)) is not None:
-            job.check_writes = self.check_writes
-        cursor = self.raw.cursor()
-        cursor.exec_trace = look
-        self.sandbox.refusal = ""
-        self.sandbox.keyword = "" if plan.copies else plan.keyword
-        try:
-            return cursor.execute(plan.text, tuple(bindings), can_cache=can_cache)
-        finally:
-            self.sandbox.keyword = ""
 
     def rollback(self) -> None:
         """Roll back the open transaction; needed after an interrupt, too, which may leave it open."""

@@ -50,7 +50,7 @@ class OpenDatabase:
         self._lock = threading.Lock()
         self.index = self._reserved = index
         """The ``replication_index``: the number of commits of this database. It never decreases."""
-        self.pool = Pool(lambda: Connection(self, on_commit=self._committed), limits, clock)
+        self.pool = Pool(self._connect, limits, clock)
         self.take, self.give_back = self.pool.take, self.pool.give_back
         path.parent.mkdir(parents=True, exist_ok=True)
         first = apsw.Connection(str(path))
@@ -60,6 +60,9 @@ class OpenDatabase:
             self._page_size = first.pragma("page_size")
         finally:
             first.close()
+
+    def _connect(self) -> Connection:
+        return Connection(self, on_commit=self._committed, page_size=self._page_size)
 
     @property
     def replicas(self) -> dict[str, Replica]:

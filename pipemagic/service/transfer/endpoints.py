@@ -84,11 +84,7 @@ class Transfers:
         Raise `Refused` if it cannot succeed: the token is read-only, or the database waits for no file.
         """
         database = _writable(grant)
-        if not self.databases.awaits_upload(database.id):
-            raise Refused(
-                409, f"the database {database.name} takes no upload: create one with the seed type database_upload",
-                "NOT_AWAITED",
-            )  # fmt: skip
+        self._check_awaited(database)
         self._let_pass(database, writes=True)
         spool = Spool(self._new_path(), self._size_limit(database))
         try:
@@ -100,6 +96,7 @@ class Transfers:
 
     def _upload(self, request: Request, admission: Admission, file: Path, cancel: CancelToken) -> Steps:  # noqa: ARG002
         database = _writable(admission.context)
+        self._check_awaited(database)  # before the file is checked, which takes long
         adopt(file, cancel)
         self._fits(file, database)
         _sync(file)
@@ -108,6 +105,13 @@ class Transfers:
         log.info("database %s/%s (%s) uploaded", database.organization, database.name, database.id)
         return json({})
         yield
+
+    def _check_awaited(self, database: DatabaseRecord) -> None:
+        if not self.databases.awaits_upload(database.id):
+            raise Refused(
+                409, f"the database {database.name} takes no upload: create one with the seed type database_upload",
+                "NOT_AWAITED",
+            )  # fmt: skip
 
     def _fits(self, path: Path, database: DatabaseRecord) -> None:
         """Check the size again: a file that was rewritten may have grown."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from pipemagic.service.limits import MB, Limits
 from pipemagic.service.sqlite import storage
 from pipemagic.service.sqlite.connection import Connection
 from pipemagic.service.sqlite.statement import parse
+from pipemagic.service.sqlite.usage import StatementUsage
 
 LIMIT = 4 * MB
 ROWS = (
@@ -129,6 +131,19 @@ def test_a_transaction_that_the_limit_ended_is_not_continued(db):
     assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
 
 
+def test_what_an_insert_writes_to_the_database_is_no_temporary_file(db):
+    """Keys in no order: the page cache writes the same pages many times, 80 MB for a table of 3 MB."""
+    keys = f"INSERT INTO t {NUMBERS.format(rows=100_000)} SELECT randomblob(16) FROM n"
+    assert db.run("CREATE TABLE t(k BLOB PRIMARY KEY) WITHOUT ROWID", keys).codes == ["ok"] * 3
+
+
+def test_the_error_of_a_sort_is_not_that_of_the_next_alter_table(db):
+    fill = f"INSERT INTO t {NUMBERS.format(rows=20_000)} SELECT i FROM n"
+    db.run("CREATE TABLE t(a)", "CREATE INDEX i ON t(a)", fill)
+    assert db.run(SORTED.format(rows=100_000)).codes[0] == "SQLITE_FULL"
+    assert db.run("ALTER TABLE t ALTER COLUMN a TO a INTEGER NOT NULL").codes == ["ok", "ok"]
+
+
 class File(NamedTuple):
     """An empty database file."""
 
@@ -166,6 +181,42 @@ def test_a_statement_of_slow_instructions_shares_its_slot(tmp_path):
     executor.close()
     slow.close()
     quick.close()
+
+
+def test_a_cursor_is_not_stopped_for_what_its_thread_writes_for_others(tmp_path):
+    connection = Connection(File(tmp_path / "db", Limits(temporary=LIMIT)), on_commit=lambda *_: None)
+    executor = Executor()
+    counting = f"{NUMBERS.format(rows=2_000_000)} SELECT i FROM n WHERE i % 500000 = 0"
+
+    def read():
+        try:
+            for row in connection.run(parse(counting), (), may_write=False).rows:
+                yield row
+                connection.count_writes_anew()
+        finally:
+            connection.finish()
+
+    async def both():
+        job, rows = executor.start(Tenant("a", "a"), read()), []
+        while (row := await job.future) is not None:
+            rows.append(row)
+            await executor.call(Tenant("b", "b"), (tmp_path / "upload").write_bytes, bytes(5 * LIMIT))
+            executor.proceed(job)
+        return rows
+
+    assert asyncio.run(both()) == [(500_000,), (1_000_000,), (1_500_000,), (2_000_000,)]
+    executor.close()
+    connection.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="temporary files are kept in memory")
+def test_writes_are_not_counted_without_file_handles(tmp_path):
+    usage, before = StatementUsage(tmp_path / "db", Limits(temporary=0), 0), resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+    try:
+        assert not usage.check_writes(threading.get_native_id())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 @pytest.mark.parametrize("error", [apsw.NoMemError("out of memory"), MemoryError()])
