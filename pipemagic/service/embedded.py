@@ -36,7 +36,7 @@ from pipemagic.service.transfer.endpoints import Transfers
 log = logging.getLogger(__name__)
 
 SWEEP_PAUSE = 0.05
-"""Seconds at least between two sweeps: each one looks at all streams, of which many may expire one after the other."""
+"""Seconds at least between two sweeps: each one checks all streams, of which many may expire one after the other."""
 SWEEP_EVERY = 1.0  # seconds between two sweeps at most; no time limit is shorter
 
 

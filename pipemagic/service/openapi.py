@@ -100,8 +100,8 @@ _BODY_TYPES = (PipelineRequest, CursorRequest, ExecuteBody, BatchBody)
 SCHEMAS: dict[str, Schema] = {
     **msgspec.json.schema_components(_BODY_TYPES, ref_template="#/components/schemas/{name}")[1],
     "Error": _object("error message code", error=TEXT, message=TEXT, code=TEXT),
-    "StatementAnswer": _object("result", result=ANY),
-    "PipelineAnswer": _object(
+    "StatementResponse": _object("result", result=ANY),
+    "PipelineResponse": _object(
         "baton base_url results", baton=_maybe(TEXT), base_url=_maybe(TEXT),
         results=_many(_object("type", type={"enum": ["ok", "error"]}, response=ANY, error=ANY)),
     ),
@@ -175,16 +175,16 @@ def _database_paths() -> dict[str, dict[str, Any]]:
     paths: dict[str, dict[str, Any]] = {
         path: {"get": {"summary": what, "security": [], "responses": text}} for path, what in lines.items()
     }
-    paths["/health"] = {"get": {"summary": "Tell whether the service is well", "security": [], "responses": empty}}
+    paths["/health"] = {"get": {"summary": "Check the service", "security": [], "responses": empty}}
     paths[PATH] = {
-        "get": {"summary": "Give this description", "security": [], "responses": _responses((200,), {"type": "object"})}
+        "get": {"summary": "Describe the API", "security": [], "responses": _responses((200,), {"type": "object"})}
     }
     for path in ("/v2/pipeline", "/v3/pipeline"):
-        paths[path] = {"post": _posted("Run requests on a stream", "PipelineRequest", "PipelineAnswer")}
-    paths["/v1/execute"] = {"post": _posted("Run one statement", "ExecuteBody", "StatementAnswer")}
-    paths["/v1/batch"] = {"post": _posted("Run one batch", "BatchBody", "StatementAnswer")}
+        paths[path] = {"post": _posted("Run requests on a stream", "PipelineRequest", "PipelineResponse")}
+    paths["/v1/execute"] = {"post": _posted("Run one statement", "ExecuteBody", "StatementResponse")}
+    paths["/v1/batch"] = {"post": _posted("Run one batch", "BatchBody", "StatementResponse")}
     cursor = paths["/v3/cursor"] = {
-        "post": _posted("Run one batch, its rows streamed as JSON lines", "CursorRequest", "PipelineAnswer")
+        "post": _posted("Run one batch, its rows streamed as JSON lines", "CursorRequest", "PipelineResponse")
     }
     cursor["post"]["responses"]["200"]["content"] = {"text/plain": {"schema": TEXT}}
     for path in ("/v2/pipeline", "/v3/pipeline", "/v3/cursor"):

@@ -38,7 +38,7 @@ PATIENCE = 0.05
 SPOOL = 1024 * 1024
 """Bytes of rows that are kept in memory while their statement holds the write lock; more go to a file."""
 
-_ENDED = Error("the stream was ended: the database is going away, or nobody took its rows", faults.STREAM_ENDED)
+_ENDED = Error("the stream was ended: the database was closed, or its rows were not read in time", faults.STREAM_ENDED)
 _OUTPACED = Error(
     "the stream was ended: the database changed too much while the rows were read too slowly; read them faster, or "
     "fewer at once (LIMIT)",

@@ -19,7 +19,7 @@ MANY = 16
 """Rows from which on they are written column by column."""
 
 STEP = 8
-"""Rows that are read between two looks at their size."""
+"""Rows that are read between two checks of their size."""
 SLOW = 0.0001
 """Seconds that a step may take whose rows are not measured: large ones take longer."""
 

@@ -118,6 +118,7 @@ class Statements:
                 for piece in sink.take(source.cols, source.rows):
                     connection.check_usage()
                     yield from self._hand_over(piece)
+                    connection.count_writes_anew()
                     self._refuse_if_lost()
             finally:
                 try:
@@ -153,7 +154,6 @@ class Statements:
             alive = self._stream.resume(self._clock())
         if not alive:
             raise Cancelled
-        self._stream.connection.count_writes_anew()
 
     def _finished(self, plan: Plan, started: float) -> None:
         stream = self._stream

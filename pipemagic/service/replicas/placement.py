@@ -173,7 +173,7 @@ class Placement(Engine):
         if place.paused:
             raise Refused(503, f"the location {code} is paused", "LOCATION_PAUSED")
         if not self._answers(place):
-            raise Refused(503, f"the replica at {code} is being made: try again soon", "REPLICA_NOT_READY")
+            raise Refused(503, f"the replica at {code} is being created; try again soon", "REPLICA_NOT_READY")
 
     def code_of(self, record: DatabaseRecord, host: str) -> str | None:
         """Return the location of the instance at a host name; None for the address of the database or the service."""

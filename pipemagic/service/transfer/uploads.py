@@ -16,7 +16,7 @@ from pipemagic.service.sqlite import functions
 
 MAGIC = b"SQLite format 3\0"
 PAGE_SIZE = 4096  # of the databases of this service; others are rewritten
-BETWEEN_LOOKS = 100_000  # SQLite's instructions between two checks for a client that hung up
+PROGRESS = 100_000  # SQLite's instructions between two checks for a client that hung up
 
 
 class Spool:
@@ -79,7 +79,7 @@ def adopt(path: Path, cancel: CancelToken) -> None:
         functions.install(connection)  # a CHECK may use them
         connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
         connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-        connection.set_progress_handler(lambda: cancel.cancelled, BETWEEN_LOOKS)
+        connection.set_progress_handler(lambda: cancel.cancelled, PROGRESS)
         connection.pragma("cell_size_check", True)
         _check(connection)
         normalise(connection)
