@@ -160,8 +160,14 @@ class Errors:
                 log.exception("%s %s failed", scope["method"], scope["path"])
                 internal = Refused(500, "internal error of the service; see service.log in its data folder")
                 refused = storage.refusal(error) or internal
-            error.__traceback__ = None  # its frames refer to the error, which is a reference cycle
+            _drop_tracebacks(error)
             await refused.response()(scope, receive, send)
+
+
+def _drop_tracebacks(error: BaseException | None) -> None:
+    """Drop those of an error and of its causes: their frames refer to the error, which is a reference cycle."""
+    while error is not None:
+        error.__traceback__, error = None, error.__context__
 
 
 class ResponseWithLength:
