@@ -61,7 +61,7 @@ def _until_shown(database: OpenDatabase, number: int) -> float:
     began = time.perf_counter()
     writer.raw.execute("UPDATE t SET a = ? WHERE id = ?", (f"row {number}", 1 + number * 997))
     turn = replica.wait_for(database.index, float("inf"))
-    turn.block(30)
+    turn.wait(30)
     assert turn.granted, "the replica did not follow"
     took = time.perf_counter() - began
     database.give_back(writer)
