@@ -113,12 +113,12 @@ class Refused(Exception):
         Published clients differ in which of these members they read.
         """
         if self.plain:
-            answer = text(self.message, self.status)
+            response = text(self.message, self.status)
         else:
-            answer = json({"error": self.message, "message": self.message, "code": self.code}, self.status)
+            response = json({"error": self.message, "message": self.message, "code": self.code}, self.status)
         if self.close:
-            answer.headers["connection"] = "close"
-        return answer
+            response.headers["connection"] = "close"
+        return response
 
 
 class MethodNotAllowed(Refused):

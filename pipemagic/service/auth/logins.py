@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pipemagic.service.auth.passwords import Passwords, Throttle
+from pipemagic.service.auth.passwords import Passwords, RateLimiter
 from pipemagic.service.auth.tokens import Tokens
 from pipemagic.service.registry.accounts import Account
 from pipemagic.service.registry.catalog import Catalog
@@ -24,8 +24,8 @@ class Logins:
     ) -> None:  # fmt: skip
         self._catalog, self._tokens, self._signup = catalog, tokens, signup
         self._passwords = Passwords(random)
-        self._attempts = Throttle(clock, burst=5, every=12.0)  # for each name; a successful login is not counted
-        self._newcomers = Throttle(clock, burst=300, every=2.0)  # of all together: a whole lecture may sign up at once
+        self._attempts = RateLimiter(clock, burst=5, every=12.0)  # for each name; a successful login is not counted
+        self._newcomers = RateLimiter(clock, burst=300, every=2.0)  # for all together: a lecture may sign up at once
 
     def sign_up(self, username: str, password: str) -> tuple[Account, str]:
         """Create an account with its personal organization, and log it in; return both account and token.

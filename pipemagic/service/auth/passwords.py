@@ -31,7 +31,7 @@ class Passwords:
         self._random = random
         self._door = threading.BoundedSemaphore(at_once + waiting)
         self._desks = threading.Semaphore(at_once)
-        self._nobody = _stored(bytes(_SALT), bytes(_KEY))
+        self._dummy_hash = _stored(bytes(_SALT), bytes(_KEY))
 
     def hash(self, password: str) -> str:
         """Return the hash of a new password; raise `Refused`: 400 for its length, 429 if too many are waiting."""
@@ -44,7 +44,7 @@ class Passwords:
 
     def matches(self, password: str, stored: str | None) -> bool:
         """Return True if a password matches its hash; None never does, after the same time. Raise 429 as `hash`."""
-        _, cost, block, parallel, salt, key = (stored or self._nobody).split("$")
+        _, cost, block, parallel, salt, key = (stored or self._dummy_hash).split("$")
         with self._at_desk():
             made = _derive(password[:LONGEST], b64decode(salt), int(cost), int(block), int(parallel))
         return hmac.compare_digest(made, b64decode(key)) and stored is not None
@@ -71,7 +71,7 @@ def _derive(password: str, salt: bytes, cost: int, block: int, parallel: int) ->
     )  # fmt: skip
 
 
-class Throttle:
+class RateLimiter:
     """Allows each key ``burst`` attempts at once, then one every ``every`` seconds of the clock."""
 
     def __init__(self, clock: Callable[[], float], *, burst: int, every: float) -> None:

@@ -157,7 +157,7 @@ class DatabaseApi:
             raise
         response.delay = delay
         if baton is not None or budget.taken:
-            response.on_sent = partial(self._sent, stream, stream.answers, budget)
+            response.on_sent = partial(self._sent, stream, stream.response_count, budget)
         return response
 
     def _cursor(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps:
@@ -175,7 +175,7 @@ class DatabaseApi:
             )  # fmt: skip
             lines = _while_connected(cursor.stream(decoded.batch), stream, cancel)
             head = messages.encode(cursors.Head(baton, base_url)) + b"\n"
-            sent = partial(self._streams.sent, stream, stream.answers)
+            sent = partial(self._streams.sent, stream, stream.response_count)
             try:
                 last = yield from _send_lines(request, head, lines, delay, sent)
             finally:

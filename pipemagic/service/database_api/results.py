@@ -20,8 +20,8 @@ from pipemagic.service.executor import UNVERIFIED, Tenant
 MOST_ROWS = 4000
 """Rows that are read at once, at most."""
 PIECE = 4 * 1024 * 1024
-"""Bytes of JSON that rows read at once should not exceed, estimated from the rows before them. By columns, wide rows
-take twice as long in pieces of 1 MB."""
+"""Bytes of JSON that rows read at once should not exceed, estimated from the rows before them. In pieces of 1 MB,
+wide rows by columns take twice as long."""
 LONGEST_MESSAGE = 4000
 """Characters of an error message."""
 

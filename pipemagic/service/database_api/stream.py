@@ -26,7 +26,7 @@ class ServerStream:
         """Where its statements run: a replica until it needs the primary, and the primary from then on."""
         self.entry = place.code
         """The location that it was opened at."""
-        self.answers = 0
+        self.response_count = 0
         self.life = Stream(phase=Phase.IN_USE)
         self.transaction = Transaction()
         self.stored: dict[int, str] = {}

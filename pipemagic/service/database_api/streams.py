@@ -111,7 +111,7 @@ class StreamTable:
         if stream is None:
             raise _expired() if expired else _invalid()
         with stream.guard:
-            if stream.answers != count or stream.life.phase is Phase.IN_USE:
+            if stream.response_count != count or stream.life.phase is Phase.IN_USE:
                 raise Refused(400, faults.BATON_USED, plain=True)
             if stream.life.phase is not Phase.IDLE:
                 raise _expired() if stream.life.phase is Phase.EXPIRED else _invalid()
@@ -126,7 +126,7 @@ class StreamTable:
     def promise(self, stream: ServerStream) -> str:
         """Return the baton that is valid after the current response; a request that sends it earlier waits."""
         with stream.guard:
-            stream.answers += 1
+            stream.response_count += 1
             stream.done = Waiter(math.inf)
         return self._seal(stream)
 
@@ -140,7 +140,7 @@ class StreamTable:
             cancelled = stream.cancelled
             if not cancelled:
                 if stream.done is None:
-                    stream.answers += 1
+                    stream.response_count += 1
                 stream.idle_since = math.inf
                 stream.life.move("finish")
         if cancelled:
@@ -149,10 +149,10 @@ class StreamTable:
         self._tell_who_waits(stream)
         return self._seal(stream)
 
-    def sent(self, stream: ServerStream, answer: int) -> None:
+    def sent(self, stream: ServerStream, count: int) -> None:
         """Begin the idle time: the last byte of the response with this number was sent."""
         with stream.guard:
-            if stream.answers == answer and stream.life.phase is Phase.IDLE:
+            if stream.response_count == count and stream.life.phase is Phase.IDLE:
                 stream.idle_since = self._clock()
 
     def under_way(self, baton: str, owner: Owner) -> Waiter | None:
@@ -160,7 +160,7 @@ class StreamTable:
         number, count = self._unseal(baton, owner)
         with self._lock:
             stream = self._streams.get(number)
-        return stream.done if stream is not None and stream.answers == count else None
+        return stream.done if stream is not None and stream.response_count == count else None
 
     def _tell_who_waits(self, stream: ServerStream) -> None:
         done, stream.done = stream.done, None
@@ -196,7 +196,7 @@ class StreamTable:
     # Batons: an id, a counter, and a MAC of both and of the owner.
 
     def _seal(self, stream: ServerStream) -> str:
-        head = stream.number + stream.answers.to_bytes(_COUNT, "big")
+        head = stream.number + stream.response_count.to_bytes(_COUNT, "big")
         return urlsafe_b64encode(head + self._mac(head, stream.owner)).decode("ascii")
 
     def _mac(self, head: bytes, owner: Owner) -> bytes:

@@ -227,14 +227,14 @@ class Connection:
             return Shape((), readonly=False, explain=False)
         shape: list[Shape] = []
 
-        def look(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
+        def trace(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
             cols = () if plan.keyword == "ALTER" else _prepared_cols(cursor)
             shape.append(Shape(cols, cursor.is_readonly, bool(cursor.is_explain)))
             return False
 
         try:
             self.sandbox.only_shown = True
-            self._execute(plan, (None,) * len(plan.parameters), look, shape, can_cache=False)
+            self._execute(plan, (None,) * len(plan.parameters), trace, shape, can_cache=False)
         except apsw.ExecTraceAbort:
             return shape[0]
         finally:
@@ -256,7 +256,7 @@ class Connection:
             self._bound_temporary_tables()
         prepared: list[Shape] = []
 
-        def look(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
+        def trace(cursor: apsw.Cursor, _text: str, _bindings: Any) -> bool:
             writes, explains = not cursor.is_readonly or plan.writes_by_itself, bool(cursor.is_explain)
             self._writes = writes
             if not (writes or plan.commits):
@@ -269,7 +269,7 @@ class Connection:
             # If a cached statement cannot be prepared again, SQLite's error has no position. A cached EXPLAIN that is
             # prepared again reads the programs of triggers that no longer exist, which crashes the process.
             can_cache = not (plan.changes_schema or plan.explains)
-            cursor = self._cursor = self._execute(plan, bindings, look, prepared, can_cache=can_cache)
+            cursor = self._cursor = self._execute(plan, bindings, trace, prepared, can_cache=can_cache)
         except apsw.ExecTraceAbort:
             raise NeedsWriteLock from None
         if not prepared[0].cols or plan.keyword == "ALTER":  # whose checks SQLite runs as a SELECT
@@ -315,10 +315,10 @@ class Connection:
         return self.describe(plan).cols
 
     def _execute(
-        self, plan: Plan, bindings: Sequence[SqlValue], look: Callable[..., bool], looked: Sequence[Shape], *,
+        self, plan: Plan, bindings: Sequence[SqlValue], trace: Callable[..., bool], shapes: Sequence[Shape], *,
         can_cache: bool,
     ) -> apsw.Cursor:  # fmt: skip
-        """Prepare a statement, and start it if ``look``, which is called in between and fills ``looked``, returns True.
+        """Prepare a statement, and start it if ``trace``, which fills ``shapes`` in between, returns True.
 
         A statement that cannot be prepared is prepared again: perhaps another connection has changed the schema, which
         SQLite does not check for all errors, such as "table t has 1 columns but 2 values were supplied".
@@ -329,13 +329,13 @@ class Connection:
         renewed = False
         while True:
             cursor = self.raw.cursor()
-            cursor.exec_trace = look
+            cursor.exec_trace = trace
             self.sandbox.refusal = ""
             self.sandbox.keyword = "" if plan.copies else plan.keyword
             try:
                 return cursor.execute(plan.text, tuple(bindings), can_cache=can_cache)
             except apsw.SQLError:
-                if looked or renewed:
+                if shapes or renewed:
                     raise
             finally:
                 self.sandbox.keyword = ""
