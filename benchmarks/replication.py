@@ -9,7 +9,8 @@ from pathlib import Path
 
 from benchmarks.lines import Line, below
 from benchmarks.measure import Plan, seconds
-from pipemagic.service.embedded import Service
+from pipemagic.service.replicas.replica_set import ReplicaSet, replicas_of
+from pipemagic.service.service import Service
 from pipemagic.service.sqlite.database import OpenDatabase
 
 ROW = 1000
@@ -29,10 +30,11 @@ def measure(plan: Plan) -> list[Line]:
             service.start()
             shown, shipped, copied = [], [], []
             for number in range(plan.rounds + 1):
-                before = database.followers.shipped if database.followers else 0
+                replicas = database.observer
+                assert isinstance(replicas, ReplicaSet)
+                before = replicas.shipped
                 shown.append(_until_shown(database, number))
-                assert database.followers is not None
-                shipped.append(float(database.followers.shipped - before))
+                shipped.append(float(replicas.shipped - before))
                 copied.append(seconds(lambda: shutil.copyfile(database.path, Path(name) / "copy")))
             size = float(database.path.stat().st_size)
         finally:
@@ -47,17 +49,17 @@ def measure(plan: Plan) -> list[Line]:
 def _database(service: Service, megabytes: int) -> OpenDatabase:
     service.catalog.create_group("local", "default", "ams")
     record = service.catalog.create_database("local", "bench", "default")
-    connection = service.databases.open(record).take()
+    connection = service.engine.databases.open(record).take()
     connection.raw.execute(FILL.format(rows=megabytes * 1000, size=ROW))
     connection.close()
-    service.placement.sync(service.catalog.add_location("local", "default", "nrt"))
-    while service.placement.replicator.run_due():
+    service.engine.sync_locations(service.catalog.add_location("local", "default", "nrt"))
+    while service.engine.replicator.run_due():
         pass
-    return service.databases.open(record)
+    return service.engine.databases.open(record)
 
 
 def _until_shown(database: OpenDatabase, number: int) -> float:
-    writer, replica = database.take(), database.replicas["nrt"]
+    writer, replica = database.take(), replicas_of(database)["nrt"]
     began = time.perf_counter()
     writer.raw.execute("UPDATE t SET a = ? WHERE id = ?", (f"row {number}", 1 + number * 997))
     turn = replica.wait_for(database.index, float("inf"))

@@ -20,7 +20,7 @@ from service_calls import Clock
 from sqld_engine import SqldEngineProcess
 from sqld_server import Sqld, SqldDatabase
 
-from pipemagic.service.embedded import Service
+from pipemagic.service.service import Service
 from pipemagic.service.sqld.binary import NoSqld, find
 
 # Runs are alike and never fail for a slow machine; `--hypothesis-profile=search` looks for new cases.
@@ -48,6 +48,8 @@ REAL_SERVERS = {"on_port", "on_sqld", "on_sqld_engine", "sqld"}
 """Words in parameters that name a server in a process of its own."""
 STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"}
 """Audit events of a new process."""
+FONT_LISTER = "fc-list"
+"""Matplotlib runs it once on each machine, with the first plot."""
 
 
 @pytest.fixture
@@ -110,7 +112,7 @@ class FastTest:
     @classmethod
     def audit(cls, event: str, arguments: tuple[object, ...]) -> None:
         """Note each process that is started while a fast test runs."""
-        if cls.running and event in STARTS:
+        if cls.running and event in STARTS and arguments[0] != FONT_LISTER:
             cls.started.append(f"{event} {arguments[:2]}")
 
 
@@ -200,7 +202,7 @@ def clock():
 def new_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data folder of a service with the group ``default``; copying it takes a quarter of the time of a new one."""
     folder = tmp_path_factory.mktemp("new") / "data"
-    service = Service(folder, clock=Clock())
+    service = Service(folder, clock=Clock(), signup=True)
     service.catalog.create_group("local", "default", "ams")
     service.close()
     return folder
@@ -210,6 +212,6 @@ def new_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def service(new_folder, tmp_path, clock):
     """A service by calls over a temporary folder; nothing sweeps unless the test does."""
     shutil.copytree(new_folder, tmp_path / "data")
-    service = Service(tmp_path / "data", clock=clock)
+    service = Service(tmp_path / "data", clock=clock, signup=True)
     yield service
     service.close()

@@ -17,7 +17,7 @@ LAYERS = [
     ["hrana", "sql", "svg", "geography", "leaks", "configuration", "terminals", "counts"],
     ["frames"],
     ["client", "service"],
-    ["local", "explore"],
+    ["launcher", "explore"],
     ["session"],
     ["notebook", "cli"],
     ["panels"],
@@ -26,11 +26,11 @@ LAYERS = [
 
 # What only some parts may import at all: the one place where each kind of work is done.
 ONLY = {
-    "httpx": {"client"},
+    "httpx": {"client", "service"},  # the admin API of sqld
     "requests": set(),
     "urllib3": set(),
     "urllib.request": {"client"},
-    "http.client": {"client", "local", "service"},  # a lease is one open connection; sqld has an admin API
+    "http.client": {"client", "launcher", "service"},  # a lease is one open connection
     "apsw": {"service"},
     "sqlite3": {"service"},
     "starlette": {"service"},
@@ -136,6 +136,21 @@ def test_every_module_imports_only_what_it_may():
                     wrong.append(f"{where}; only {sorted(allowed)} may")
             if own == "cli" and at_top and not for_types and top in {"IPython", *HEAVY}:
                 wrong.append(f"{where} at its top, which takes long")
+    assert not wrong, "\n".join(wrong)
+
+
+# Parts of the service that know nothing of others.
+BELOW = {"sqlite": {"replicas", "sqld", "transfer", "api", "database_api", "embedded"}, "replicas": {"sqld", "api"},
+         "sqld": {"replicas", "embedded"}}  # fmt: skip
+
+
+def test_no_part_of_the_service_imports_what_uses_it():
+    wrong = []
+    for part, above in BELOW.items():
+        for path in sorted((ROOT / "service" / part).glob("*.py")):
+            for module, line, _, _ in imports(path):
+                if module.startswith("pipemagic.service.") and module.split(".")[2] in above:
+                    wrong.append(f"{path.relative_to(ROOT.parent)}:{line} imports {module}")
     assert not wrong, "\n".join(wrong)
 
 

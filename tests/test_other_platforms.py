@@ -14,13 +14,13 @@ from types import SimpleNamespace
 import pytest
 from waiting import until
 
-from pipemagic import local
+from pipemagic import launcher
 from pipemagic.cli import doctor, shell
-from pipemagic.cli.credentials import Credentials
+from pipemagic.cli.platform import Credentials
 from pipemagic.client.http.connection import Connection, Origin
-from pipemagic.errors import SessionError
+from pipemagic.errors import ServiceError, SessionError
 from pipemagic.service import files, process, server
-from pipemagic.service.sqld import binary, processes
+from pipemagic.service.sqld import binary, cluster
 from pipemagic.session import secrets
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows takes its own branches in every other test")
@@ -62,11 +62,17 @@ def test_windows_knows_no_owner_of_a_token_file(on, open_file, monkeypatch):
     assert secrets.from_file(open_file) == "a-token"
 
 
-def test_a_folder_is_made_private_where_that_can_be(on, tmp_path):
+def test_modes_of_folders_are_checked_where_they_exist(on, tmp_path):
+    tmp_path.chmod(0o777)
+    (tmp_path / files.KEY_FILE).touch()
+    (tmp_path / files.KEY_FILE).chmod(0o666)
+    for check in (files.make_private_folder, files.check_data_folder):
+        with pytest.raises(ServiceError, match="other users"):
+            check(tmp_path)
     on("win32", files)
-    tmp_path.chmod(0o755)
     files.make_private_folder(tmp_path)
-    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+    files.check_data_folder(tmp_path)
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o777
     files.write_private(tmp_path / "file", b"a\nb\r\n")
     assert (tmp_path / "file").read_bytes() == b"a\nb\r\n"
 
@@ -83,9 +89,9 @@ def test_windows_opens_no_folder_to_sync_it(on, tmp_path, monkeypatch):
 
 def test_the_doctor_looks_at_rights_where_files_have_them(on, tmp_path):
     tmp_path.chmod(0o755)
-    assert doctor._folder("data", tmp_path, "").state == doctor.WARN
+    assert doctor.check_data_folder(tmp_path).state == doctor.WARN
     on("win32", doctor)
-    assert doctor._folder("data", tmp_path, "").state == doctor.OK
+    assert doctor.check_data_folder(tmp_path).state == doctor.OK
 
 
 def test_the_doctor_looks_at_rights_of_logins_where_files_have_them(on, tmp_path, monkeypatch):
@@ -93,10 +99,10 @@ def test_the_doctor_looks_at_rights_of_logins_where_files_have_them(on, tmp_path
     credentials = Credentials()
     credentials.put("a service", token="a-token")
     credentials.path.chmod(0o644)
-    (logins,) = doctor.settings(None)
+    logins = doctor.check_logins(None)
     assert logins.state == doctor.WARN
     on("win32", doctor)
-    (logins,) = doctor.settings(None)
+    logins = doctor.check_logins(None)
     assert logins.state == doctor.OK
 
 
@@ -123,8 +129,8 @@ def test_a_stale_connection_is_seen_without_poll(on):
 
 
 def test_sqld_is_not_for_windows(on, tmp_path):
-    on("win32", binary, processes)
-    for attempt in (lambda: binary.find(tmp_path), lambda: processes._Lock(tmp_path)):
+    on("win32", binary, cluster)
+    for attempt in (lambda: binary.find(tmp_path), lambda: cluster._locked(tmp_path).__enter__()):
         with pytest.raises(binary.NoSqld, match="not built for Windows"):
             attempt()
     assert not list(tmp_path.iterdir())
@@ -137,13 +143,13 @@ def test_a_service_for_all_notebooks_is_detached(on, tmp_path, monkeypatch):
         started.append(options)
         raise OSError("enough")
 
-    monkeypatch.setattr(local, "_Child", start)
+    monkeypatch.setattr(launcher, "_Child", start)
     monkeypatch.setattr(subprocess, "DETACHED_PROCESS", 8, raising=False)
     monkeypatch.setattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 512, raising=False)
     for platform in ("linux", "win32"):
-        on(platform, local)
+        on(platform, launcher)
         with pytest.raises(OSError, match="enough"):
-            local._spawn(tmp_path, stdin=subprocess.DEVNULL, meanwhile=lambda: None)
+            launcher._spawn(tmp_path, stdin=subprocess.DEVNULL, meanwhile=lambda: None)
     assert [one.get("start_new_session") for one in started] == [True, None]
     assert [one.get("creationflags") for one in started] == [None, 8 | 512]
 
@@ -152,7 +158,7 @@ def test_windows_shares_no_port(on, monkeypatch):
     on("win32", server)
     # An option that this system has stands in; what counts is that the address cannot be taken over.
     monkeypatch.setattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_KEEPALIVE, raising=False)
-    with server._bound("127.0.0.1", 0) as listener:
+    with server._bind("127.0.0.1", 0) as listener:
         assert listener.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         assert not listener.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
 
@@ -170,16 +176,11 @@ def test_windows_has_no_hang_up(on, monkeypatch):
 
 
 @pytest.mark.parametrize(("platform", "handled"), [("linux", True), ("win32", False)])
-def test_windows_has_no_signal_for_a_renewed_certificate(on, tmp_path, platform, handled):
+def test_windows_has_no_signal_for_a_renewed_certificate(on, platform, handled):
     on(platform, process)
-    one = SimpleNamespace(
-        _settings=SimpleNamespace(folder=tmp_path, temporary=False), _leases=SimpleNamespace(start=lambda: None),
-        _about={"organization": "local"}, _url="", _load_again=lambda: None, _announce=lambda _: None,
-    )  # fmt: skip
 
-    async def ready():
-        process._Process._ready(one)
+    async def follow():
+        process.reload_on_signal(lambda: None)
         return asyncio.get_running_loop().remove_signal_handler(signal.SIGUSR1)
 
-    one._about["pid"] = os.getpid()
-    assert asyncio.run(ready()) is handled
+    assert asyncio.run(follow()) is handled

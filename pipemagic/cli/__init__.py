@@ -1,84 +1,75 @@
-"""The ``pipemagic`` command: parses and delegates; one module for each group of commands.
+"""The ``pipemagic`` command.
 
-Every command prints what it gives as bare lines or as a table, so that a shell can use it; an error is one line
-that begins with ``Error:`` on standard error, and exit code 1.
+Results go to standard output, as lines, tables or JSON for scripts. Errors, notes and prompts go to standard error.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
+import io
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from importlib import import_module
+
+import click
 
 from pipemagic import __version__
-from pipemagic.cli import auth, databases, doctor, groups, organizations, serving
-from pipemagic.cli.base import Commands, note
+from pipemagic.cli.console import print_error, print_note
 from pipemagic.errors import InterruptedRequest, PipemagicError
-from pipemagic.terminals import without_passwords
 
-INTERRUPTED = 130  # what shells give for a command that was interrupted
+INTERRUPTED = 130  # the exit code that shells use for SIGINT
+
+MODULES = {
+    "auth": "auth", "org": "organizations", "plan": "organizations", "group": "groups", "db": "databases",
+    "serve": "serving", "stop": "serving", "doctor": "doctor", "tour": "quickstart", "lab": "quickstart",
+}  # fmt: skip
+"""The module of each command."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports the module of a command when the command is used."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return list(MODULES)
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in MODULES:
+            return None
+        command: click.Command = getattr(import_module(f"pipemagic.cli.{MODULES[cmd_name]}"), cmd_name)
+        return command
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    help="SQL over HTTP for notebooks.",
+)
+@click.version_option(__version__, message="pipemagic %(version)s")
+def pipemagic() -> None:
+    """Run a command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; gives the exit code."""
-    parser = _parser()
-    options, others = parser.parse_known_args(arguments)
-    if others and not options.takes_more:
-        parser.error(without_passwords(f"unrecognized arguments: {' '.join(others)}"))
-    options.others = others
+    """Run one command and return the exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a character that the terminal lacks must not end the command
     try:
-        code: int | None = options.run(options)
-        sys.stdout.flush()
+        code: int | None = pipemagic.main(arguments, prog_name="pipemagic", standalone_mode=False)
+        return code or 0
     except PipemagicError as error:
-        note(f"Error: {error.message}")
-        if error.hint:
-            note(f"Hint: {error.hint}")
+        print_error(error)
         return INTERRUPTED if isinstance(error, InterruptedRequest) else 1
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except BrokenPipeError:  # whoever read the output has seen enough; Python must not try to flush it again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except click.ClickException as error:
+        message = io.StringIO()
+        error.show(message)
+        print_note(message.getvalue().rstrip("\n"))
+        return error.exit_code
+    except OSError as error:  # such as a full disk behind standard output
+        print_note(f"Error: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
         return 1
-    return code or 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pipemagic", description="SQL over HTTP for notebooks.")
-    parser.add_argument("--version", action="version", version=f"pipemagic {__version__}")
-    parser.set_defaults(takes_more=False)
-    top = Commands(parser)
-
-    auth.add_commands(top)
-    organizations.add_commands(top)
-    groups.add_commands(top)
-    databases.add_commands(top)
-
-    serve = top.add("serve", serving.run, "run the service here until it is stopped (SIGTERM, Ctrl-C)")
-    serving.add_serve_arguments(serve)
-    top.add("stop", _stop, "stop the running service")
-    doctor.add_command(top)
-    top.add("tour", _tour, "run the quick start notebook here and print what it shows", data=False)
-    lab = top.add("lab", _lab, "open the quick start notebook in JupyterLab, to which other options go", data=False)
-    lab.set_defaults(takes_more=True)
-    return parser
-
-
-def _stop(options: argparse.Namespace) -> None:
-    from pipemagic import local
-
-    if not local.stop(options.data):
-        note("no service was running")
-
-
-def _tour(_options: argparse.Namespace) -> int:
-    from pipemagic.cli.quickstart import tour
-
-    return tour(sys.stdout)
-
-
-def _lab(options: argparse.Namespace) -> int:
-    from pipemagic.cli.quickstart import lab
-
-    return lab(Path.cwd(), options.others)
+    except click.Abort as abort:
+        if not isinstance(abort.__context__, EOFError):  # Ctrl-C
+            return INTERRUPTED
+        print_note("\nError: the question was not answered")  # Ctrl-D
+        return 1

@@ -1,139 +1,177 @@
-"""``pipemagic auth``: accounts, logins, platform tokens."""
+"""``pipemagic auth``: accounts, logins, platform tokens, and tokens in the keyring."""
 
 from __future__ import annotations
 
-import argparse
-import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pipemagic.cli.base import Commands, ask_name, ask_password, ask_token, confirm, note, say, say_json, say_table
-from pipemagic.cli.credentials import Credentials
-from pipemagic.cli.platform import LOG_IN, management, on_this_machine, remembered, service_key
+import click
+
+from pipemagic.cli import console, platform
+from pipemagic.cli.platform import Credentials, api_command, data_option, management
 from pipemagic.errors import SessionError
 
 if TYPE_CHECKING:
     from pipemagic.client.management import Management
-    from pipemagic.client.resources import Login
 
 
-def add_commands(top: Commands) -> None:
-    """Declare the commands."""
-    auth = top.group("auth", "accounts, logins and platform tokens")
-    for name, run, text in [
-        ("signup", _signup, "make an account and log in; prints its name"),
-        ("login", _login, "log in; prints the account's name"),
-    ]:
-        parser = auth.add(name, run, text)
-        parser.add_argument("username", nargs="?", metavar="NAME", help="asked for if missing")
-        parser.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
-    logout = auth.add("logout", _logout, "forget the login of this machine")
-    logout.add_argument("--all", action="store_true", help="end the account's logins on all machines")
-    auth.add("whoami", _whoami, "print the account's name")
-    auth.add("token", _token, "print the platform token, for the management API")
-
-    tokens = auth.group("api-tokens", "platform tokens, which do not expire")
-    tokens.add("mint", _mint, "print a new platform token; it is shown only now").add_argument("name", metavar="NAME")
-    tokens.add("list", _list_tokens, "list the platform tokens, without their values", listing=True)
-    tokens.add("revoke", _revoke, "revoke a platform token", destroys=True).add_argument("name", metavar="NAME")
-
-    store = auth.add("store", _store, "keep the token of a database in the keyring", data=False)
-    store.add_argument("--token-stdin", action="store_true", help="read the token from standard input")
-    forget = auth.add("forget", _forget, "take the token of a database out of the keyring", data=False)
-    for parser in (store, forget):
-        parser.add_argument("address", metavar="ADDRESS", help="that of the database, as for %%pipedb connect")
+@click.group()
+def auth() -> None:
+    """Manage accounts, logins and platform tokens."""
 
 
-def _signup(options: argparse.Namespace) -> None:
-    _enter(options, lambda api, name, password: api.signup(name, password), twice=True)
+# -- accounts
 
 
-def _login(options: argparse.Namespace) -> None:
-    _enter(options, lambda api, name, password: api.login(name, password))
+name_argument = click.argument("username", required=False, metavar="[NAME]")
+password_option = click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
 
 
-def _enter(
-    options: argparse.Namespace, ask: Callable[[Management, str, str], Login], *, twice: bool = False
-) -> None:  # fmt: skip
-    username = ask_name(options.username, "username")
-    password = ask_password(options, twice=twice)
-    with management(options, anonymous=True) as api:
-        login = ask(api, username, password)
+@auth.command()
+@name_argument
+@password_option
+@data_option
+def signup(**options: Any) -> None:
+    """Create an account, log in, and print the account's name."""
+    log_in("signup", repeat="once more", **options)
+
+
+@auth.command()
+@name_argument
+@password_option
+@data_option
+def login(**options: Any) -> None:
+    """Log in, and print the account's name."""
+    log_in("login", **options)
+
+
+def log_in(
+    action: str, data: Path | None, username: str | None, password_stdin: bool, repeat: str | None = None
+) -> None:
+    """Log in with the method ``action`` of the management API, and store the login."""
+    if not username and not sys.stdin.isatty():
+        raise SessionError("the username is missing", hint="write it after the command")
+    username = username or console.ask(click.prompt, "username")
+    password = read_secret("password", stdin=password_stdin, repeat=repeat)
+    with management(data, anonymous=True) as api:
+        login = getattr(api, action)(username, password)
     Credentials().put(
-        service_key(options), token=str(login.token), username=login.username, organization=login.organization
+        platform.service_key(data), token=str(login.token), username=login.username, organization=login.organization
     )
-    say(login.username)
+    console.print_line(login.username)
 
 
-def _logout(options: argparse.Namespace) -> None:
-    if options.all:
-        with management(options) as api:
+def read_secret(what: str, *, stdin: bool, repeat: str | None = None) -> str:
+    """Read a password or a token from standard input, or prompt for it without an echo."""
+    if stdin:
+        return sys.stdin.readline().rstrip("\r\n")
+    if not sys.stdin.isatty():
+        hint = f"pass it on standard input, with --{what}-stdin"
+        raise SessionError(f"there is no terminal to prompt for the {what}", hint=hint)
+    secret: str = console.ask(click.prompt, what, hide_input=True, confirmation_prompt=repeat or False)
+    return secret
+
+
+@auth.command()
+@click.option("--all", "everywhere", is_flag=True, help="End the account's logins on all machines.")
+@data_option
+def logout(data: Path | None, everywhere: bool) -> None:
+    """Remove the login from this machine."""
+    if everywhere:
+        with management(data) as api:
             api.invalidate_logins()
-    if not Credentials().forget(service_key(options)):
-        note("nobody was logged in")
+    if not Credentials().forget(platform.service_key(data)):
+        console.print_note("nobody was logged in")
 
 
-def _whoami(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        say(api.username())
+@api_command(auth, in_organization=False)
+def whoami(api: Management) -> None:
+    """Print the account's name."""
+    console.print_line(api.username())
 
 
-def _token(options: argparse.Namespace) -> None:
-    if on_this_machine(options):
-        from pipemagic import local
-
-        with local.ensure(options.data) as lease:  # the first start makes the token
-            say(remembered(options).token or lease.service.platform_token())
-        return
-    from pipemagic.session.secrets import PLATFORM_TOKENS, Environment
-
-    token = Environment(os.environ).token(None, PLATFORM_TOKENS) or remembered(options).token
-    if not token:
-        raise SessionError("nobody is logged in", hint=LOG_IN)
-    say(str(token))
+# -- platform tokens
 
 
-def _mint(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        say(str(api.create_api_token(options.name)))
+@auth.command("token")
+@data_option
+def print_token(data: Path | None) -> None:
+    """Print the platform token, for the management API."""
+    token: str | None
+    if platform.is_local(data):
+        from pipemagic import launcher
 
-
-def _list_tokens(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        tokens = api.api_tokens()
-    if options.json:
-        say_json([{"name": one.name, "id": one.id, "created_at": one.created} for one in tokens])
+        with launcher.ensure(data) as lease:  # the first start creates the token
+            token = platform.current_account(data).token or lease.service.platform_token()
     else:
-        say_table(["name", "id", "created at"], [(one.name, one.id, one.created) for one in tokens])
+        token = platform.environment_token() or platform.current_account(data).token
+    if not token:
+        raise SessionError("nobody is logged in", hint=platform.LOG_IN)
+    console.print_line(str(token))
 
 
-def _revoke(options: argparse.Namespace) -> None:
-    confirm(options, f"Programs that use the token {options.name} will be refused. Revoke it?")
-    with management(options) as api:
-        api.revoke_api_token(options.name)
-    say(options.name)
+@auth.group()
+def api_tokens() -> None:
+    """Manage platform tokens, which do not expire."""
 
 
-def _store(options: argparse.Namespace) -> None:
+@api_command(api_tokens, in_organization=False)
+@click.argument("name")
+def mint(api: Management, name: str) -> None:
+    """Print a new platform token, which is not shown again."""
+    console.print_line(str(api.create_api_token(name)))
+
+
+@api_command(api_tokens, "list", in_organization=False)
+@console.json_option
+def list_tokens(api: Management, as_json: bool) -> None:
+    """List the platform tokens, without their values."""
+    rows = [(token.name, token.id, token.created) for token in api.api_tokens()]
+    console.print_records(["name", "id", "created at"], rows, as_json=as_json)
+
+
+@api_command(api_tokens, in_organization=False)
+@click.argument("name")
+@console.yes_option
+def revoke(api: Management, name: str, yes: bool) -> None:
+    """Revoke a platform token."""
+    console.confirm(f"Programs that use the token {name} will be refused. Revoke it?", yes=yes)
+    api.revoke_api_token(name)
+    console.print_line(name)
+
+
+# -- the keyring
+
+
+@auth.command()
+@click.argument("address")
+@click.option("--token-stdin", is_flag=True, help="Read the token from standard input.")
+def store(address: str, token_stdin: bool) -> None:
+    """Store the token of the database at ADDRESS in the keyring."""
     from pipemagic.client.secrets import Token
     from pipemagic.session import keyrings
 
-    entry = _entry(options.address)
-    token = ask_token(options)
-    if not Token(token):  # raises an error for what no token holds
-        raise SessionError("there is no token; nothing was stored")
+    entry = keyring_entry(address)
+    token = read_secret("token", stdin=token_stdin).strip()
+    if not Token(token):  # raises for characters that a token cannot contain
+        raise SessionError("the token is empty; nothing was stored")
     keyrings.put(keyrings.SERVICE, entry, token)
-    say(entry)
+    console.print_line(entry)
 
 
-def _forget(options: argparse.Namespace) -> None:
+@auth.command()
+@click.argument("address")
+def forget(address: str) -> None:
+    """Remove the token of the database at ADDRESS from the keyring."""
     from pipemagic.session import keyrings
 
-    if not keyrings.delete(keyrings.SERVICE, _entry(options.address)):
-        note("the keyring holds no token for it")
+    if not keyrings.delete(keyrings.SERVICE, keyring_entry(address)):
+        console.print_note("the keyring holds no token for this address")
 
 
-def _entry(address: str) -> str:
+def keyring_entry(address: str) -> str:
+    """Return the name of an address in the keyring."""
     from pipemagic.client import urls
     from pipemagic.session import keyrings
 

@@ -2,202 +2,200 @@
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipemagic.cli import shell, transfers
-from pipemagic.cli.base import Commands, confirm, note, say, say_fields, say_json, say_table
-from pipemagic.cli.groups import add_token_options, add_wait
-from pipemagic.cli.platform import management
+import click
+
+from pipemagic.cli import console, transfers
+from pipemagic.cli.groups import add_token_commands, wait_for_locations, wait_option
+from pipemagic.cli.platform import api_command
+from pipemagic.cli.shell import shell
 from pipemagic.errors import NotFound, ServerError, UnsupportedError
-from pipemagic.session import uploads
 
 if TYPE_CHECKING:
     from pipemagic.client.management import Management
-    from pipemagic.client.resources import DatabaseInfo, Instance
+    from pipemagic.client.resources import DatabaseInfo
+
+force_option = click.option("-f", "--force", "--overwrite", is_flag=True, help="Overwrite an existing file.")
 
 
-def add_commands(top: Commands) -> None:
-    """Declare the commands."""
-    db = top.group("db", "databases")
-    create = db.add("create", _create, "create a database and print its name", organization=True)
-    create.add_argument("name", metavar="NAME")
-    create.add_argument("--group", required=True, metavar="G", help="an existing group")
-    create.add_argument("--size-limit", metavar="SIZE", help="how large it may become, for example 256mb")
-    transfers.add_source_options(create)
-    add_wait(create)
-    listing = db.add("list", _list, "list the databases", organization=True, listing=True)
-    listing.add_argument("-g", "--group", metavar="G", help="only those of this group")
-    _add_show(db)
-    destroy = db.add("destroy", _destroy, "delete databases with everything in them", organization=True, destroys=True)
-    destroy.add_argument("names", nargs="+", metavar="NAME")
-    shell.add_command(db)
-    transfers.add_commands(db)
-    db.add("locations", _locations, "list the locations for groups", listing=True)
-
-    tokens = db.group("tokens", "tokens for a database")
-    create = tokens.add("create", _create_token, "print a new token for a database", organization=True)
-    create.add_argument("name", metavar="NAME")
-    add_token_options(create)
-    invalidate = tokens.add(
-        "invalidate", _invalidate, "make all tokens of a database invalid", organization=True, destroys=True
-    )
-    invalidate.add_argument("name", metavar="NAME")
+@click.group()
+def db() -> None:
+    """Manage databases."""
 
 
-def _add_show(db: Commands) -> None:
-    show = db.add("show", _show, "print what is known about a database", organization=True, listing=True)
-    show.add_argument("name", metavar="NAME")
-    only = show.add_mutually_exclusive_group()
-    only.add_argument("--url", action="store_true", help="print its libsql:// address and nothing else")
-    only.add_argument("--http-url", action="store_true", help="print its http(s):// address and nothing else")
-    only.add_argument("--instance-urls", action="store_true", help="print the addresses of its instances")
-    only.add_argument("--instance-url", metavar="CODE", help="print the address of the instance at a location")
+db.add_command(shell)
+add_token_commands(db, "database")
 
 
-def _create(options: argparse.Namespace) -> None:
-    with transfers.source_file(options) as file, management(options) as api:
-        try:
+# -- create, export, dump
+
+
+@api_command(db, exclusive=["from_file", "from_dump", "from_db"])
+@click.argument("name")
+@click.option("--group", required=True, metavar="G", help="An existing group.")
+@click.option("--size-limit", metavar="SIZE", help="The largest size, for example 256mb.")
+@click.option("--from-file", type=console.absolute_path, metavar="FILE", help="Copy a SQLite file, also one in use.")
+@click.option("--from-dump", metavar="FILE", help="Run SQL text; - reads standard input.")
+@click.option("--from-db", metavar="NAME", help="Copy another database.")
+@wait_option
+def create(api: Management, name: str, group: str, size_limit: str | None, wait: bool, **sources: Any) -> None:
+    """Create a database and print its name."""
+    from pipemagic.session import uploads
+
+    try:
+        with transfers.source_file(sources["from_file"], sources["from_dump"]) as file:
             if file is not None:
-                uploads.create(api, options.name, options.group, file, size_limit=options.size_limit, warn=note)
+                uploads.create(api, name, group, file, size_limit=size_limit, warn=console.print_note)
             else:
-                api.create_database(
-                    options.name, options.group, copy_of=options.from_db, size_limit=options.size_limit
-                )  # fmt: skip
-        except ServerError as error:
-            explain_group(error, options.group)
-            transfers.explain_seed(error, options)
-            raise
-        if options.wait:
-            wait(api, options.name)
-    say(options.name)
+                api.create_database(name, group, copy_of=sources["from_db"], size_limit=size_limit)
+    except ServerError as error:
+        if "group not found" in error.message:
+            error.hint = f"create it: pipemagic group create {group} --location ams"
+        elif '"seed"' in error.message:
+            error.hint = transfers.seed_hint(name, group, **sources)
+        raise
+    if wait:
+        wait_for_database(api, name)
+    console.print_line(name)
 
 
-def explain_group(error: ServerError, group: str) -> None:
-    """Say how to make the group, if that is what was missing."""
-    if "group not found" in error.message:
-        error.hint = f"create it: pipemagic group create {group} --location ams"
-
-
-def wait(api: Management, name: str) -> None:
-    """Return when a new database answers, at every location of its group."""
+def wait_for_database(api: Management, name: str) -> None:
+    """Wait until a new database answers and all locations of its group are ready."""
     from pipemagic.client.database import Database
 
-    database = api.database(name)
-    for code in database.locations:
-        try:
-            api.wait_for_location(database.group, code)
-        except UnsupportedError:
-            break
-    with Database(database.url, api.create_token(name, expiration="10m")) as answering:
-        answering.execute("SELECT 1")
+    info = api.database(name)
+    wait_for_locations(api, info.group, info.locations)
+    with Database(info.url, api.create_token(name, expiration="10m")) as database:
+        database.execute("SELECT 1")
 
 
-def _list(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        databases = api.databases(options.group)
-    if options.json:
-        say_json([_as_json(database) for database in databases])
-        return
-    say_table(["name", "group", "url", "locations"], [
+@api_command(db)
+@click.argument("name")
+@click.argument("file", type=console.absolute_path)
+@force_option
+def export(api: Management, name: str, file: Path, force: bool) -> None:
+    """Write a database to a SQLite file."""
+    with transfers.new_file(file, force=force) as draft, transfers.open_database(api, name, read_only=True) as database:
+        transfers.save(database, draft)
+    console.print_line(str(file))
+
+
+@api_command(db)
+@click.argument("name")
+@click.argument("file", type=console.absolute_path, required=False)
+@force_option
+def dump(api: Management, name: str, file: Path | None, force: bool) -> None:
+    """Print a database as SQL text, or write the text to a file."""
+    from pipemagic.client import transfer
+
+    with transfers.open_database(api, name, read_only=True) as database:
+        if file is None:
+            transfers.print_dump(database)
+            return
+        with transfers.new_file(file, force=force) as draft, transfer.dumped(database) as chunks:
+            transfers.write_file(draft, chunks)
+    console.print_line(str(file))
+
+
+# -- list, show, destroy
+
+
+@api_command(db, "list")
+@click.option("-g", "--group", metavar="G", help="Only the databases of this group.")
+@console.json_option
+def list_databases(api: Management, group: str | None, as_json: bool) -> None:
+    """List the databases."""
+    databases = api.databases(group)
+    console.print_records(["name", "group", "url", "locations"], [
         (one.name, one.group, libsql_url(one.url), ", ".join(one.locations)) for one in databases
-    ])  # fmt: skip
+    ], as_json=as_json, objects=list(map(database_as_json, databases)))  # fmt: skip
 
 
-def _show(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        database = api.database(options.name)
-        if options.url or options.http_url:
-            say(libsql_url(database.url) if options.url else database.url)
-            return
-        if options.instance_urls or options.instance_url:
-            _say_instances(api.instances(options.name), options.instance_url)
-            return
-        try:
-            instances = api.instances(options.name)
-        except UnsupportedError:
-            instances = []
-    if options.json:
-        say_json(_as_json(database) | {"instances": [_instance_as_json(one) for one in instances]})
+@api_command(db, exclusive=["url", "http_url", "instance_urls", "instance_url", "as_json"])
+@click.argument("name")
+@click.option("--url", is_flag=True, help="Print only its libsql:// address.")
+@click.option("--http-url", is_flag=True, help="Print only its http(s):// address.")
+@click.option("--instance-urls", is_flag=True, help="Print only the addresses of its instances.")
+@click.option("--instance-url", metavar="CODE", help="Print only the address of the instance at a location.")
+@console.json_option
+def show(
+    api: Management, name: str, url: bool, http_url: bool, instance_urls: bool, instance_url: str | None, as_json: bool
+) -> None:
+    """Show the details of a database."""
+    database = api.database(name)
+    if url or http_url:
+        console.print_line(libsql_url(database.url) if url else database.url)
+    elif instance_urls or instance_url:
+        print_instance_urls(api, name, instance_url)
+    else:
+        print_database(api, database, as_json=as_json)
+
+
+def print_instance_urls(api: Management, name: str, code: str | None) -> None:
+    """Print the address of the instance at a location, or of all instances."""
+    instances = [one for one in api.instances(name) if code in (None, one.name)]
+    if not instances:
+        hint = f"list the instances with `pipemagic db show {name}`"
+        raise NotFound(f"there is no instance at {code}", status=404, hint=hint)
+    for instance in instances:
+        console.print_line(libsql_url(instance.url))
+
+
+def print_database(api: Management, database: DatabaseInfo, *, as_json: bool) -> None:
+    """Print the details of a database and its instances."""
+    try:
+        instances = api.instances(database.name)
+    except UnsupportedError:
+        instances = []
+    if as_json:
+        console.print_json(database_as_json(database) | {"instances": [
+            {"name": one.name, "type": one.type, "url": libsql_url(one.url), "status": one.state or None}
+            for one in instances
+        ]})  # fmt: skip
         return
-    say_fields([
-        ("Name", database.name), ("URL", database.url), ("ID", database.id), ("Group", database.group),
-        ("Locations", ", ".join(database.locations)),
-    ])  # fmt: skip
+    locations = ", ".join(database.locations)
+    console.print_fields(
+        Name=database.name, URL=database.url, ID=database.id, Group=database.group, Locations=locations
+    )
     if instances:
-        say("")
-        say_table(["location", "type", "url", "status"], [
+        console.print_line()
+        console.print_table(["location", "type", "url", "status"], [
             (one.name, one.type, one.url, one.state) for one in instances
         ])  # fmt: skip
 
 
-def _say_instances(instances: list[Instance], code: str | None) -> None:
-    chosen = [one for one in instances if code in (None, one.name)]
-    if not chosen:
-        raise NotFound(f"there is no instance at {code}", status=404, hint="`pipemagic db show NAME` lists them")
-    for instance in chosen:
-        say(libsql_url(instance.url))
-
-
-def _destroy(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        for name in options.names:
-            api.database(name)  # a wrong name is said before anything is lost
-        confirm(options, f"Delete {', '.join(options.names)} with everything in {_them(options.names)}, for good?")
-        for name in options.names:
-            api.delete_database(name)
-            say(name)
-
-
-def _them(names: list[str]) -> str:
-    return "it" if len(names) == 1 else "them"
-
-
-def _locations(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        locations = api.locations()
-    if options.json:
-        say_json([{"id": one.code, "location": one.name} for one in locations])
-    else:
-        say_table(["id", "location"], [(one.code, one.name) for one in locations])
-
-
-# -- tokens
-
-
-def _create_token(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        say(str(api.create_token(options.name, expiration=options.expiration, read_only=options.read_only)))
-
-
-def _invalidate(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        api.database(options.name)
-        confirm(options, f"All tokens of {options.name} will be refused. Go on?")
-        api.invalidate_tokens(options.name)
-    say(options.name)
-
-
-# -- words
-
-
-def libsql_url(url: str) -> str:
-    """Write an http address the way that libSQL's clients take it."""
-    scheme, _, rest = url.partition("://")
-    return f"libsql://{rest}" + ("?tls=0" if scheme == "http" else "") if rest else url
-
-
-def _as_json(database: DatabaseInfo) -> dict[str, Any]:
+def database_as_json(database: DatabaseInfo) -> dict[str, Any]:
+    """Return the JSON object of a database."""
     return {
         "name": database.name, "id": database.id, "group": database.group, "url": libsql_url(database.url),
         "http_url": database.url, "locations": list(database.locations),
     }  # fmt: skip
 
 
-def _instance_as_json(instance: Instance) -> dict[str, Any]:
-    return {
-        "name": instance.name,
-        "type": instance.type,
-        "url": libsql_url(instance.url),
-        "status": instance.state or None,
-    }
+def libsql_url(url: str) -> str:
+    """Convert an http address to the form of libSQL's clients."""
+    scheme, _, rest = url.partition("://")
+    return f"libsql://{rest}" + ("?tls=0" if scheme == "http" else "") if rest else url
+
+
+@api_command(db)
+@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@console.yes_option
+def destroy(api: Management, names: Sequence[str], yes: bool) -> None:
+    """Delete databases with everything in them."""
+    for name in names:
+        api.database(name)  # an unknown name is an error before anything is deleted
+    console.confirm(f"Delete {', '.join(names)} with all data permanently?", yes=yes)
+    for name in names:
+        api.delete_database(name)
+        console.print_line(name)
+
+
+@api_command(db, in_organization=False)
+@console.json_option
+def locations(api: Management, as_json: bool) -> None:
+    """List the locations for groups."""
+    console.print_records(["id", "location"], [(one.code, one.name) for one in api.locations()], as_json=as_json)

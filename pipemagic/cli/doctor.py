@@ -1,8 +1,7 @@
-"""``pipemagic doctor``: what may be wrong with this machine, and what to type next; or with notebooks."""
+"""``pipemagic doctor``: checks of this machine, or of notebooks, with what to do about each problem."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import re
@@ -12,278 +11,282 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from importlib import metadata
 from pathlib import Path
 
+import click
+
 from pipemagic import __version__
-from pipemagic.cli import notebooks
-from pipemagic.cli.base import Commands, say, say_json
-from pipemagic.cli.credentials import Credentials
+from pipemagic.cli import console
+from pipemagic.cli.platform import Credentials, data_option, is_local, management
 from pipemagic.configuration import config_folder
-from pipemagic.errors import PipemagicError
+from pipemagic.errors import PipemagicError, SessionError
 
 OK, WARN, FAIL = "ok", "warn", "fail"
-LOWEST_PYTHON = (3, 11)
-LITTLE_SPACE, NO_SPACE = 1_000_000_000, 50_000_000  # bytes
-EARLIEST = 1_735_689_600.0  # the first of January 2025: no clock is right that is behind it
-MOST_SKEW = 60.0  # seconds: tokens expire early or late by as much
-HOSTED_TIMEOUT = 10.0  # seconds
+CLEAN, FOUND, UNREADABLE = 0, 1, 2  # exit codes for notebooks
+LOW_SPACE, NO_SPACE = 1_000_000_000, 50_000_000  # bytes
+EARLIEST = 1_735_689_600.0  # 2025-01-01: a clock that is behind it is wrong
+MAX_SKEW = 60.0  # seconds: tokens expire early or late by as much
+OTHER_DATA = "name another folder with PIPEMAGIC_DATA or --data"
 
-_REQUIREMENT = re.compile(r"([\w.-]+)\s*(?:>=\s*([0-9.]+))?")
+
+@click.command()
+@click.argument("notebooks", nargs=-1, type=click.Path(path_type=Path), metavar="[NOTEBOOK]...")
+@click.option("--allow", multiple=True, metavar="REGEX", help="Ignore findings that match as a whole; repeatable.")
+@console.json_option
+@data_option
+def doctor(data: Path | None, notebooks: Sequence[Path], allow: Sequence[str], as_json: bool) -> int:
+    """Check this machine for problems, or notebooks for secrets.
+
+    A NOTEBOOK is a notebook, a folder of notebooks, or another text file. It is searched for tokens, passwords and
+    private hosts.
+    """
+    if notebooks:
+        return check_notebooks(notebooks, allow, as_json)
+    if allow:
+        raise click.UsageError("--allow requires notebooks.", click.get_current_context())
+    return check_machine(data, as_json)
+
+
+# -- notebooks
+
+
+def check_notebooks(paths: Sequence[Path], allow: Sequence[str], as_json: bool) -> int:
+    """Print a line for each finding, with secrets masked, and return the exit code."""
+    from pipemagic.leaks import masked
+    from pipemagic.leaks.documents import Leak, Unreadable, read, walk
+
+    try:
+        allowed = [re.compile(text) for text in allow]
+    except re.error as error:
+        raise SessionError(f"--allow requires a regular expression: {error}") from None
+    leaks: list[Leak] = []
+    unreadable = False
+    for path in (below for named in paths for below in walk(named)):
+        try:
+            leaks += [leak for leak in read(path) if not any(one.fullmatch(leak.text) for one in allowed)]
+        except Unreadable as error:
+            console.print_note(f"Error: {error.message}")
+            unreadable = True
+    rows = [(str(leak.path), leak.cell, leak.where, leak.kind, masked(leak.text)) for leak in leaks]
+    if as_json:
+        console.print_json([dict(zip(("path", "cell", "where", "kind", "found"), row, strict=True)) for row in rows])
+    else:
+        for name, cell, where, kind, text in rows:
+            console.print_line(f"{name}:{cell}:{where}: {kind} {text}")
+    if leaks:
+        console.print_note(
+            "Remove these before you share the file: put tokens into variables, clear the outputs, and replace a "
+            "token that others may have seen. Allow what is intended with --allow REGEX or # pipemagic: allow"
+        )
+    return FOUND if leaks else UNREADABLE if unreadable else CLEAN
+
+
+# -- this machine
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one look gave: ``state`` is ok, warn or fail; ``todo`` says what to type next, '' if nothing."""
+    """The result of one check: ``state`` is ok, warn or fail; ``hint`` says what to do, '' if nothing."""
 
-    name: str
     state: str
-    said: str
-    todo: str = ""
+    message: str
+    hint: str = ""
 
 
-Look = Callable[[argparse.Namespace], Iterator[Finding]]
-
-
-def add_command(top: Commands) -> None:
-    """Declare the command."""
-    text = "look for what may be wrong here, or for secrets in notebooks, and say what to do about it"
-    notebooks.add_arguments(top.add("doctor", _doctor, text, listing=True))
-
-
-def _doctor(options: argparse.Namespace) -> int:
-    return notebooks.check(options) if options.files else _machine(options)
-
-
-def _machine(options: argparse.Namespace) -> int:
-    findings = [finding for look in LOOKS for finding in look(options)]
-    if options.json:
-        say_json([asdict(one) for one in findings])
+def check_machine(data: Path | None, as_json: bool) -> int:
+    """Print the result of each check, and return 1 if one failed."""
+    findings = {name: run_check(check, data) for name, check in CHECKS.items()}
+    if as_json:
+        console.print_json([
+            {"name": name, "state": one.state, "said": one.message, "todo": one.hint} for name, one in findings.items()
+        ])  # fmt: skip
     else:
-        for one in findings:
-            say(f"{one.state:<5} {one.name:<12} {one.said}")
-            if one.todo:
-                say(f"{'':<19}-> {one.todo}")
-    return int(any(one.state == FAIL for one in findings))
+        for name, one in findings.items():
+            console.print_line(f"{one.state:<5} {name:<12} {one.message}")
+            if one.hint:
+                console.print_line(f"{'':<19}-> {one.hint}")
+    return int(any(one.state == FAIL for one in findings.values()))
 
 
-# -- the programs
+def run_check(check: Callable[[Path | None], Finding], data: Path | None) -> Finding:
+    """Run a check; an error is its finding."""
+    try:
+        return check(data)
+    except PipemagicError as error:
+        return Finding(FAIL, error.message, error.hint)
 
 
-def python(_options: argparse.Namespace) -> Iterator[Finding]:
-    """Look at the versions of Python and pipemagic."""
-    said = f"{platform.python_version()} at {sys.executable}"
-    if sys.version_info < LOWEST_PYTHON:
-        yield Finding("python", FAIL, said, "install Python 3.11 or newer")
-    else:
-        yield Finding("python", OK, said)
-    yield Finding("pipemagic", OK, f"{__version__} at {Path(__file__).parents[1]}")
-
-
-def packages(_options: argparse.Namespace) -> Iterator[Finding]:
-    """Look whether all packages that are needed are there, and new enough."""
+def check_packages(_data: Path | None) -> Finding:
+    """Check that all required packages are installed and new enough."""
     try:
         required = metadata.requires("pipemagic") or []
     except metadata.PackageNotFoundError:
-        yield Finding("packages", WARN, "pipemagic is not installed here, so its needs are not known", "pip install .")
-        return
-    wanted = [one for line in required if ";" not in line and (one := _REQUIREMENT.match(line))]
-    wrong = [problem for one in wanted if (problem := _package_problem(one[1], one[2] or "0"))]
-    if wrong:
-        yield Finding("packages", FAIL, "; ".join(wrong), "pip install --upgrade pipemagic")
-    else:
-        yield Finding("packages", OK, f"{len(wanted)} packages, all new enough")
+        return Finding(WARN, "pipemagic is not installed, so its requirements are unknown", "pip install .")
+    requirements = re.findall(r"^([\w.-]+) *(?:>= *([0-9.]+))?[^;\n]*$", "\n".join(required), re.MULTILINE)
+    problems = [problem for name, lowest in requirements if (problem := package_problem(name, lowest or "0"))]
+    if problems:
+        return Finding(FAIL, "; ".join(problems), "pip install --upgrade pipemagic")
+    return Finding(OK, f"{len(requirements)} packages, all new enough")
 
 
-def _package_problem(name: str, lowest: str) -> str:
+def package_problem(name: str, lowest: str) -> str:
+    """Describe a package that is missing or too old; '' for one that is not."""
     try:
-        there = metadata.version(name)
+        version = metadata.version(name)
     except metadata.PackageNotFoundError:
         return f"{name} is missing"
-    return f"{name} {there} is older than {lowest}" if _numbers(there) < _numbers(lowest) else ""
+    numbers, least = ([int(number) for number in re.findall(r"\d+", text.split("+")[0])] for text in (version, lowest))
+    return f"{name} {version} is older than {lowest}" if numbers < least else ""
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version.split("+")[0])[:4])
-
-
-# -- folders
-
-
-def data_folder(options: argparse.Namespace) -> Iterator[Finding]:
-    """Look whether the data folder can be written to, by its owner alone, and has room."""
-    from pipemagic import local
-
-    folder = options.data or local.default_folder()
-    if not folder.exists():
-        there = next(parent for parent in folder.parents if parent.exists())
-        if not os.access(there, os.W_OK):
-            yield Finding("data folder", FAIL, f"{folder} cannot be made: {there} is read-only", _OTHER_DATA)
-            return
-        yield Finding("data folder", OK, f"{folder} will be made by the first command that needs it")
-        yield _space(there)
-        return
-    yield _folder("data folder", folder, _OTHER_DATA)
-    yield _space(folder)
-
-
-_OTHER_DATA = "name another folder with PIPEMAGIC_DATA or --data"
-
-
-def _folder(name: str, folder: Path, otherwise: str) -> Finding:
+def check_data_folder(data: Path | None) -> Finding:
+    """Check that the data folder is writable and private."""
+    folder, existing = data_folders(data)
+    if existing != folder:
+        if os.access(existing, os.W_OK):
+            return Finding(OK, f"{folder} will be created by the first command that needs it")
+        return Finding(FAIL, f"{folder} cannot be created: {existing} is read-only", OTHER_DATA)
     if not folder.is_dir():
-        return Finding(name, FAIL, f"{folder} is no folder", otherwise)
+        return Finding(FAIL, f"{folder} is not a folder", OTHER_DATA)
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"x")
     except OSError as error:
-        return Finding(name, FAIL, f"{folder} cannot be written to: {error.strerror}", otherwise)
-    if sys.platform != "win32" and folder.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        return Finding(name, WARN, f"{folder} is open to others", f"chmod 700 {folder}")
-    return Finding(name, OK, f"{folder} is writable and private")
+        return Finding(FAIL, f"{folder} cannot be written to: {error.strerror}", OTHER_DATA)
+    return check_mode(folder, "writable", 700)
 
 
-def _space(folder: Path) -> Finding:
-    free = shutil.disk_usage(folder).free
-    said = f"{free / 1e9:,.1f} GB free at {folder}"
+def data_folders(data: Path | None) -> tuple[Path, Path]:
+    """Return the data folder, and that folder or the nearest one above it that exists."""
+    from pipemagic import launcher
+
+    folder = data or launcher.default_folder()
+    return folder, next(path for path in (folder, *folder.parents) if path.exists())
+
+
+def check_mode(path: Path, quality: str, mode: int) -> Finding:
+    """Check that no other user has access to a file or folder; Windows has no modes."""
+    if sys.platform != "win32" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        return Finding(WARN, f"{path} is open to others", f"chmod {mode} {path}")
+    return Finding(OK, f"{path} is {quality} and private")
+
+
+def check_disk(data: Path | None) -> Finding:
+    """Check that there is free space."""
+    _, existing = data_folders(data)
+    free = shutil.disk_usage(existing).free
+    message = f"{free / 1e9:,.1f} GB free at {existing}"
     if free < NO_SPACE:
-        return Finding("disk", FAIL, said, "free some space: nothing can be written without")
-    if free < LITTLE_SPACE:
-        return Finding("disk", WARN, said, "free some space: copies of databases need as much as they take")
-    return Finding("disk", OK, said)
+        return Finding(FAIL, message, "free some space: nothing can be written")
+    if free < LOW_SPACE:
+        return Finding(WARN, message, "free some space: a copy of a database needs as much as the database")
+    return Finding(OK, message)
 
 
-def settings(_options: argparse.Namespace) -> Iterator[Finding]:
-    """Look whether the file with the logins can be read, by its owner alone."""
+def check_logins(_data: Path | None) -> Finding:
+    """Check that the file with the logins is valid and private."""
     credentials = Credentials()
     if not credentials.path.exists():
-        yield Finding("logins", OK, f"none in {config_folder()}")
-        return
-    try:
-        credentials.get("")
-    except PipemagicError as error:
-        yield Finding("logins", FAIL, error.message, error.hint)
-        return
-    mode = credentials.path.stat().st_mode
-    if sys.platform != "win32" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        yield Finding("logins", WARN, f"{credentials.path} is open to others", f"chmod 600 {credentials.path}")
-    else:
-        yield Finding("logins", OK, f"{credentials.path} is readable and private")
+        return Finding(OK, f"none in {config_folder()}")
+    credentials.get("")
+    return check_mode(credentials.path, "readable", 600)
 
 
-# -- the service and the way to it
+def check_service(data: Path | None) -> Finding:
+    """Check that the embedded service answers and has this version, if it runs."""
+    from pipemagic import launcher
 
-
-def service(options: argparse.Namespace) -> Iterator[Finding]:
-    """Look whether the embedded service runs, answers and is of this version."""
-    from pipemagic import local
-
-    try:
-        found = local.check(options.data)
-    except PipemagicError as error:
-        yield Finding("service", FAIL, error.message, error.hint)
-        return
+    found = launcher.check(data)
     if found is None:
-        yield Finding("service", OK, "does not run; the first command that needs it starts it")
-    else:
-        yield Finding("service", OK, f"answers at {found.url}, version {found.version}")
+        return Finding(OK, "is not running; the first command that needs it starts it")
+    return Finding(OK, f"answers at {found.url}, version {found.version}")
 
 
-def names(_options: argparse.Namespace) -> Iterator[Finding]:
-    """Look whether names below localhost resolve: pipemagic does without, other clients may not."""
+def check_names(_data: Path | None) -> Finding:
+    """Check whether names below localhost resolve: other clients need them, pipemagic does not."""
     host = "flights-local.localhost"
     try:
-        found = {str(entry[4][0]) for entry in socket.getaddrinfo(host, 80, type=socket.SOCK_STREAM)}
+        found = sorted({str(entry[4][0]) for entry in socket.getaddrinfo(host, 80, type=socket.SOCK_STREAM)})
     except OSError:
-        yield Finding(
-            "localhost", WARN, f"names such as {host} do not resolve; pipemagic itself does without",
-            "give other clients http://127.0.0.1:PORT with a database's token, or add the name to /etc/hosts",
-        )  # fmt: skip
-        return
-    if found <= {"127.0.0.1", "::1"}:
-        yield Finding("localhost", OK, f"{host} is {', '.join(sorted(found))}")
-    else:
-        yield Finding(
-            "localhost", FAIL, f"{host} resolves to {', '.join(sorted(found))}, which is not this machine",
-            "have the resolver answer names below localhost itself (RFC 6761)",
-        )  # fmt: skip
+        hint = "give other clients http://127.0.0.1:PORT with a database's token, or add the name to /etc/hosts"
+        return Finding(WARN, f"names such as {host} do not resolve; pipemagic does not need them", hint)
+    if set(found) <= {"127.0.0.1", "::1"}:
+        return Finding(OK, f"{host} is {', '.join(found)}")
+    message = f"{host} resolves to {', '.join(found)}, which is not this machine"
+    return Finding(FAIL, message, "configure the resolver for names below localhost (RFC 6761)")
 
 
-def proxies(_options: argparse.Namespace) -> Iterator[Finding]:
-    """Look for proxy variables that send other clients away from this machine."""
-    set_here = [name for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY") if os.environ.get(name)]
-    spared = os.environ.get("no_proxy", os.environ.get("NO_PROXY", "")).replace(" ", "").split(",")
-    if not set_here:
-        yield Finding("proxy", OK, "no variable sends requests to this machine elsewhere")
-    elif "*" in spared or {"localhost", "127.0.0.1"} <= set(spared):
-        yield Finding("proxy", OK, f"{set_here[0]} is set, and spares this machine")
-    else:
-        yield Finding(
-            "proxy", WARN, f"{set_here[0]} is set: other clients would ask the proxy for this machine",
-            "export no_proxy=localhost,127.0.0.1",
-        )  # fmt: skip
+def check_proxies(_data: Path | None) -> Finding:
+    """Check for proxy variables that apply to requests to this machine."""
+    variables = [name for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY") if os.environ.get(name)]
+    exceptions = os.environ.get("no_proxy", os.environ.get("NO_PROXY", "")).replace(" ", "").split(",")
+    if not variables:
+        return Finding(OK, "no proxy is set")
+    if "*" in exceptions or {"localhost", "127.0.0.1"} <= set(exceptions):
+        return Finding(OK, f"{variables[0]} is set, but not for this machine")
+    message = f"{variables[0]} is set: other clients would send requests to this machine to the proxy"
+    return Finding(WARN, message, "export no_proxy=localhost,127.0.0.1")
 
 
-def clock(_options: argparse.Namespace) -> Iterator[Finding]:
-    """Look whether the clock can be right."""
+def check_clock(_data: Path | None) -> Finding:
+    """Check that the clock is not far behind."""
     now = time.time()
-    said = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(now))
-    yield (
-        Finding("clock", FAIL, f"it is {said} here", "set the clock") if now < EARLIEST else Finding("clock", OK, said)
-    )
+    if now < EARLIEST:
+        return Finding(FAIL, f"it is {format_time(now)} here", "set the clock")
+    return Finding(OK, format_time(now))
 
 
-def sqld(_options: argparse.Namespace) -> Iterator[Finding]:
-    """Look for a libSQL server, which only one engine needs."""
+def format_time(seconds: float) -> str:
+    """Format a time in UTC."""
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
+
+
+def check_sqld(_data: Path | None) -> Finding:
+    """Report where the libSQL server is installed, which only one engine needs."""
     from pipemagic.service.sqld.binary import NoSqld, locate
 
     try:
-        found, carried = locate()
+        path, packaged = locate()
     except NoSqld as missing:
-        state = FAIL if os.environ.get("PIPEMAGIC_SQLD") else OK
-        yield Finding(
-            "sqld",
-            state,
-            f"{missing.message}; only `serve --engine sqld` needs it",
-            missing.hint if state != OK else "",
-        )
-        return
-    yield Finding("sqld", OK, f"in the package of {found}" if carried else str(found))
+        message = f"{missing.message}; only `serve --engine sqld` needs it"
+        return Finding(FAIL, message, missing.hint) if os.environ.get("PIPEMAGIC_SQLD") else Finding(OK, message)
+    return Finding(OK, f"in the package of {path}" if packaged else str(path))
 
 
-def hosted(options: argparse.Namespace) -> Iterator[Finding]:
-    """Look whether the management API that the environment names can be reached, with what token."""
-    from pipemagic.cli.platform import management, on_this_machine
+def check_hosted(data: Path | None) -> Finding:
+    """Check that the management API of the environment accepts the token, and that its clock agrees with this one."""
     from pipemagic.session.secrets import API_URL
 
-    if on_this_machine(options):
-        yield Finding("hosted", OK, f"{API_URL} is not set: commands work on the embedded service")
-        return
-    try:
-        with management(options) as api:
-            expires = api.validate()
-            skew = _skew(api.transport.get("/v1/locations").date)
-    except PipemagicError as error:
-        yield Finding("hosted", FAIL, error.message, error.hint)
-        return
-    left = "" if expires is None else f"; the login ends {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime(expires))}"
-    yield Finding("hosted", OK, f"{os.environ[API_URL]} answers and takes the token{left}")
-    if skew is not None and abs(skew) > MOST_SKEW:
-        yield Finding(
-            "clock", WARN, f"{abs(skew):,.0f} s {'ahead of' if skew > 0 else 'behind'} the service's", "set it"
-        )
+    if is_local(data):
+        return Finding(OK, f"{API_URL} is not set: commands use the embedded service")
+    with management(data) as api:
+        expires = api.validate()
+        skew = clock_skew(api.transport.get("/v1/locations").date)
+    until = "" if expires is None else f"; the login expires {format_time(expires)}"
+    message = f"{os.environ[API_URL]} answers and accepts the token{until}"
+    if abs(skew) <= MAX_SKEW:
+        return Finding(OK, message)
+    direction = "ahead of" if skew > 0 else "behind"
+    return Finding(WARN, f"{message}; this clock is {abs(skew):,.0f} s {direction} the service's", "set the clock")
 
 
-def _skew(date: str) -> float | None:
+def clock_skew(date: str) -> float:
+    """Return how many seconds this clock is ahead of the date of a response; 0 for a response without one."""
     try:
         return time.time() - parsedate_to_datetime(date).timestamp()
     except (TypeError, ValueError):
-        return None
+        return 0.0
 
 
-LOOKS: tuple[Look, ...] = (
-    python, packages, data_folder, settings, service, names, proxies, clock, sqld, hosted,
-)  # fmt: skip
+CHECKS: dict[str, Callable[[Path | None], Finding]] = {
+    "python": lambda _: Finding(OK, f"{platform.python_version()} at {sys.executable}"),
+    "pipemagic": lambda _: Finding(OK, f"{__version__} at {Path(__file__).parents[1]}"),
+    "packages": check_packages,
+    "data folder": check_data_folder, "disk": check_disk, "logins": check_logins, "service": check_service,
+    "localhost": check_names, "proxy": check_proxies, "clock": check_clock, "sqld": check_sqld,
+    "hosted": check_hosted,
+}  # fmt: skip

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pipemagic.cli.base import Commands, confirm, say, say_fields, say_json, say_table
-from pipemagic.cli.platform import management
+import click
+
+from pipemagic.cli import console
+from pipemagic.cli.platform import api_command
 from pipemagic.counts import plural
 from pipemagic.errors import ServerError, SessionError, UnsupportedError
 
@@ -14,216 +17,202 @@ if TYPE_CHECKING:
     from pipemagic.client.management import Management
     from pipemagic.client.resources import Group
 
-LOCATIONS_HINT = "`pipemagic db locations` lists the codes"
+wait_option = click.option("-w", "--wait", is_flag=True, help="Return when it is ready for use.")
+codes_argument = click.argument("codes", nargs=-1, required=True, metavar="CODE...")
+group_argument = click.argument("name", metavar="GROUP")
 
 
-def add_commands(top: Commands) -> None:
-    """Declare the commands."""
-    group = top.group("group", "groups of databases")
-    create = group.add("create", _create, "create a group and print its name", organization=True)
-    create.add_argument("name", metavar="NAME")
-    create.add_argument("--location", required=True, metavar="CODE", help="the primary location, for example ams")
-    add_wait(create)
-    group.add("list", _list, "list the groups", organization=True, listing=True)
-    show = group.add("show", _show, "show what is known about a group", organization=True, listing=True)
-    show.add_argument("name", metavar="NAME")
-    destroy = group.add("destroy", _destroy, "delete a group with all its databases", organization=True, destroys=True)
-    destroy.add_argument("name", metavar="NAME")
-    _add_locations(group.group("locations", "where a group's databases are"))
-
-    tokens = group.group("tokens", "tokens for all databases of a group")
-    create = tokens.add("create", _create_token, "print a new token for a group's databases", organization=True)
-    create.add_argument("name", metavar="GROUP")
-    add_token_options(create)
-    invalidate = tokens.add(
-        "invalidate", _invalidate, "make all tokens of a group and its databases invalid",
-        organization=True, destroys=True,
-    )  # fmt: skip
-    invalidate.add_argument("name", metavar="GROUP")
+@click.group()
+def group() -> None:
+    """Manage groups of databases."""
 
 
-def _add_locations(locations: Commands) -> None:
-    add = locations.add("add", _add_location, "replicate a group's databases to more locations", organization=True)
-    add_wait(add)
-    remove = locations.add(
-        "remove", _remove_location, "remove a group's replicas at locations", organization=True, destroys=True
-    )
-    pause = locations.add("pause", _pause, "take locations of a group down", organization=True)
-    resume = locations.add("resume", _resume, "take locations of a group up again", organization=True)
-    for parser in (add, remove, pause, resume):
-        parser.add_argument("name", metavar="GROUP")
-        parser.add_argument("codes", nargs="+", metavar="CODE", help="a location, for example nrt")
-    listing = locations.add("list", _list_locations, "list a group's locations", organization=True, listing=True)
-    listing.add_argument("name", metavar="GROUP")
+@api_command(group)
+@click.argument("name")
+@click.option("--location", required=True, metavar="CODE", help="The primary location, for example ams.")
+@wait_option
+def create(api: Management, name: str, location: str, wait: bool) -> None:
+    """Create a group and print its name."""
+    with location_hint():
+        created = api.create_group(name, location)
+    if wait:
+        wait_for_locations(api, created.name, created.locations)
+    console.print_line(created.name)
 
 
-def add_wait(parser: argparse.ArgumentParser) -> None:
-    """Declare --wait."""
-    parser.add_argument("-w", "--wait", action="store_true", help="return when it is ready to be used")
+@api_command(group, "list")
+@console.json_option
+def list_groups(api: Management, as_json: bool) -> None:
+    """List the groups."""
+    groups = api.groups()
+    console.print_records(["name", "locations", "status"], [
+        (one.name, ", ".join(code + " (primary)" * (code == one.primary) for code in one.locations), state(one))
+        for one in groups
+    ], as_json=as_json, objects=list(map(group_as_json, groups)))  # fmt: skip
 
 
-def add_token_options(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of new tokens."""
-    parser.add_argument("-r", "--read-only", action="store_true", help="a token that cannot write")
-    parser.add_argument(
-        "-e", "--expiration", default="never", metavar="TIME", help="7d, 1w2d6h3m, never (default)"
-    )  # fmt: skip
+@api_command(group)
+@click.argument("name")
+@console.json_option
+def show(api: Management, name: str, as_json: bool) -> None:
+    """Show the details of a group."""
+    one = api.group(name)
+    if as_json:
+        console.print_json(group_as_json(one))
+    else:
+        locations = ", ".join(one.locations)
+        console.print_fields(Name=one.name, ID=one.id, Primary=one.primary, Locations=locations, Status=state(one))
 
 
-# -- groups
+@api_command(group)
+@click.argument("name")
+@console.yes_option
+def destroy(api: Management, name: str, yes: bool) -> None:
+    """Delete a group with all its databases."""
+    api.group(name)  # an unknown name is an error before the question
+    try:
+        content = plural(len(api.databases(name)), "database")
+    except UnsupportedError:
+        content = "all databases"
+    console.confirm(f"Delete the group {name} with {content} in it permanently?", yes=yes)
+    api.delete_group(name)
+    console.print_line(name)
 
 
-def _create(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        group = _with_hint(lambda: api.create_group(options.name, options.location))
-        if options.wait:
-            _wait(api, group.name, group.locations)
-    say(group.name)
+def group_as_json(one: Group) -> dict[str, Any]:
+    """Return the JSON object of a group."""
+    return {
+        "name": one.name, "uuid": one.id, "primary": one.primary, "locations": list(one.locations),
+        "status": dict(one.status),
+    }  # fmt: skip
 
 
-def _list(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        groups = api.groups()
-    if options.json:
-        say_json([_as_json(group) for group in groups])
-        return
-    say_table(["name", "locations", "status"], [
-        (group.name, ", ".join(_marked(group)), _state(group)) for group in groups
-    ])  # fmt: skip
-
-
-def _show(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        group = api.group(options.name)
-    if options.json:
-        say_json(_as_json(group))
-        return
-    say_fields([
-        ("Name", group.name), ("ID", group.id), ("Primary", group.primary),
-        ("Locations", ", ".join(group.locations)), ("Status", _state(group)),
-    ])  # fmt: skip
-
-
-def _destroy(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        api.group(options.name)  # a wrong name is said before the question
-        try:
-            count = len(api.databases(options.name))
-            what = f"{plural(count, 'database')} in it"
-        except UnsupportedError:
-            what = "all databases in it"
-        confirm(options, f"Delete the group {options.name} with {what}, for good?")
-        api.delete_group(options.name)
-    say(options.name)
+def state(one: Group) -> str:
+    """Return the health of a group: without its primary it cannot be written to, without a replica reads are slower."""
+    failed = {code for code, status in one.status.items() if status not in ("ok", "")}
+    if not failed:
+        return "healthy"
+    return ("unhealthy" if one.primary in failed else "degraded") + f" ({', '.join(sorted(failed))})"
 
 
 # -- locations
 
 
-def _list_locations(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        group = api.group(options.name)
-        names = {one.code: one.name for one in api.locations()}
-    if options.json:
-        say_json([
-            {"id": code, "location": names.get(code, ""), "type": _kind(group, code), "status": group.status.get(code)}
-            for code in group.locations
-        ])  # fmt: skip
-        return
-    say_table(["id", "location", "type", "status"], [
-        (code, names.get(code, ""), _kind(group, code), group.status.get(code, "")) for code in group.locations
-    ])  # fmt: skip
+@group.group()
+def locations() -> None:
+    """Manage the locations of a group's databases."""
 
 
-def _add_location(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        known = api.group(options.name).locations
-        if there := [code for code in options.codes if code in known]:
-            raise SessionError(f"the group {options.name} is at {', '.join(there)} already")
-        for code in options.codes:
-            _with_hint(lambda code=code: api.add_location(options.name, code))
-            if options.wait:
-                _wait(api, options.name, [code])
-            say(code)
+@api_command(locations, "list")
+@group_argument
+@console.json_option
+def list_locations(api: Management, name: str, as_json: bool) -> None:
+    """List a group's locations."""
+    one = api.group(name)
+    names = {location.code: location.name for location in api.locations()}
+    console.print_records(["id", "location", "type", "status"], [
+        (code, names.get(code, ""), "primary" if code == one.primary else "replica", one.status.get(code, ""))
+        for code in one.locations
+    ], as_json=as_json)  # fmt: skip
 
 
-def _remove_location(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        confirm(options, f"Remove the replicas of {options.name} at {', '.join(options.codes)}?")
-        for code in options.codes:
-            api.remove_location(options.name, code)
-            say(code)
-
-
-def _pause(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        for code in options.codes:
-            api.pause_location(options.name, code)
-            say(code)
-
-
-def _resume(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        for code in options.codes:
-            api.resume_location(options.name, code)
-            say(code)
-
-
-def _wait(api: Management, group: str, codes: Any) -> None:
+@api_command(locations, "add")
+@group_argument
+@codes_argument
+@wait_option
+def add_locations(api: Management, name: str, codes: Sequence[str], wait: bool) -> None:
+    """Replicate a group's databases to more locations."""
+    existing = api.group(name).locations
+    if repeated := [code for code in codes if code in existing]:
+        raise SessionError(f"the group {name} is at {', '.join(repeated)} already")
     for code in codes:
-        try:
-            api.wait_for_location(group, code)
-        except UnsupportedError:  # what cannot be waited for is ready when it is made
-            return
+        with location_hint():
+            api.add_location(name, code)
+        if wait:
+            wait_for_locations(api, name, [code])
+        console.print_line(code)
+
+
+@api_command(locations, "remove")
+@group_argument
+@codes_argument
+@console.yes_option
+def remove_locations(api: Management, name: str, codes: Sequence[str], yes: bool) -> None:
+    """Remove a group's replicas at locations."""
+    console.confirm(f"Remove the replicas of {name} at {', '.join(codes)}?", yes=yes)
+    for code in codes:
+        api.remove_location(name, code)
+        console.print_line(code)
+
+
+def add_location_command(action: str, description: str) -> None:
+    """Add a command that calls the method of the API for an action at each location."""
+
+    @api_command(locations, action)
+    @group_argument
+    @codes_argument
+    def command(api: Management, name: str, codes: Sequence[str]) -> None:
+        for code in codes:
+            getattr(api, f"{action}_location")(name, code)
+            console.print_line(code)
+
+    command.help = description
+
+
+add_location_command("pause", "Pause a group at locations, to simulate an outage.")
+add_location_command("resume", "Resume a group at locations.")
+
+
+def wait_for_locations(api: Management, name: str, codes: Sequence[str]) -> None:
+    """Wait until a group is ready at locations; a service that reports no status has it ready when it is created."""
+    try:
+        for code in codes:
+            api.wait_for_location(name, code)
+    except UnsupportedError:
+        pass
+
+
+@contextmanager
+def location_hint() -> Iterator[None]:
+    """Add a hint to the error for an unknown location."""
+    try:
+        yield
+    except ServerError as error:
+        if "location" in error.message.lower() and error.status in (400, 404):
+            error.hint = "`pipemagic db locations` lists the codes"
+        raise
 
 
 # -- tokens
 
 
-def _create_token(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        say(str(api.create_group_token(options.name, expiration=options.expiration, read_only=options.read_only)))
+def add_token_commands(parent: click.Group, owner: str, prefix: str = "") -> None:
+    """Add the commands for the tokens of an ``owner``; the API's methods for it have the prefix."""
+
+    @parent.group(help=f"Manage tokens for a {owner}.")
+    def tokens() -> None:
+        """Manage tokens."""
+
+    @api_command(tokens)
+    @click.argument("name")
+    @click.option("-r", "--read-only", is_flag=True, help="Create a token that cannot write.")
+    @click.option(
+        "-e", "--expiration", default="never", show_default=True, metavar="TIME", help="For example 7d or 1w2d6h3m."
+    )
+    def create(api: Management, name: str, expiration: str, read_only: bool) -> None:
+        """Print a new token."""
+        make = getattr(api, f"create_{prefix}token")
+        console.print_line(str(make(name, expiration=expiration, read_only=read_only)))
+
+    @api_command(tokens)
+    @click.argument("name")
+    @console.yes_option
+    def invalidate(api: Management, name: str, yes: bool) -> None:
+        """Invalidate all tokens created so far."""
+        getattr(api, owner)(name)  # an unknown name is an error before the question
+        console.confirm(f"All tokens of the {owner} {name} will be refused. Continue?", yes=yes)
+        getattr(api, f"invalidate_{prefix}tokens")(name)
+        console.print_line(name)
 
 
-def _invalidate(options: argparse.Namespace) -> None:
-    with management(options) as api:
-        api.group(options.name)
-        confirm(options, f"All tokens of the group {options.name} and its databases will be refused. Go on?")
-        api.invalidate_group_tokens(options.name)
-    say(options.name)
-
-
-# -- words
-
-
-def _as_json(group: Group) -> dict[str, Any]:
-    return {
-        "name": group.name, "uuid": group.id, "primary": group.primary, "locations": list(group.locations),
-        "status": dict(group.status),
-    }  # fmt: skip
-
-
-def _marked(group: Group) -> list[str]:
-    return [f"{code} (primary)" if code == group.primary else code for code in group.locations]
-
-
-def _kind(group: Group, code: str) -> str:
-    return "primary" if code == group.primary else "replica"
-
-
-def _state(group: Group) -> str:
-    """Say in a word how a group is: without its primary nothing is written, without a replica reads are slower."""
-    bad = {code for code, state in group.status.items() if state not in ("ok", "")}
-    if not bad:
-        return "healthy"
-    return ("unhealthy" if group.primary in bad else "degraded") + f" ({', '.join(sorted(bad))})"
-
-
-def _with_hint(call: Any) -> Group:
-    try:
-        group: Group = call()
-    except ServerError as error:
-        if "location" in error.message.lower() and error.status in (400, 404):
-            error.hint = LOCATIONS_HINT
-        raise
-    return group
+add_token_commands(group, "group", "group_")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -11,20 +10,39 @@ import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
 
 import pipemagic
 from pipemagic.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from nbclient import NotebookClient
 
 NAME = "quickstart.ipynb"
 CELL_TIMEOUT = 300  # seconds; the longest cell takes a few
 START_TIMEOUT = 60
 
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+@click.command()
+def tour() -> int:
+    """Run the quick start notebook here and print its results."""
+    return run_notebook(sys.stdout)
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[JUPYTERLAB OPTIONS]...")
+def lab(options: Sequence[str]) -> int:
+    """Open the quick start notebook in JupyterLab.
+
+    Other options are passed to JupyterLab.
+    """
+    return open_notebook(Path.cwd(), options)
 
 
 def find_notebook() -> Path:
-    """Give the packaged notebook, or in a checkout that of the repository."""
+    """Return the path of the packaged notebook, or of the repository's notebook in a checkout."""
     package = Path(pipemagic.__file__).parent
     for folder in (package / "notebooks", package.parent / "notebooks"):
         if (folder / NAME).is_file():
@@ -35,55 +53,68 @@ def find_notebook() -> Path:
     )
 
 
-def tour(out: TextIO, notebook: Path | None = None) -> int:
-    """Run the notebook in a fresh kernel and print each cell as it is done; 1 if a cell fails, else 0."""
-    _need("nbclient", "nbformat", "ipykernel")
+def run_notebook(out: TextIO, notebook: Path | None = None) -> int:
+    """Run the notebook in a new kernel and print each cell with its outputs; return 1 if a cell fails, else 0."""
+    check_installed("nbclient", "nbformat", "ipykernel")
     import nbformat
     from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-    _prefer_this_environment()
     document = nbformat.read(notebook or find_notebook(), as_version=4)  # type: ignore[no-untyped-call]
-    teller = _Teller(out)
     with tempfile.TemporaryDirectory(prefix="pipemagic-tour-", ignore_cleanup_errors=True) as folder:
         client = NotebookClient(
             document, timeout=CELL_TIMEOUT, startup_timeout=START_TIMEOUT, kernel_name="python3",
             resources={"metadata": {"path": folder}},
         )  # fmt: skip
         with client.setup_kernel():
-            for index, cell in enumerate(document.cells):
-                if cell.cell_type != "code":
-                    teller.text(cell.source)
-                    continue
-                teller.source(cell.source)
-                try:
-                    client.execute_cell(cell, index)
-                except CellExecutionError:
-                    teller.outputs(cell.outputs)
-                    return 1
-                except (CellTimeoutError, DeadKernelError) as error:
-                    teller.outputs(cell.outputs)
-                    teller.text(f"{type(error).__name__}: {error}")
-                    return 1
-                teller.outputs(cell.outputs)
-    return 0
+            passed = all(run_cell(client, index, cell, out) for index, cell in enumerate(document.cells))
+    return 0 if passed else 1
 
 
-def lab(folder: Path, options: Sequence[str] = ()) -> int:
-    """Open a copy of the notebook in JupyterLab; one that is there already is kept. Gives its exit code."""
-    _need("jupyterlab", "ipykernel")
-    _prefer_this_environment()
+def run_cell(client: NotebookClient, index: int, cell: Any, out: TextIO) -> bool:
+    """Print a cell; run code and print its outputs; return False if it fails."""
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+    if cell.cell_type != "code":
+        click.echo(f"{cell.source}\n", file=out)
+        return True
+    click.echo("\n".join(f"> {line}" for line in cell.source.splitlines()), file=out)
+    failure = None
+    try:
+        client.execute_cell(cell, index)
+    except CellExecutionError:
+        failure = ""  # the traceback is among the outputs
+    except (CellTimeoutError, DeadKernelError) as error:
+        failure = f"{type(error).__name__}: {error}\n"
+    for text in filter(None, map(plain_text, cell.outputs)):
+        click.echo(text.rstrip("\n"), file=out)  # without colours if it is not a terminal
+    click.echo(f"\n{failure}" if failure else "", file=out)
+    return failure is None
+
+
+def plain_text(output: Any) -> str:
+    """Return an output as a terminal shows it."""
+    match output.output_type:
+        case "stream":
+            return str(output.text)
+        case "error":
+            return "\n".join(output.traceback)
+    return str(output.get("data", {}).get("text/plain", ""))
+
+
+def open_notebook(folder: Path, options: Sequence[str] = ()) -> int:
+    """Open a copy of the notebook in JupyterLab, and return the exit code of JupyterLab."""
+    check_installed("jupyterlab", "ipykernel")
     notebook = writable_copy(folder)
     with subprocess.Popen([sys.executable, "-m", "jupyterlab", str(notebook), *options]) as process:
         while True:
             try:
                 return process.wait()
             except KeyboardInterrupt:
-                continue  # it goes to JupyterLab too, which asks whether to end
+                continue  # JupyterLab receives it, too, and asks whether to end
 
 
 def writable_copy(folder: Path) -> Path:
-    """Give the notebook in the folder, copied there if need be; in a new folder if that one is read-only."""
+    """Copy the notebook to the folder, or to a new folder if that one is read-only; keep an existing copy."""
     if (folder / NAME).exists():
         return folder / NAME
     if not os.access(folder, os.W_OK):
@@ -92,53 +123,11 @@ def writable_copy(folder: Path) -> Path:
     return folder / NAME
 
 
-class _Teller:
-    """Prints cells as text: their source, what they printed, and what they show in a terminal."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
-
-    def text(self, text: str) -> None:
-        self._say(text + "\n")
-
-    def source(self, source: str) -> None:
-        self._say("\n".join("> " + line for line in source.splitlines()))
-
-    def outputs(self, outputs: Sequence[Any]) -> None:
-        for output in outputs:
-            text = _plain(output)
-            if text:
-                self._say(text.rstrip("\n"))
-        self._say("")
-
-    def _say(self, text: str) -> None:
-        if not self._out.isatty():
-            text = _COLOURS.sub("", text)
-        encoding = self._out.encoding or "utf-8"
-        # What the terminal cannot show (a code page of old) must not end the tour.
-        self._out.write(text.encode(encoding, "replace").decode(encoding) + "\n")
-        self._out.flush()
-
-
-def _plain(output: Any) -> str:
-    match output.output_type:
-        case "stream":
-            return str(output.text)
-        case "error":
-            return "\n".join(output.traceback)
-        case _:
-            return str(output.get("data", {}).get("text/plain", ""))
-
-
-def _need(*modules: str) -> None:
-    missing = [module for module in modules if find_spec(module) is None]
-    if missing:
+def check_installed(*modules: str) -> None:
+    """Raise `UnsupportedError` for missing modules; select the kernel of this environment."""
+    if missing := [module for module in modules if find_spec(module) is None]:
         raise UnsupportedError(
             f"the quick start needs {', '.join(missing)}, which is not installed",
             hint='pip install "pipemagic[lab]", or in a checkout: pip install ".[lab]"', code="LAB_MISSING",
         )  # fmt: skip
-
-
-def _prefer_this_environment() -> None:
-    """Have Jupyter take this Python's kernel, not one of the same name that the user installed elsewhere."""
-    os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
+    os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # not a kernel of the same name that is installed elsewhere

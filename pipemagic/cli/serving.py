@@ -1,240 +1,273 @@
-"""``pipemagic serve``: its options, and the service that runs until it is stopped."""
+"""``pipemagic serve`` and ``pipemagic stop``: the service, and the systemd unit that runs it."""
 
 from __future__ import annotations
 
-import argparse
 import getpass
 import json
+import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+from click.core import ParameterSource
+
+from pipemagic.cli import console
+from pipemagic.cli.platform import data_option
 from pipemagic.errors import ServiceError
 
 if TYPE_CHECKING:
-    from pipemagic.service.embedded import Service
-    from pipemagic.service.limits import Limits
-    from pipemagic.service.process import Settings
-    from pipemagic.service.sqld.service import SqldService
+    from pipemagic.service.service import Service
+    from pipemagic.service.settings import Settings
 
+STATE = Path("/var/lib/pipemagic")
+LOGS = Path("/var/log/pipemagic")
 
-def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options of ``serve``, besides --data, which all commands have."""
-    flags: list[argparse.Action] = []
-    groups = [
-        ("addresses", _add_addresses), ("engine", _add_engine), ("limits", _add_limits), ("operation", _add_operation),
-    ]  # fmt: skip
-    for title, add in groups:
-        add(_Flags(parser.add_argument_group(title), flags))
-    parser.set_defaults(flags=flags)
+EMBEDDED_ONLY = [
+    "cors", "here", "simulate_latency", "statement_timeout", "max_streams", "max_response", "max_database_size",
+]  # fmt: skip
+"""The options that have no effect on libSQL servers."""
 
+CREDENTIALS = ["ssl_certfile", "ssl_keyfile"]
+"""The options whose files systemd reads."""
 
-class _Flags:
-    """A group of options that takes note of them, for whoever has to write them down again."""
-
-    def __init__(self, group: Any, flags: list[argparse.Action]) -> None:
-        self._group, self._flags = group, flags
-
-    def add_argument(self, *names: str, **options: Any) -> None:
-        """Declare an option."""
-        self._flags.append(self._group.add_argument(*names, **options))
-
-
-def _add_addresses(group: _Flags) -> None:
-    group.add_argument(
-        "--port", type=_port, metavar="N",
-        help="0 picks one; default: the port of last time; of a shared service 8443 with TLS, 8080 without",
-    )  # fmt: skip
-    group.add_argument(
-        "--host", metavar="ADDR", help="the address to listen on: 127.0.0.1 (default), 0.0.0.0 or :: for all machines"
-    )
-    group.add_argument("--domain", metavar="DOMAIN", help="the service's name; databases are at names below it")
-    group.add_argument("--ssl-certfile", type=_path, metavar="FILE", help="the certificate (PEM, with its chain)")
-    group.add_argument("--ssl-keyfile", type=_path, metavar="FILE", help="its key (PEM), if not in the same file")
-    group.add_argument(
-        "--insecure-http", action="store_true", help="listen for other machines without TLS, tokens in the clear"
-    )
-    group.add_argument(
-        "--cors", action="append", type=_origin, metavar="ORIGIN",
-        help="let web pages of this origin use the service, for example https://app.example.org; * is any; repeatable",
-    )  # fmt: skip
-
-
-def _add_engine(group: _Flags) -> None:
-    group.add_argument(
-        "--engine", choices=("embedded", "sqld"), default="embedded",
-        help="where databases live: in files of this service (default), or on libSQL servers",
-    )  # fmt: skip
-    group.add_argument("--nodes", type=_path, metavar="FILE", help="for sqld: which servers there are, in TOML")
-    group.add_argument("--local", type=_count, metavar="N", help="for sqld: start N servers on this machine")
-
-    group.add_argument(
-        "--here", type=_location, metavar="CODE", help="where this service is: requests go to the nearest location"
-    )
-    group.add_argument(
-        "--simulate-latency", action="store_true",
-        help="answer as late as the distance between --here and a location implies",
-    )  # fmt: skip
-
-
-def _add_limits(group: _Flags) -> None:
-    group.add_argument(
-        "--statement-timeout", type=_seconds, metavar="SECONDS", help="how long one statement may run (60)"
-    )
-    group.add_argument("--max-streams", type=_count, metavar="N", help="open streams at once (4096)")
-    group.add_argument("--max-connections", type=_count, metavar="N", help="open connections (file handles / 4)")
-    group.add_argument("--max-body", type=_size, metavar="SIZE", help="of a request (128MB)")
-    group.add_argument("--max-response", type=_size, metavar="SIZE", help="of an answer's rows (128MB)")
-    group.add_argument("--max-database-size", type=_size, metavar="SIZE", help="of a database's file (no limit)")
-    group.add_argument("--max-memory", type=_size, metavar="SIZE", help="that SQLite may take in all (512MB)")
-
-
-def _add_operation(group: _Flags) -> None:
-    group.add_argument(
-        "--signup", action=argparse.BooleanOptionalAction,
-        help="let people make themselves accounts; by default only if others cannot reach the service",
-    )  # fmt: skip
-    group.add_argument(
-        "--access-log", type=_path, metavar="FILE", help="write one line for each request; - is standard output"
-    )
-    group.add_argument(
-        "--print-systemd", action="store_true", help="print a systemd unit for these options, start nothing"
-    )
-
-
-def settings(options: argparse.Namespace) -> Settings:
-    """Give how to run, as the options say; ServiceError for what cannot work."""
-    from pipemagic import local
-    from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK, Hosting
-    from pipemagic.service.process import HEAP_LIMIT, Settings
-
-    host = LOOPBACK if options.host == "localhost" else (options.host or LOOPBACK).strip("[]")
-    hosting = Hosting(
-        host, (options.domain or LOCAL_DOMAIN).lower().rstrip("."), options.ssl_certfile, options.ssl_keyfile,
-        options.insecure_http,
-    )  # fmt: skip
-    return Settings(
-        options.data or local.default_folder(), port=options.port, hosting=hosting, limits=_limits(options),
-        here=options.here, simulate_latency=options.simulate_latency,
-        signup=hosting.for_this_machine if options.signup is None else options.signup,
-        connections=options.max_connections, memory=options.max_memory or HEAP_LIMIT, access_log=options.access_log,
-        open=_opener(options),
-        cors=tuple(options.cors or ()),
-    )  # fmt: skip
-
-
-def _opener(options: argparse.Namespace) -> Callable[[Settings], Service | SqldService]:
-    """Give what makes the service with the engine that was chosen."""
-    if options.simulate_latency and options.here is None:
-        raise ServiceError("--simulate-latency needs to know where the service is", hint="add --here CODE")
-    if options.engine == "embedded":
-        if options.nodes is not None or options.local is not None:
-            raise ServiceError("--nodes and --local are about libSQL servers", hint="add --engine sqld")
-        from pipemagic.service.process import open_embedded
-
-        return open_embedded
-    if (options.nodes is None) == (options.local is None):
-        hint = "--local 3 starts three servers here; --nodes FILE names those that run elsewhere (docs/sqld.md)"
-        raise ServiceError("--engine sqld needs either --nodes FILE or --local N", hint=hint)
-    if alien := [flag for name, flag in _EMBEDDED_ONLY.items() if getattr(options, name)]:
-        hint = "leave it out: with --engine sqld clients talk to the libSQL servers"
-        raise ServiceError(f"{', '.join(alien)} is about databases in files of this service", hint=hint)
-    from pipemagic.service.sqld.service import open_local, open_remote
-
-    if options.nodes is not None:
-        return partial(open_remote, nodes=options.nodes)
-    import platformdirs
-
-    return partial(open_local, count=options.local, cache=platformdirs.user_cache_path("pipemagic"))
-
-
-_EMBEDDED_ONLY = {
-    "cors": "--cors", "here": "--here", "simulate_latency": "--simulate-latency",
-    "statement_timeout": "--statement-timeout", "max_streams": "--max-streams",
-    "max_response": "--max-response", "max_database_size": "--max-database-size",
+LIMITS = {
+    "max_streams": "streams", "max_body": "body", "max_response": "response", "max_database_size": "database",
+    "statement_timeout": "statement_time",
 }  # fmt: skip
-"""What does nothing for servers that run by themselves, by its name among the options."""
+"""The field of `Limits` for each option."""
+
+COUNT = click.IntRange(min=1)
 
 
-def _limits(options: argparse.Namespace) -> Limits:
-    from pipemagic.service.limits import Limits
-
-    given = {
-        "streams": options.max_streams, "body": options.max_body, "response": options.max_response,
-        "database": options.max_database_size, "statement_time": options.statement_timeout,
-    }  # fmt: skip
-    return Limits(**{name: value for name, value in given.items() if value is not None})
+# -- types of options
 
 
-def run(options: argparse.Namespace) -> None:
-    """Run the service until it is told to stop; its first line of output says where it is."""
-    chosen = settings(options)
-    if options.print_systemd:
-        from pipemagic.cli.systemd import unit
+def size(text: str) -> int:
+    """Convert a size such as 128MB to bytes."""
+    from pipemagic.service.limits import parse_size
 
-        sys.stdout.write(unit(options, getpass.getuser()))
+    if parsed := parse_size(text):
+        return parsed
+    raise click.BadParameter(f"{text!r} is not a size: write bytes, or 64KB, 128MB, 2GB")
+
+
+def seconds(text: str) -> float:
+    """Convert a number of seconds."""
+    number: float = click.FLOAT(text)
+    if not 0 < number < math.inf:
+        raise click.BadParameter(f"{text!r} is not a positive number")
+    return number
+
+
+def location(text: str) -> str:
+    """Check the code of a location."""
+    from pipemagic.service.locations import LOCATIONS, similar
+
+    if text not in LOCATIONS:
+        codes = similar(text)
+        suggestion = f"; did you mean {' or '.join(codes)}?" if codes else ""
+        raise click.BadParameter(f"there is no location {text!r}{suggestion}")
+    return text
+
+
+def origin(text: str) -> str:
+    """Check the origin of web pages."""
+    if text != "*" and not re.fullmatch(r"https?://[^/\s]+", text):
+        raise click.BadParameter(f"{text!r} is not an origin: write its scheme and name, as https://app.example.org")
+    return text.lower()
+
+
+# -- commands
+
+
+@click.command()
+@data_option
+@click.option(
+    "--port", type=click.IntRange(0, 65535), metavar="N",
+    help="The port; 0 chooses a free one.  [default: the last one; for other machines 8443 with TLS, 8080 without]",
+)  # fmt: skip
+@click.option(
+    "--host", metavar="ADDR", help="The IP address to listen on; 0.0.0.0 or :: for all.  [default: 127.0.0.1]"
+)
+@click.option("--domain", metavar="DOMAIN", help="The name of the service; names of databases end with it.")
+@click.option(
+    "--ssl-certfile", type=console.absolute_path, metavar="FILE", help="The certificate (PEM, with its chain)."
+)
+@click.option(
+    "--ssl-keyfile", type=console.absolute_path, metavar="FILE", help="Its key (PEM), if it is in another file."
+)
+@click.option("--insecure-http", is_flag=True, help="Listen for other machines without TLS; tokens are not encrypted.")
+@click.option(
+    "--cors", multiple=True, type=origin, metavar="ORIGIN",
+    help="Allow web pages of this origin, for example https://app.example.org; * allows all; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--trusted-proxy", multiple=True, metavar="ADDRESS",
+    help="A reverse proxy whose X-Forwarded-For names the client, such as 127.0.0.1 or 10.0.0.0/8; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--engine", type=click.Choice(["embedded", "sqld"]), default="embedded", show_default=True,
+    help="Keep databases in files of this service, or on libSQL servers.",
+)  # fmt: skip
+@click.option("--nodes", type=console.absolute_path, metavar="FILE", help="For sqld: the list of servers, in TOML.")
+@click.option("--local", type=COUNT, metavar="N", help="For sqld: start N servers on this machine.")
+@click.option("--here", type=location, metavar="CODE", help="The location of this service, to find the nearest ones.")
+@click.option("--simulate-latency", is_flag=True, help="Delay responses by the distance from --here to a location.")
+@click.option("--statement-timeout", type=seconds, metavar="SECONDS", help="Stop longer statements.  [default: 60]")
+@click.option("--max-streams", type=COUNT, metavar="N", help="The most open streams.  [default: 4096]")
+@click.option("--max-connections", type=COUNT, metavar="N", help="The most connections.  [default: file handles / 4]")
+@click.option("--max-body", type=size, metavar="SIZE", help="The largest request body.  [default: 128MB]")
+@click.option("--max-response", type=size, metavar="SIZE", help="The largest result in a response.  [default: 128MB]")
+@click.option("--max-database-size", type=size, metavar="SIZE", help="The largest database file.  [default: no limit]")
+@click.option("--max-memory", type=size, metavar="SIZE", help="The most memory for SQLite.  [default: 512MB]")
+@click.option("--allow-signup", is_flag=True, help="Let everybody who can connect create an account.")
+@click.option(
+    "--access-log", type=console.absolute_path, metavar="FILE", help="Log each request; - logs to standard output."
+)
+@click.option("--print-systemd", is_flag=True, help="Print a systemd unit with these options, and start nothing.")
+@click.pass_context
+def serve(context: click.Context, /, **options: Any) -> None:
+    """Run the service until it is stopped (SIGTERM, Ctrl-C)."""
+    settings = settings_of(**options)
+    if options["print_systemd"]:
+        print_unit(context, options)
         return
     from pipemagic.service import process
 
     process.stop_on_hang_up()
-    process.run(chosen, _announce)
+    process.run(settings, announce)
 
 
-def _announce(about: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(about) + "\n")
-    sys.stdout.flush()
+def announce(about: dict[str, Any]) -> None:
+    """Print the address of the service as one line of JSON."""
+    click.echo(json.dumps(about))
 
 
-def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port < 65536:
-        raise ValueError
-    return port
+@click.command()
+@data_option
+def stop(data: Path | None) -> None:
+    """Stop the running service."""
+    from pipemagic import launcher
+
+    if not launcher.stop(data):
+        console.print_note("no service was running")
 
 
-def _path(text: str) -> Path:
-    return Path(text) if text == "-" else Path(text).expanduser().absolute()
+# -- settings
 
 
-def _count(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
+def settings_of(
+    data: Path | None, host: str | None, domain: str | None, ssl_certfile: Path | None, ssl_keyfile: Path | None,
+    insecure_http: bool, **options: Any,
+) -> Settings:  # fmt: skip
+    """Return the settings of the service; raise `ServiceError` for options that contradict each other."""
+    from pipemagic import launcher
+    from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK, Hosting
+    from pipemagic.service.limits import Limits
+    from pipemagic.service.settings import HEAP_LIMIT, Settings
+
+    address = LOOPBACK if host == "localhost" else (host or LOOPBACK).strip("[]")
+    name = (domain or LOCAL_DOMAIN).lower().rstrip(".")
+    limits = {limit: options[option] for option, limit in LIMITS.items() if options[option] is not None}
+    return Settings(
+        data or launcher.default_folder(), port=options["port"], limits=Limits(**limits), here=options["here"],
+        hosting=Hosting(address, name, ssl_certfile, ssl_keyfile, insecure_http),
+        simulate_latency=options["simulate_latency"], signup=options["allow_signup"],
+        connections=options["max_connections"], memory=options["max_memory"] or HEAP_LIMIT,
+        access_log=options["access_log"], cors=options["cors"], proxies=options["trusted_proxy"],
+        open=engine_of(options),
+    )  # fmt: skip
 
 
-def _location(text: str) -> str:
-    from pipemagic.service.locations import LOCATIONS, similar
+def engine_of(options: Mapping[str, Any]) -> Callable[[Settings], Service]:
+    """Return the function that opens the chosen engine."""
+    nodes, local = options["nodes"], options["local"]
+    if options["simulate_latency"] and options["here"] is None:
+        raise ServiceError("--simulate-latency needs the location of the service", hint="add --here CODE")
+    if options["engine"] == "embedded":
+        if nodes is not None or local is not None:
+            raise ServiceError("--nodes and --local are options of libSQL servers", hint="add --engine sqld")
+        from pipemagic.service.process import open_embedded
 
-    if text not in LOCATIONS:
-        close = similar(text)
-        meant = f"; did you mean {' or '.join(close)}?" if close else ""
-        raise argparse.ArgumentTypeError(f"there is no location {text!r}{meant}")
-    return text
+        return open_embedded
+    if (nodes is None) == (local is None):
+        hint = "--local 3 starts three servers here; --nodes FILE lists servers that run elsewhere (docs/sqld.md)"
+        raise ServiceError("--engine sqld needs either --nodes FILE or --local N", hint=hint)
+    if unusable := [f"--{name.replace('_', '-')}" for name in EMBEDDED_ONLY if options[name]]:
+        hint = "leave it out: with --engine sqld clients connect to the libSQL servers"
+        raise ServiceError(f"{', '.join(unusable)} has no effect on libSQL servers", hint=hint)
+    from pipemagic.service.sqld.engine import open_local, open_remote
+
+    if nodes is not None:
+        return partial(open_remote, nodes=nodes)
+    import platformdirs
+
+    return partial(open_local, count=local, cache=platformdirs.user_cache_path("pipemagic"))
 
 
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < float("inf"):
-        raise ValueError
-    return seconds
+# -- the systemd unit
 
 
-def _origin(text: str) -> str:
-    if text != "*" and not re.fullmatch(r"https?://[^/\s]+", text):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no origin: write its scheme and name, as https://app.example.org"
-        )
-    return text.lower()
+def print_unit(context: click.Context, options: Mapping[str, Any]) -> None:
+    """Print a unit that runs ``serve`` with these options, without access to anything else.
+
+    Without --data the service gets a user and a data folder of its own; otherwise it runs as the current user, who can
+    use the folder. systemd reads the certificate and its key, so that they can remain files of root.
+    """
+    folder = options["data"] or STATE
+    command = [sys.executable, "-m", "pipemagic", "serve", "--data", str(folder)]
+    unit = Path(__file__).with_name("systemd.service").read_text("utf-8").format(
+        command=" ".join([*map(quote, command), *given_options(context, options)]),
+        user="\n".join([*user_lines(options), *credential_lines(options)]),
+        capability="CAP_NET_BIND_SERVICE" if 0 < (options["port"] or 0) < 1024 else "",
+        home="read-only" if any(map(in_home, [sys.executable, sys.prefix, str(folder)])) else "yes",
+    )  # fmt: skip
+    click.echo(unit, nl=False)
 
 
-def _size(text: str) -> int:
-    from pipemagic.service.limits import parse_size
+def given_options(context: click.Context, options: Mapping[str, Any]) -> Iterator[str]:
+    """Return the options of the command line as the unit has them; their paths are absolute."""
+    for parameter in context.command.params:
+        name, flag = str(parameter.name), parameter.opts[0]
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if not given or name in ("data", "print_systemd"):
+            continue
+        value = options[name]
+        for one in value if isinstance(value, tuple) else [value]:
+            yield flag
+            if one is not True:
+                yield f"%d/{name}" if name in CREDENTIALS else quote(str(one))
 
-    size = parse_size(text)
-    if not size:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size: write bytes, or 64KB, 128MB, 2GB")
-    return size
+
+def user_lines(options: Mapping[str, Any]) -> Iterator[str]:
+    """Return the lines for the user of the service and the folders that it can write to."""
+    if options["data"] is None:
+        yield from ("DynamicUser=yes", "StateDirectory=pipemagic", "StateDirectoryMode=0700", "LogsDirectory=pipemagic")
+    else:
+        yield f"User={getpass.getuser()}"
+        yield f"ReadWritePaths={quote(str(options['data']))}"
+    log = options["access_log"]
+    if log not in (None, Path("-")) and not log.is_relative_to(LOGS):
+        yield f"ReadWritePaths={quote(str(log.parent))}"
+
+
+def credential_lines(options: Mapping[str, Any]) -> Iterator[str]:
+    """Return the lines that pass the certificate and its key to the service."""
+    for name in CREDENTIALS:
+        if options[name] is not None:
+            yield f"LoadCredential={name}:{str(options[name]).replace('%', '%%')}"
+
+
+def quote(word: str) -> str:
+    """Quote a word for systemd."""
+    text = word.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$").replace("%", "%%")
+    return f'"{text}"' if not text or any(mark in text for mark in " \t'\"\\;#") else text
+
+
+def in_home(path: str) -> bool:
+    """Return True for a path that ProtectHome=yes would hide."""
+    return path.startswith(("/home/", "/root/"))

@@ -1,18 +1,21 @@
-"""``pipemagic db shell``: SQL typed in, given as an argument, or read from standard input."""
+"""``pipemagic db shell``: SQL from the terminal, an argument, or standard input."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from pipemagic import sql as sqltext
-from pipemagic.cli.base import Commands, note, say
-from pipemagic.cli.platform import management
-from pipemagic.cli.rows import MODES
+from pipemagic.cli import console
+from pipemagic.cli.platform import data_option, management, org_option
+from pipemagic.cli.transfers import decode, open_database, print_dump
 from pipemagic.configuration import config_folder
 from pipemagic.counts import plural
 from pipemagic.errors import PipemagicError, SessionError, StatementError, TransactionLost
@@ -23,120 +26,126 @@ if TYPE_CHECKING:
 
 HISTORY = "shell_history"
 HISTORY_LENGTH = 1000  # lines
-TOKEN_LIFE = "2d"
+TOKEN_EXPIRATION = "2d"
 HELP = """\
-Statements end with a semicolon and may take several lines. Ctrl-C stops a statement, or what you type.
-.tables              the names of tables and views
-.schema [NAME]       how they were created
-.dump                the database as SQL text
-.mode table|csv|json how rows are shown
-.help                this text
+Statements end with a semicolon and may span several lines. Ctrl-C cancels a statement, or the lines typed so far.
+.tables              list tables and views
+.schema [NAME]       print their CREATE statements
+.dump                print the database as SQL text
+.mode table|csv|json set the output format
+.help                print this text
 .quit                leave; an open transaction is rolled back"""
 
 _TABLES = "SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite^_%' ESCAPE '^'"
-_SCHEMA = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL"
+_SCHEMA = "SELECT sql || ';' FROM sqlite_schema WHERE sql IS NOT NULL"
 
 
-class Quit(Exception):
-    """The user wants to leave."""
+def no_option(text: str) -> str:
+    """Return an argument, which may be SQL that begins with a comment; refuse unknown options."""
+    if text.startswith("-") and not any(map(str.isspace, text)):
+        raise click.NoSuchOption(text)
+    return text
 
 
-def add_command(db: Commands) -> None:
-    """Declare the command."""
-    shell = db.add("shell", _shell, "run SQL: typed in, given here, or from standard input", organization=True)
-    shell.add_argument("database", metavar="DB|URL", help="a database of the organization, or an address")
-    shell.add_argument("sql", nargs="?", metavar="SQL")
-    shell.add_argument("--mode", choices=sorted(MODES), default="table", help="how rows are shown (default: table)")
-    shell.add_argument("--token-env", metavar="VAR", help="the variable with the token for an address")
-
-
-def _shell(options: argparse.Namespace) -> None:
-    with _opened(options) as database, database.open_stream() as stream:
-        shell = Shell(database, stream, options.database.rpartition("/")[2], options.mode)
-        if options.sql is not None:
-            shell.run_all([options.sql])
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("name", type=no_option, metavar="DB|URL")
+@click.argument("sql", type=no_option, required=False, metavar="[SQL]")
+@click.option(
+    "--mode", type=click.Choice(sorted(console.FORMATS)), default="table", show_default=True, help="The output format."
+)
+@click.option("--token-env", metavar="VAR", help="The environment variable with the token for a URL.")
+@org_option
+@data_option
+def shell(name: str, sql: str | None, mode: str, token_env: str | None, org: str | None, data: Path | None) -> None:
+    """Run SQL from an argument, standard input, or the terminal."""
+    check_options(name, token_env, org)
+    with open_target(name, token_env, org, data) as database, database.open_stream() as stream:
+        opened = Shell(database, stream, name.rpartition("/")[2], mode)
+        if sql is not None:
+            opened.run_script([sql])
         elif sys.stdin.isatty():
-            shell.talk()
+            opened.interact()
         else:
-            shell.run_all(sys.stdin)
+            opened.run_script(decode(sys.stdin.buffer))
+
+
+def check_options(name: str, token_env: str | None, org: str | None) -> None:
+    """Raise a usage error for an option that has no effect on this kind of name."""
+    if "://" in name and org is not None:
+        raise click.UsageError("--org cannot be used with an address.", click.get_current_context())
+    if "://" not in name and token_env is not None:
+        raise click.UsageError("--token-env requires an address.", click.get_current_context())
 
 
 @contextmanager
-def _opened(options: argparse.Namespace) -> Iterator[Database]:
+def open_target(name: str, token_env: str | None, org: str | None, data: Path | None) -> Iterator[Database]:
+    """Open a database of the organization, or the one at a URL."""
     from pipemagic.client.database import Database
     from pipemagic.session.secrets import DATABASE_TOKENS, Environment
 
-    if "://" in options.database:
-        token = Environment(os.environ).token(options.token_env, DATABASE_TOKENS)
-        with Database(options.database, token) as database:
+    if "://" in name:
+        with Database(name, Environment(os.environ).token(token_env, DATABASE_TOKENS)) as database:
             yield database
-        return
-    with management(options) as api:
-        info = api.database(options.database)
-        with Database(info.url, api.create_token(info.name, expiration=TOKEN_LIFE)) as database:
+    else:
+        with management(data, org) as api, open_database(api, name, TOKEN_EXPIRATION) as database:
             yield database
 
 
 class Shell:
-    """Runs statements and dot commands on one stream, and prints what they give."""
+    """Runs statements and dot commands on one stream, and prints their results."""
 
     def __init__(self, database: Database, stream: ClientStream, name: str, mode: str) -> None:
         self._database, self._stream, self._name, self._mode = database, stream, name, mode
-        self._talks = False
+        self._interactive = False
 
-    # -- without a terminal
-
-    def run_all(self, chunks: Iterator[str] | list[str]) -> None:
-        """Run a script up to its first error, which is raised; so is a transaction that it leaves open."""
-        with suppress(Quit):
+    def run_script(self, chunks: Iterable[str]) -> None:
+        """Run a script; raise its first error, or `TransactionLost` if it leaves a transaction open."""
+        with suppress(EOFError):
             for text in sqltext.statements_of(chunks):
-                self._run_text(text)
+                self._run(text)
         if self._in_transaction:
             raise TransactionLost(
                 "the script left a transaction open, which was rolled back", hint="end it with COMMIT"
             )
 
-    def _run_text(self, text: str) -> None:
-        """Run a statement, and the dot commands on the lines before it."""
-        while text.startswith("."):
-            line, _, text = text.partition("\n")
-            self._command(line)
-            text = text.lstrip()
-        for statement in sqltext.split(text):
-            self._run(statement.text)
-
-    # -- with a terminal
-
-    def talk(self) -> None:
-        """Read statements from the terminal and run them until the user leaves."""
-        self._talks = True
-        note(f"{self._name}: {self._database.version()}. Statements end with ; - .help lists commands, .quit leaves.")
+    def interact(self) -> None:
+        """Run statements from the terminal until the user leaves."""
+        self._interactive = True
+        version = self._database.version()
+        console.print_note(f"{self._name}: {version}. Statements end with ; - .help lists commands, .quit leaves.")
         with _history():
             while True:
                 try:
-                    self._run_text(self._read())
-                except (Quit, EOFError):
+                    self._run(self._read())
+                except EOFError:  # Ctrl-D or .quit
                     break
                 except KeyboardInterrupt:
-                    note("")
+                    console.print_note("")
                 except PipemagicError as error:
-                    note(f"Error: {error.message}")
-                    if error.hint:
-                        note(f"Hint: {error.hint}")
+                    console.print_error(error)
         if self._in_transaction:
-            note("The open transaction was rolled back.")
+            console.print_note("The open transaction was rolled back.")
 
     def _read(self) -> str:
-        """Read lines until a statement is whole, or one with a dot command."""
-        mark = "*" if self._in_transaction else ""
-        lines = [input(f"{self._name}{mark}> ")]
+        """Read lines until a statement is complete, or one line with a dot command."""
+        prompt = f"{self._name}{'*' if self._in_transaction else ''}> "
+        lines = [input(prompt)]
         if lines[0].startswith("."):
             return lines[0]
         while not (_may_end(lines[-1]) and sqltext.is_complete("\n".join(lines))):
-            lines.append(input(f"{' ' * (len(self._name) + len(mark) - 3)}...> "))
+            lines.append(input("...> ".rjust(len(prompt))))
         return "\n".join(lines)
 
-    # -- both
+    def _run(self, text: str) -> None:
+        """Run a statement, and the dot commands on the lines before it."""
+        while text.startswith("."):
+            line, _, text = text.partition("\n")
+            self._run_command(line)
+            text = text.lstrip()
+        for statement in sqltext.split(text):
+            self._run_statement(statement.text)
+
+    # -- statements
 
     @property
     def _in_transaction(self) -> bool:
@@ -144,106 +153,86 @@ class Shell:
 
         return self._stream.transaction.state is Tx.OPEN
 
-    def _run(self, statement: str) -> None:
+    def _run_statement(self, statement: str) -> None:
         from pipemagic.hrana.stream import Tx
 
-        if self._stream.transaction.state is Tx.LOST and sqltext.keyword(statement) in ("BEGIN", "ROLLBACK"):
-            self._stream.settle()  # the user has seen that it is gone
-            if sqltext.keyword(statement) == "ROLLBACK":
+        keyword = sqltext.keyword(statement)
+        if self._stream.transaction.state is Tx.LOST and keyword in ("BEGIN", "ROLLBACK"):
+            self._stream.settle()  # the loss was reported
+            if keyword == "ROLLBACK":
                 return
-        result = self._ask(statement)
+        result = self._execute(statement)
         if result.columns:
-            self._show(result)
-        elif self._talks and result.affected_row_count:
-            count = result.affected_row_count
-            note(f"{plural(count, 'row')} changed")
+            for line in console.FORMATS[self._mode](result.columns, result.rows):
+                console.print_line(line)
+            if self._interactive and self._mode == "table":
+                console.print_note(f"({plural(len(result.rows), 'row')})")
+        elif self._interactive and result.affected_row_count:
+            console.print_note(f"{plural(result.affected_row_count, 'row')} changed")
 
-    def _ask(self, statement: str) -> Result:
+    def _execute(self, statement: str) -> Result:
         from pipemagic.client.database import Result
         from pipemagic.client.running import run
         from pipemagic.hrana.messages import Stmt
 
-        done = run(self._stream, [Stmt(statement)])
-        if done.error is not None:
-            raise _placed(done.error, statement)
-        return Result(done.results[0], statement)
-
-    def _show(self, result: Result) -> None:
-        for line in MODES[self._mode](result.columns, result.rows):
-            say(line)
-        if self._talks and self._mode == "table":
-            note(f"({plural(len(result.rows), 'row')})")
+        batch = run(self._stream, [Stmt(statement)])
+        if batch.error is not None:
+            raise _with_position(batch.error, statement)
+        return Result(batch.results[0], statement)
 
     # -- dot commands
 
-    def _command(self, line: str) -> None:
-        name, *arguments = line.rstrip(" ;\r").split()
-        commands: dict[str, tuple[Callable[..., None], int, int]] = {
-            ".tables": (self._tables, 0, 0), ".schema": (self._schema, 0, 1), ".dump": (self._dump, 0, 0),
-            ".mode": (self._set_mode, 1, 1), ".help": (lambda: say(HELP), 0, 0),
-            ".quit": (_quit, 0, 0), ".exit": (_quit, 0, 0),
-        }  # fmt: skip
-        if name not in commands:
-            raise SessionError(f"there is no command {name}", hint=".help lists those there are")
-        run, fewest, most = commands[name]
-        if not fewest <= len(arguments) <= most:
-            raise SessionError(f"{name} does not take {len(arguments)} arguments", hint=".help lists commands")
-        run(*arguments)
+    def _run_command(self, line: str) -> None:
+        match line.rstrip(" ;\r").split():
+            case [".tables"]:
+                self._print_column(f"{_TABLES} ORDER BY name")
+            case [".schema"]:
+                self._print_column(f"{_SCHEMA} ORDER BY rowid")
+            case [".schema", name]:
+                quoted = name.replace("'", "''")
+                self._print_column(f"{_SCHEMA} AND lower(tbl_name) = lower('{quoted}') ORDER BY rowid")
+            case [".dump"]:
+                print_dump(self._database)
+            case [".mode", mode] if mode in console.FORMATS:
+                self._mode = mode
+            case [".help"]:
+                console.print_line(HELP)
+            case [".quit" | ".exit"]:
+                raise EOFError
+            case _:
+                raise SessionError(f"unknown command: {line}", hint=".help lists the commands and their arguments")
 
-    def _tables(self) -> None:
-        for (name,) in self._ask(f"{_TABLES} ORDER BY name").rows:
-            say(str(name))
-
-    def _schema(self, name: str | None = None) -> None:
-        wanted = "" if name is None else f" AND lower(tbl_name) = lower('{name.replace(chr(39), chr(39) * 2)}')"
-        for (text,) in self._ask(f"{_SCHEMA}{wanted} ORDER BY rowid").rows:
-            say(str(text) + ";")
-
-    def _dump(self) -> None:
-        from pipemagic.client.transfer import dumped
-
-        with dumped(self._database) as pieces:
-            for piece in pieces:
-                sys.stdout.buffer.write(piece)
-        sys.stdout.buffer.flush()
-
-    def _set_mode(self, mode: str) -> None:
-        if mode not in MODES:
-            raise SessionError(f"there is no mode {mode}", hint=f"it is one of {', '.join(MODES)}")
-        self._mode = mode
-
-
-def _quit() -> None:
-    raise Quit
+    def _print_column(self, query: str) -> None:
+        for (text,) in self._execute(query).rows:
+            console.print_line(str(text))
 
 
 def _may_end(line: str) -> bool:
-    """Tell whether a statement can end in this line, which spares looking at all lines before it."""
+    """Return False if no statement ends in this line, so that the lines before it need not be parsed again."""
     return ";" in line or not line.strip() or line.lstrip().startswith("--")
 
 
-def _placed(error: StatementError, statement: str) -> StatementError:
-    """Draw where in the statement the error is."""
+def _with_position(error: StatementError, statement: str) -> StatementError:
+    """Add the line of the statement to an error, with a caret below its position."""
     from pipemagic.session import places
 
     fault = places.fault_of(error, statement)
-    offset = fault.offset
-    drawn = "" if offset is None else "".join(f"\n  {line}" for line in places.excerpt(statement, offset).split("\n"))
-    line = f"line {sqltext.position(statement, offset)[0]}: " if fault.of_line and offset is not None else ""
-    return StatementError(f"{line}{fault.message}{drawn}", hint=error.hint, code=error.code, sql=statement)
+    message = fault.message
+    if fault.offset is not None:
+        if fault.of_line:
+            message = f"line {sqltext.position(statement, fault.offset)[0]}: {message}"
+        message = "\n  ".join([message, *places.excerpt(statement, fault.offset).split("\n")])
+    return StatementError(message, hint=error.hint, code=error.code, sql=statement)
 
 
 @contextmanager
 def _history() -> Iterator[None]:
-    """Have the arrow keys bring earlier lines back, also those of earlier shells, where the platform can."""
-    if sys.platform == "win32":  # the console keeps its own history
+    """Keep the lines of earlier shells for the arrow keys, on platforms with readline."""
+    if sys.platform == "win32" or find_spec("readline") is None:
         yield
         return
-    try:
-        import readline
-    except ImportError:  # not every Python is built with it
-        yield
-        return
+    import readline
+
     from pipemagic.service.files import make_private_folder
 
     folder = config_folder()
@@ -256,5 +245,5 @@ def _history() -> Iterator[None]:
         yield
     finally:
         with suppress(OSError):
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))  # what was typed is nobody else's
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))  # private from the start
             readline.write_history_file(path)

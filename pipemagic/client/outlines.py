@@ -31,7 +31,7 @@ _BLOB = 40
 
 SECRETS = (
     (re.compile(r"eyJ[\w-]{5,}\.[\w-]+(\.[\w-]*)?"), "***"),  # a JWT
-    (re.compile(r"pmp_[\w-]{8,}"), "***"),
+    (re.compile(r"pm[pl]_[\w-]{8,}"), "***"),
     (re.compile(r"(?i)((?:auth_?token|jwt|access_token|api_?key|token)=)[^&\s'\"]+"), r"\1***"),
     (re.compile(r"(?i)(bearer\s+)[^\s'\"]{4,}"), r"\1***"),
     (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^/\s'\"@]+@"), r"\1***@"),  # user:password@host

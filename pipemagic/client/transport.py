@@ -159,7 +159,8 @@ class Transport:
             self._connect_timeout, None,
         )  # fmt: skip
         with self._observed(request, size or 0) as exchange:
-            reply = self._send(request, whole=False)
+            send = self._send if content is not None else partial(self._send_patiently, exchange=exchange)
+            reply = send(request, whole=False)
             try:
                 if not 200 <= reply.status < 300:
                     reply.read()

@@ -71,7 +71,7 @@ def parse(target: str) -> Endpoint:
     scheme = parts.scheme.lower()
     if scheme not in SCHEMES:
         raise AddressError(
-            f"{scheme or 'nothing'}:// is not an address of a database server",
+            f"{scheme}:// is not an address of a database server" if scheme else "the address has no scheme",
             hint="write libsql://..., https://... or http://...",
         )
     host, port = _host_and_port(parts)

@@ -120,7 +120,7 @@ def _encoded(text: str) -> str:
 
 
 def _encoded_token(text: str) -> bool:
-    return bool(re.match(r"(eyJ[\w-]{8,}\.|pmp_)[\w-]{8,}", _encoded(text)))
+    return bool(re.match(r"(eyJ[\w-]{8,}\.|pm[pl]_)[\w-]{8,}", _encoded(text)))
 
 
 def _encoded_password(text: str) -> bool:
@@ -208,7 +208,7 @@ def _pattern(
 PATTERNS: tuple[Pattern, ...] = (
     _pattern("private key", "private", r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"),
     _pattern("token (JWT)", "eyj", r"(?<![\w.-])eyJ[\w-]{8,}={0,2}\.[\w-]{8,}={0,2}(?:\.[\w-]{8,})?"),
-    _pattern("platform token", "pmp_", r"(?<![A-Za-z0-9])pmp_[\w-]{12,}"),
+    _pattern("platform token", "pmp_ pml_", r"(?<![A-Za-z0-9])pm[pl]_[\w-]{12,}"),
     _pattern("AWS access key", "akia asia", rf"{_OUTSIDE}(?:AKIA|ASIA)[0-9A-Z]{{16}}{_END}"),
     _pattern("Google API key", "aiza", rf"{_OUTSIDE}AIza[\w-]{{35}}{_END}"),
     _pattern("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",

@@ -20,7 +20,7 @@ _PIECE = re.compile(r""""((?:[^"]|"")*)"|'((?:[^']|'')*)'|([^"']+)""")
 _ITEM = re.compile(r""""(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]|\([^()]*\)|.""", re.DOTALL)
 # A column may be named jwt or auth_token: only in an address, or before what is long enough for a token, it is one.
 _SECRET = re.compile(
-    r"pmp_[\w-]{8}|eyJ[\w-]{8,}\.|bearer\s+\S{16}"
+    r"pm[pl]_[\w-]{8}|eyJ[\w-]{8,}\.|bearer\s+\S{16}"
     r"|[?&;](?:auth_?token|jwt)=|(?:auth_?token|jwt)\s*=\s*['\"]*[\w.~+/-]{16}",
     re.IGNORECASE,
 )

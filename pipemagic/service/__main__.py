@@ -1,4 +1,4 @@
-"""The service as a child process: ``python -m pipemagic.service``. See `pipemagic.local`.
+"""The service as a child process: ``python -m pipemagic.service``. See `pipemagic.launcher`.
 
 The first line on standard output is one JSON object: url, organization and pid, or error, hint and code. After it the
 process is independent of its parent, apart from what the options ask for.
@@ -18,8 +18,8 @@ if _ROOT not in sys.path:  # run by path: the same code as in the parent process
     sys.path.insert(0, _ROOT)
 
 from pipemagic.errors import PipemagicError  # noqa: E402
-from pipemagic.service.leases import LINGER  # noqa: E402
-from pipemagic.service.process import Settings, run  # noqa: E402
+from pipemagic.service.process import run  # noqa: E402
+from pipemagic.service.settings import IDLE_TIMEOUT, Settings  # noqa: E402
 
 
 def _announce(line: dict[str, Any]) -> None:
@@ -32,12 +32,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the service; return 0 after a regular end, 1 if it could not start."""
     parser = argparse.ArgumentParser(prog="python -m pipemagic.service", description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--linger", type=float, default=LINGER)
+    parser.add_argument("--idle-timeout", type=float, default=IDLE_TIMEOUT)
     parser.add_argument("--temporary", action="store_true")
     options = parser.parse_args(arguments)
-    linger = None if options.temporary else options.linger
+    idle_timeout = None if options.temporary else options.idle_timeout
     try:
-        run(Settings(options.data, linger=linger, temporary=options.temporary), _announce)
+        run(Settings(options.data, idle_timeout=idle_timeout, temporary=options.temporary), _announce)
     except PipemagicError as error:
         _announce({"error": error.message, "hint": error.hint, "code": error.code})
         return 1

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 import time
 from collections.abc import Collection, Sequence
 from contextlib import closing
 from http import HTTPStatus
-from typing import Protocol
 
 import msgspec
+from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipemagic.errors import ProtocolError
 from pipemagic.service import responses
-from pipemagic.service.access_log import AccessLog
 from pipemagic.service.endpoint import Disconnected, Runtime
 from pipemagic.service.executor import UNVERIFIED
-from pipemagic.service.hosts import host_of
-from pipemagic.service.limits import MB
+from pipemagic.service.hosting import host_of
+from pipemagic.service.limits import MB, MemoryBudget
+from pipemagic.service.logs import AccessLog
 from pipemagic.service.metrics import Metrics
-from pipemagic.service.registry.records import DatabaseRecord
 from pipemagic.service.responses import Refused
-from pipemagic.service.sqlite import storage
+from pipemagic.service.service import Service
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 PREFLIGHT_AGE = 7200
@@ -40,26 +38,8 @@ OLD_HTTP_LIMIT = 128 * MB
 """Largest response, in bytes, to a client of HTTP/1.0, which has no chunks: its length must be known first."""
 
 
-class HostedService(Protocol):
-    """A service that the application can serve: the embedded one, or the one in front of libSQL servers."""
-
-    own_hosts: frozenset[str]
-
-    def routes(self, runtime: Runtime) -> Sequence[BaseRoute]:
-        """Return the routes at the service's own address."""
-
-    def database_routes(self, runtime: Runtime) -> Sequence[BaseRoute]:
-        """Return the routes at the addresses of databases."""
-
-    def recall_host(self, host: str) -> DatabaseRecord | None:
-        """Return the database of a host name from memory; None if `find_host` must be called."""
-
-    def find_host(self, host: str) -> DatabaseRecord:
-        """Return the database of a host name; raise `Refused` (404, 421) if there is none."""
-
-
 def create_app(
-    service: HostedService, runtime: Runtime, *, metrics: Metrics, cors: Collection[str] = (),
+    service: Service, runtime: Runtime, *, metrics: Metrics, cors: Collection[str] = (),
     access_log: AccessLog | None = None, more_routes: Sequence[BaseRoute] = (),
 ) -> ASGIApp:  # fmt: skip
     """Return the application. ``cors``: the origins whose pages may read responses, or ``*`` for all.
@@ -141,13 +121,12 @@ class Errors:
         """Serve one request."""
         try:
             if scope["http_version"] == "1.0":
-                with closing(ResponseWithLength(self._runtime, send)) as response:
+                with closing(ResponseWithLength(self._runtime.bodies, send)) as response:
                     await self._app(scope, receive, response.send)
-                    await response.finish()
             else:
                 await self._app(scope, receive, send)
         except Disconnected:
-            log.debug("%s %s: the client hung up", scope["method"], scope["path"])
+            _log.debug("%s %s: the client hung up", scope["method"], scope["path"])
         except Exception as error:
             if isinstance(error, Refused):
                 refused = error
@@ -157,9 +136,9 @@ class Errors:
             else:
                 if scope["state"]["traffic"].responds:  # uvicorn closes the connection: its end is missing
                     raise
-                log.exception("%s %s failed", scope["method"], scope["path"])
+                _log.exception("%s %s failed", scope["method"], scope["path"])
                 internal = Refused(500, "internal error of the service; see service.log in its data folder")
-                refused = storage.refusal(error) or internal
+                refused = responses.storage_refusal(error) or internal
             _drop_tracebacks(error)
             await refused.response()(scope, receive, send)
 
@@ -173,55 +152,45 @@ def _drop_tracebacks(error: BaseException | None) -> None:
 class ResponseWithLength:
     """Collects a streamed response for a client of HTTP/1.0, which cannot read chunks, and sends it with its length."""
 
-    def __init__(self, runtime: Runtime, send: Send) -> None:
-        self._runtime, self._send = runtime, send
-        self._file = tempfile.SpooledTemporaryFile(MB)  # noqa: SIM115 - closed by `close`
-        self._start: Message = {}
-        self._taken = 0
+    def __init__(self, memory: MemoryBudget, send: Send) -> None:
+        self._memory, self._send = memory, send
+        self._headers: list[tuple[bytes, bytes]] | None = None
+        self._pieces: list[bytes] = []
+        self._size = 0
 
     async def send(self, message: Message) -> None:
-        """Pass on a response that has its length; write the pieces of any other to a file."""
-        if message["type"] == "http.response.start":
-            if any(name == b"content-length" for name, _ in message["headers"]):
-                await self._send(message)
-            else:
-                self._start = message
-        elif self._start:
-            await self._keep(message.get("body", b""))
-        else:
+        """Send a message of a response that has its length; collect those of any other."""
+        if message["type"] == "http.response.start" and "content-length" not in Headers(raw=message["headers"]):
+            self._headers = message["headers"]
+        elif self._headers is None:
             await self._send(message)
+        else:
+            self._collect(message.get("body", b""))
+            if not message.get("more_body", False):
+                response = responses.in_pieces(self._pieces, {})
+                response.raw_headers += self._headers
+                await response.send_in_parts(self._send, lambda: False)
 
-    async def _keep(self, piece: bytes) -> None:
+    def _collect(self, piece: bytes) -> None:
         size = len(piece)
-        if self._taken + size > OLD_HTTP_LIMIT or not self._runtime.old_http.take(UNVERIFIED, size):
+        if self._size + size > OLD_HTTP_LIMIT or not self._memory.take(UNVERIFIED, size):
             raise Refused(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "the response is too large for HTTP/1.0; use HTTP/1.1")
-        self._taken += size
-        await self._runtime.executor.call(UNVERIFIED, self._file.write, piece)
-
-    async def finish(self) -> None:
-        """Send what was collected."""
-        if self._start:
-            self._start["headers"] = [*self._start["headers"], (b"content-length", str(self._taken).encode())]
-            await self._send(self._start)
-            self._file.seek(0)
-            while piece := await self._runtime.executor.call(UNVERIFIED, self._file.read, MB):
-                await self._send({"type": "http.response.body", "body": piece, "more_body": True})
-            await self._send({"type": "http.response.body", "body": b""})
+        self._size += size
+        self._pieces.append(piece)
 
     def close(self) -> None:
-        """Remove the file."""
-        self._file.close()
-        self._runtime.old_http.release(UNVERIFIED, self._taken)
+        """Release the memory."""
+        self._memory.release(UNVERIFIED, self._size)
 
 
 class Hosts:
     """Routes a request by its Host header: to the service itself, or to one of its databases."""
 
-    def __init__(self, service: HostedService, runtime: Runtime, more_routes: Sequence[BaseRoute]) -> None:
+    def __init__(self, service: Service, runtime: Runtime, more_routes: Sequence[BaseRoute]) -> None:
         self._service, self._runtime = service, runtime
-        routes = [*more_routes, *service.routes(runtime)]  # the service's may end with a route for all paths
+        routes = [*more_routes, *service.routes(runtime)]
         self._own = Router(routes, default=_not_found, redirect_slashes=False)
-        self._databases = Router(service.database_routes(runtime), default=_not_found, redirect_slashes=False)
+        self._databases = Router(service.engine.database_routes(runtime), default=_not_found, redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request; ``scope["state"]["record"]`` is its database, None at the service's own address."""

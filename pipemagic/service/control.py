@@ -1,87 +1,131 @@
-"""The operator's routes, about the process itself: leases, the stop request, metrics."""
+"""The operator's routes, about the process itself: leases, the stop request, metrics.
+
+A lease is a response that does not end: the service does not stop while a program holds one. It needs no thread and no
+clock, and when the program ends, however that happens, the operating system closes the connection.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from pipemagic.service.auth.tokens import Tokens
-from pipemagic.service.endpoint import SMALL_BODY, Admission, CancelToken, Endpoint, Runtime, disconnected
-from pipemagic.service.executor import UNVERIFIED, Steps
+from pipemagic.service.endpoint import Runtime, disconnected
+from pipemagic.service.executor import UNVERIFIED
+from pipemagic.service.files import LEASE_PATH, METRICS_PATH, STOP_PATH
 from pipemagic.service.http_protocol import ABORT
-from pipemagic.service.layout import LEASE_PATH, METRICS_PATH, STOP_PATH
-from pipemagic.service.leases import Leases
 from pipemagic.service.metrics import CONTENT_TYPE, Metrics
 from pipemagic.service.responses import JSON, Refused, ServiceResponse, json
 
 
-class OperatorEndpoint(Endpoint):
-    """An endpoint for the operator's account, whose platform token is in the data folder."""
+class Leases:
+    """Counts the open leases; with a timeout, calls ``on_idle`` that many seconds after the last one.
 
-    def __init__(self, runtime: Runtime, tokens: Tokens, method: str, respond: Callable[[], ServiceResponse]) -> None:
-        super().__init__(runtime, body_limit=SMALL_BODY)
-        self._tokens, self._method, self._respond_now = tokens, method, respond
+    The clock starts with `start`, so that the service also stops if its starter died.
+    """
 
-    async def admit(self, request: Request) -> Admission:
-        """Check the token."""
-        if request.method != self._method:
-            raise Refused(404, "not found")
-        await self._runtime.executor.call(UNVERIFIED, self._check, request.headers.get("authorization"))
-        return Admission(UNVERIFIED)
+    def __init__(self, timeout: float | None, on_idle: Callable[[], None]) -> None:
+        self.open = 0
+        self._timeout, self._on_idle = timeout, on_idle
+        self._timer: asyncio.TimerHandle | None = None
+        self._ended = asyncio.Event()
 
-    def _check(self, authorization: str | None) -> None:
-        if not self._tokens.check_platform(authorization).operator:
-            raise Refused(403, "this is for the operator of the service", "FORBIDDEN")
+    def start(self) -> None:
+        """Start the clock."""
+        if self._timeout is not None and not self.ended:
+            self._timer = asyncio.get_running_loop().call_later(self._timeout, self._on_idle)
 
-    def handle(self, request: Request, admission: Admission, body: Any, cancel: CancelToken) -> Steps:  # noqa: ARG002
-        """Return the response."""
-        return self._respond_now()
-        yield
+    def end(self) -> None:
+        """End all leases: the service is stopping."""
+        self._ended.set()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the leases have ended and no further ones are held."""
+        return self._ended.is_set()
+
+    async def hold(self, receive: Receive) -> None:
+        """Hold one lease until its client hangs up or the service stops."""
+        self.open += 1
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks = [asyncio.ensure_future(disconnected(receive)), asyncio.ensure_future(self._ended.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            self.open -= 1
+            if not self.open:
+                self.start()
 
 
-class LeaseEndpoint(OperatorEndpoint):
-    """Holds a lease until its client hangs up or the service ends."""
+class LeaseResponse(Response):
+    """A line about the service, then nothing until the lease ends."""
 
-    def __init__(self, runtime: Runtime, tokens: Tokens, leases: Leases, about: dict[str, Any]) -> None:
-        super().__init__(runtime, tokens, "GET", ServiceResponse)
-        self._leases, self._about = leases, about
+    def __init__(self, leases: Leases, about: Mapping[str, Any]) -> None:
+        super().__init__(msgspec.json.encode(about) + b"\n", media_type=JSON)
+        self._leases = leases
+        del self.headers["content-length"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send a line about the service, then nothing until the lease ends."""
-        await self.admit(Request(scope))
+        """Send the line and hold the lease."""
         if self._leases.ended:
             scope["extensions"][ABORT]()  # as a moment later: the client then starts a new service
             return
-        headers = [(b"content-type", JSON.encode())]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        line = msgspec.json.encode(self._about) + b"\n"
-        await send({"type": "http.response.body", "body": line, "more_body": True})
-        await self._leases.hold(disconnected(receive))
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        await self._leases.hold(receive)
         await send({"type": "http.response.body", "body": b""})
 
 
-def control_routes(
-    runtime: Runtime, tokens: Tokens, leases: Leases, metrics: Metrics, on_stop: Callable[[], None],
-    about: dict[str, Any],
-) -> list[BaseRoute]:  # fmt: skip
-    """Return the routes. ``on_stop`` is called in a worker thread."""
+class OperatorEndpoint:
+    """An ASGI endpoint for the operator's account, whose platform token is in the data folder."""
 
-    def stop() -> ServiceResponse:
-        on_stop()
+    def __init__(self, runtime: Runtime, tokens: Tokens, method: str, respond: Callable[[], Response]) -> None:
+        self._executor, self._tokens, self._method, self._respond = runtime.executor, tokens, method, respond
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request: check its token and call ``respond`` in a worker thread."""
+        request = Request(scope)
+        if request.method != self._method:
+            raise Refused(404, "not found")
+        authorization = request.headers.get("authorization")
+        response = await self._executor.call(UNVERIFIED, self._check_and_respond, authorization)
+        await response(scope, receive, send)
+
+    def _check_and_respond(self, authorization: str | None) -> Response:
+        if not self._tokens.credential(authorization).account.operator:
+            raise Refused(403, "this is for the operator of the service", "FORBIDDEN")
+        return self._respond()
+
+
+def operator_routes(
+    runtime: Runtime, tokens: Tokens, leases: Leases, metrics: Metrics, stop: Callable[[], None],
+    about: Mapping[str, Any],
+) -> list[BaseRoute]:  # fmt: skip
+    """Return the routes. ``stop`` is called in a worker thread; ``about`` describes the service to clients."""
+
+    def stop_service() -> Response:
+        stop()
         return json({})
 
-    def page() -> ServiceResponse:
+    def page() -> Response:
         return ServiceResponse(metrics.page(), 200, {"content-type": CONTENT_TYPE})
 
+    def lease() -> Response:
+        return LeaseResponse(leases, about)
+
+    endpoints = {LEASE_PATH: ("GET", lease), STOP_PATH: ("POST", stop_service), METRICS_PATH: ("GET", page)}
     return [
-        Route(LEASE_PATH, LeaseEndpoint(runtime, tokens, leases, about)),
-        Route(STOP_PATH, OperatorEndpoint(runtime, tokens, "POST", stop)),
-        Route(METRICS_PATH, OperatorEndpoint(runtime, tokens, "GET", page)),
+        *(Route(path, OperatorEndpoint(runtime, tokens, *endpoint)) for path, endpoint in endpoints.items()),
         Route("/pipemagic/{rest:path}", _NotFound()),
     ]
 

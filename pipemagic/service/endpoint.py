@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from functools import partial
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from pipemagic.service.budgets import MemoryBudget
 from pipemagic.service.executor import UNVERIFIED, Executor, Job, Steps, Tenant
 from pipemagic.service.http_protocol import BODY_RECEIVED
-from pipemagic.service.limits import MB
+from pipemagic.service.limits import MB, MemoryBudget
 from pipemagic.service.responses import PART, Refused, ServiceResponse
 
 BODY_TIMEOUT = 30.0
@@ -27,12 +26,11 @@ SLOWEST = 64 * 1024
 """Bytes a second: the time for a body grows by one second for each 64 KB received."""
 SMALL_BODY = 64 * 1024
 """Largest body, in bytes, that is read without a token and does not count against the budget."""
-OLD_HTTP_BUDGET = 512 * MB
 BODY_STEP = 4 * MB
 """Bytes of the budget that a body takes ahead of what was received."""
 BODY_BUDGET = 512 * MB
-BUDGET_TIMEOUT = 10.0
-"""Seconds that a request waits for memory for its body."""
+BUDGET_TIMEOUT, BUDGET_INTERVAL = 10.0, 0.05
+"""Seconds that a request waits for memory for its body, and seconds between two attempts."""
 
 _WATCH_AFTER = 0.01
 """Seconds after which hang-ups of a client are watched for: most requests have ended by then."""
@@ -47,6 +45,8 @@ class CancelToken:
 
     def __init__(self) -> None:
         self.cancelled = False
+        self.watch: asyncio.Task[None] | None = None
+        """Waits for the client to hang up; None for requests that began a moment ago."""
         self._lock = threading.Lock()
         self._callbacks: list[Callable[[], None]] = []
 
@@ -84,14 +84,9 @@ class Runtime:
     def __init__(self, *, body_timeout: float = BODY_TIMEOUT, body_budget: int = BODY_BUDGET) -> None:
         self.executor = Executor()
         self.bodies = MemoryBudget(body_budget)
-        self.old_http = MemoryBudget(OLD_HTTP_BUDGET)
-        """Bytes of temporary files for responses to clients of HTTP/1.0."""
         self.stopping = False
         self._running: dict[CancelToken, Receive] = {}
-        self._young: list[CancelToken] = []
-        """Requests that began since the last tick of the timer."""
         self._timer: asyncio.TimerHandle | None = None
-        self._watches: dict[CancelToken, asyncio.Task[None]] = {}
         self._body_timeout = body_timeout
         self._reading: set[asyncio.Timeout] = set()
 
@@ -112,9 +107,8 @@ class Runtime:
         """Register a request whose body was read; return its token, which is cancelled when the client hangs up."""
         token = CancelToken()
         self._running[token] = receive
-        self._young.append(token)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER, self._tick)
+            self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER, self._watch)
         if self.stopping:
             token.cancel()
         return token
@@ -122,16 +116,16 @@ class Runtime:
     def end(self, token: CancelToken) -> None:
         """Remove a request."""
         del self._running[token]
-        if token in self._watches:
-            self._watches.pop(token).cancel()
+        if token.watch is not None:
+            token.watch.cancel()
+            token.watch = None  # the task refers to the token: a reference cycle
 
-    def _tick(self) -> None:
-        """Start a task for each longer request that waits for its client to hang up; most requests need none."""
-        for token in self._young:
-            if token in self._running:
-                self._watches[token] = asyncio.create_task(_watch(self._running[token], token))
-        self._young = []
+    def _watch(self) -> None:
+        """Start a task for each running request that waits for its client to hang up; most requests need none."""
         self._timer = None
+        for token, receive in self._running.items():
+            if token.watch is None:
+                token.watch = asyncio.create_task(_cancel_when_disconnected(receive, token))
 
     @asynccontextmanager
     async def body_time(self) -> AsyncIterator[asyncio.Timeout]:
@@ -153,16 +147,11 @@ class Runtime:
 
     async def reserve(self, tenant: Tenant, size: int) -> None:
         """Reserve memory for a body; raise `Refused` with 503 if none becomes free within `BUDGET_TIMEOUT`."""
-        loop = asyncio.get_running_loop()
-        ends = loop.time() + BUDGET_TIMEOUT
+        ends = time.monotonic() + BUDGET_TIMEOUT
         while not self.bodies.take(tenant, size):
-            released = asyncio.Event()
-            self.bodies.when_released(partial(loop.call_soon_threadsafe, released.set))
-            try:
-                async with asyncio.timeout_at(ends):
-                    await released.wait()
-            except TimeoutError:
-                raise Refused(503, "too many large requests at a time; try again") from None
+            if time.monotonic() >= ends:
+                raise Refused(503, "too many large requests at a time; try again")
+            await asyncio.sleep(BUDGET_INTERVAL)
 
 
 class Admission(NamedTuple):
@@ -215,14 +204,14 @@ class Endpoint:
         size = int(declared) if declared.isdigit() else 0
         if size > self._body_limit:
             raise too_large(self._body_limit)
-        async with self._runtime.body_time() as time:
-            return await self._gather(receive, stack, admission.tenant, time)
+        async with self._runtime.body_time() as timeout:
+            return await self._receive_body(receive, stack, admission.tenant, timeout)
 
-    async def _gather(
-        self, receive: Receive, stack: AsyncExitStack, tenant: Tenant, time: asyncio.Timeout
+    async def _receive_body(
+        self, receive: Receive, stack: AsyncExitStack, tenant: Tenant, timeout: asyncio.Timeout
     ) -> bytearray:
         """Read a body that arrives in parts, within the budget if it is large."""
-        reserved, ends = 0, time.when()
+        reserved, ends = 0, timeout.when()
         body = bytearray()  # joining parts of 60 MB would block the event loop for 0.1 s
         while True:
             message = await receive()
@@ -240,7 +229,7 @@ class Endpoint:
                 stack.callback(self._runtime.bodies.release, tenant, more)
                 reserved += more
             if ends is not None and not self._runtime.stopping:
-                time.reschedule(ends + size / SLOWEST)
+                timeout.reschedule(ends + size / SLOWEST)
 
     async def _respond(
         self, request: Request, admission: Admission, body: Any, receive: Receive, send: Send
@@ -286,7 +275,7 @@ async def disconnected(receive: Receive) -> None:
         pass
 
 
-async def _watch(receive: Receive, cancel: CancelToken) -> None:
+async def _cancel_when_disconnected(receive: Receive, cancel: CancelToken) -> None:
     """Cancel a request when its client hangs up."""
     await disconnected(receive)
     cancel.cancel()

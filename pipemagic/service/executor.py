@@ -19,12 +19,11 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator
+from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
-
-from pipemagic.service.sqlite.write_lock import Waiter
 
 HELD_UP = 0.005
 """Seconds after which a job is long-running, and another worker starts if jobs are queued."""
@@ -48,6 +47,46 @@ class Tenant(NamedTuple):
 
 UNVERIFIED = Tenant("unverified", "unverified")
 """The tenant of requests whose token has not been checked yet."""
+
+
+class Waiter:
+    """A wait that ends once: ``granted``, or expired at its ``deadline`` (seconds of the service's clock).
+
+    A job yields it to wait without a thread.
+    """
+
+    def __init__(self, deadline: float, *, exclusive: bool = False) -> None:
+        self.deadline = deadline
+        self.exclusive = exclusive
+        """Whether other requests wait for the lock that this one gets, so that its job goes ahead of the queue."""
+        self.granted = False
+        self._ended: Future[None] = Future()
+
+    @classmethod
+    def until_done(cls, other: Waiter, add_cancel_callback: Callable[[Callable[[], None]], None]) -> Waiter:
+        """Return a wait that ends with another one, or when the client hangs up."""
+        waiter = cls(other.deadline)
+        other.add_done_callback(waiter.finish)
+        add_cancel_callback(waiter.finish)
+        return waiter
+
+    def add_done_callback(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` when the wait ends, in the thread that ends it; immediately if it has ended."""
+        self._ended.add_done_callback(lambda _: callback())
+
+    @property
+    def done(self) -> bool:
+        """Whether the wait has ended."""
+        return self._ended.done()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block this thread; return True if the wait has ended."""
+        return bool(wait([self._ended], timeout).done)
+
+    def finish(self) -> None:
+        """End the wait, granted or not."""
+        with suppress(InvalidStateError):  # it has ended
+            self._ended.set_result(None)
 
 
 class Stoppable(Protocol):

@@ -1,4 +1,4 @@
-"""Write small private files atomically."""
+"""The files and paths that the service shares with its clients, and how private files and folders are written."""
 
 from __future__ import annotations
 
@@ -11,21 +11,78 @@ from pathlib import Path
 
 from pipemagic.errors import ServiceError
 
+# In the data folder.
+RUNTIME_FILE = "service.json"  # url, port, pid, host, version, organization (and public_url) of the running service
+LOCK_FILE = "service.lock"  # held as long as the service runs
+PROBE_LOCK_FILE = "look.lock"  # held while a process checks whether the service runs
+START_LOCK_FILE = "start.lock"  # held while a process starts the service
+LOG_FILE = "service.log"
+PORT_FILE = "port"  # of the last start
+KEY_FILE = "signing-key.pem"
+PLATFORM_TOKEN_FILE = "platform-token"
+CATALOG_FILE = "catalog.sqlite"
+DATABASES_FOLDER = "databases"
+
+# At the service's own address.
+LEASE_PATH = "/pipemagic/lease"
+STOP_PATH = "/pipemagic/stop"
+METRICS_PATH = "/metrics"
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
 
 def make_private_folder(
     folder: Path, what: str = "the data folder", hint: str = "name another one with PIPEMAGIC_DATA or --data"
 ) -> None:
-    """Create the folder if needed and make it private; raise `ServiceError` if that is not possible."""
+    """Create the folder (mode 0700), or check that no other user can write to an existing one.
+
+    Raise `ServiceError` if the folder cannot be used. The mode of an existing folder is not changed, and other users
+    may list its files: the files themselves are private. On Windows, access follows from the parent folder.
+    """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if sys.platform != "win32":
-            if folder.stat().st_mode & stat.S_ISVTX:  # such as /tmp: others need access
-                raise ServiceError(f"{what} {folder} is one that all share", hint=hint, code="DATA_FOLDER")
-            folder.chmod(0o700)  # also if it existed
+        if sys.platform == "win32":
+            return
+        status = folder.stat()
     except OSError as error:
-        raise ServiceError(
-            f"{what} {folder} cannot be used: {error.strerror}", hint=hint, code="DATA_FOLDER",
-        ) from None  # fmt: skip
+        raise _unusable(f"{what} {folder} cannot be used: {error.strerror}", hint) from None
+    if status.st_mode & stat.S_ISVTX:  # such as /tmp
+        raise _unusable(f"{what} {folder} is shared by all users", hint)
+    _check_owner(status, f"{what} {folder}", hint)
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise _unusable(f"other users can write to {what} {folder}", f"run: chmod 700 '{folder}'; or {hint}")
+
+
+def check_data_folder(folder: Path) -> None:
+    """Raise `ServiceError` if other users have access to the files of a data folder, or if its catalog is missing."""
+    catalog, databases = folder / CATALOG_FILE, folder / DATABASES_FOLDER
+    if sys.platform != "win32":
+        for path in (catalog, databases, folder / KEY_FILE, folder / PLATFORM_TOKEN_FILE):
+            _check_access(path)
+    if databases.is_dir() and any(databases.iterdir()) and not (catalog.exists() and catalog.stat().st_size):
+        raise _unusable(
+            f"{catalog} is missing or empty, but there are databases in {databases}",
+            f"restore {CATALOG_FILE} from a backup, or name another folder with --data",
+        )
+
+
+def _check_access(path: Path) -> None:
+    """Raise `ServiceError` if a file of a data folder was made by another user, or if other users can open it."""
+    with suppress(FileNotFoundError):
+        status = path.stat()
+        _check_owner(status, f"{path}", "name another folder with PIPEMAGIC_DATA or --data")
+        if status.st_mode & _OTHERS and path.parent.stat().st_mode & _OTHERS:
+            raise _unusable(f"other users have access to {path}", f"run: chmod 700 '{path.parent}'")
+
+
+def _check_owner(status: os.stat_result, what: str, hint: str) -> None:
+    """Raise `ServiceError` if a file or folder belongs to another user, except root."""
+    if sys.platform != "win32" and status.st_uid not in (os.getuid(), 0):
+        raise _unusable(f"{what} belongs to another user", hint)
+
+
+def _unusable(message: str, hint: str) -> ServiceError:
+    return ServiceError(message, hint=hint, code="DATA_FOLDER")
 
 
 def write_private(path: Path, data: bytes) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import apsw
 
-from pipemagic.service.registry.catalog import Catalog
+from pipemagic.service.catalog.catalog import Catalog
 
-log = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 FRESH = 1.0
 """Seconds for which a result is reused, so that frequent requests cost little."""
@@ -29,44 +29,37 @@ class Health:
 
     def __init__(self, folder: Path, catalog: Catalog, clock: Callable[[], float]) -> None:
         self._folder, self._catalog, self._clock = folder, catalog, clock
-        self._look = threading.Lock()
-        self._trouble = ""
-        self._began = self._seen = float("-inf")
+        self._checking = threading.Lock()
+        self._problem = ""
+        self._began = self._checked = float("-inf")
 
     def ok(self) -> bool:
         """Return True if the service is healthy; the reason for a failure is logged once."""
-        return not self._find_or_remember()
+        now = self._clock()
+        if now >= self._checked + FRESH:
+            if not self._checking.acquire(blocking=False):
+                return not self._problem and now < self._began + SLOW
+            try:
+                self._began = now
+                self._check()
+            finally:
+                self._checking.release()
+        return not self._problem
 
-    def _find_or_remember(self) -> str:
-        if self._clock() < self._seen + FRESH:
-            return self._trouble
-        if not self._look.acquire(blocking=False):
-            late = self._clock() >= self._began + SLOW
-            return self._trouble or ("the disk takes too long" if late else "")
-        try:
-            self._began = self._clock()
-            self._note(self._find_trouble())
-        finally:
-            self._look.release()
-        return self._trouble
-
-    def _note(self, trouble: str) -> None:
-        if trouble and trouble != self._trouble:
-            log.error("not healthy: %s", trouble)
-        elif self._trouble and not trouble:
-            log.info("healthy again")
-        self._trouble, self._seen = trouble, self._clock()
-
-    def _find_trouble(self) -> str:
+    def _check(self) -> None:
+        problem = ""
         try:
             self._catalog.check()
-        except apsw.Error as error:
-            return f"the catalog cannot be read: {error}"
-        try:
             self._write()
+        except apsw.Error as error:
+            problem = f"the catalog cannot be read: {error}"
         except OSError as error:
-            return f"the data folder cannot be written: {error}"
-        return ""
+            problem = f"the data folder cannot be written: {error}"
+        if problem and problem != self._problem:
+            _log.error("not healthy: %s", problem)
+        elif self._problem and not problem:
+            _log.info("healthy again")
+        self._problem, self._checked = problem, self._clock()
 
     def _write(self) -> None:
         """Write a new file: an existing one has its space even on a full disk."""

@@ -1,13 +1,18 @@
-"""The address, domain and TLS files of a service, and their checks."""
+"""The addresses of a service: its settings and their checks, and the host names in requests."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipemagic.errors import ServiceError
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 LOOPBACK = "127.0.0.1"
 LOCAL_DOMAIN = "localhost"
@@ -41,24 +46,24 @@ class Hosting:
         self._check_host()
         self._check_domain()
         if self.keyfile is not None and self.certfile is None:
-            raise _refused("--ssl-keyfile is of no use alone", "name the certificate with --ssl-certfile")
+            raise _refused("--ssl-keyfile needs --ssl-certfile", "name the certificate with --ssl-certfile")
         if not self.on_loopback and self.domain == LOCAL_DOMAIN:
             raise _refused(
-                f"--host {self.host} lets other machines in, and they need a name for this one",
-                "name it with --domain, for example --domain db.example.org; requests for other names are refused",
+                f"--host {self.host} lets other machines in, which need a domain name for this one",
+                "add --domain, for example --domain db.example.org; requests for other names are refused",
             )
         if not self.on_loopback and self.certfile is None and not self.insecure_http:
             raise _refused(
-                f"--host {self.host} without TLS: tokens and data would cross the network in the clear",
-                "give --ssl-certfile and --ssl-keyfile; or listen on loopback behind a proxy that speaks TLS; "
-                "or say --insecure-http on a network that you trust",
+                f"--host {self.host} without TLS: tokens and data would cross the network unencrypted",
+                "add --ssl-certfile and --ssl-keyfile; or listen on loopback behind a proxy with TLS; "
+                "or add --insecure-http on a network that you trust",
             )
 
     def _check_host(self) -> None:
         try:
             ipaddress.ip_address(self.host)
         except ValueError:
-            hint = "0.0.0.0 means all of this machine's, :: those of IPv6, too; the name goes into --domain"
+            hint = "0.0.0.0 means all addresses of this machine, :: also those of IPv6; the name goes into --domain"
             raise _refused(f"--host {self.host} is not an IP address", hint) from None
 
     def _check_domain(self) -> None:
@@ -102,3 +107,26 @@ class Hosting:
 
 def _refused(message: str, hint: str) -> ServiceError:
     return ServiceError(message, hint=hint, code="HOSTING")
+
+
+@lru_cache(maxsize=1024)
+def host_of(header: str) -> str:
+    """Return a Host header without its port and the dot of an absolute name, in lower case."""
+    host = header.lower()
+    if ":" in host and not host.endswith("]"):
+        host = host.rpartition(":")[0]
+    return host.removesuffix(".")
+
+
+def origin_of(request: Request, host: str) -> str:
+    """Return the address of another host of this service, as the client of a request reaches it.
+
+    A proxy that terminates TLS sends X-Forwarded-Proto. Any client can send it, but it affects only the addresses
+    in the responses to that client.
+    """
+    scheme = request.headers.get("x-forwarded-proto", "").lower()
+    if scheme not in ("http", "https"):
+        scheme = request.scope["scheme"]
+    header = request.headers.get("host", "")
+    port = header[header.rindex(":") :] if ":" in header and not header.endswith("]") else ""
+    return f"{scheme}://{host}{port}"

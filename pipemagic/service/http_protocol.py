@@ -45,15 +45,14 @@ class HttpProtocol(HttpToolsProtocol):
     """Whether the parser is inside a request line or headers."""
     _head_timer: asyncio.TimerHandle | None = None
     """Set while the first head of the connection, or the rest of a later one, is awaited."""
-    _head_size = 0
-    """Bytes received since the timer was set."""
-    _head_may_be_large = False
-    _chunk_overhead = 0
+    _overhead = 0
+    """Bytes of the head since the timer was set, or of chunks and trailers beyond those that the body explains."""
     _send_timer: asyncio.TimerHandle | None = None
     _unsent = 0
     _running: RequestResponseCycle | None = None
     """The request that the application serves; `cycle` is the last one that was received."""
     _reading_stopped = False
+    """Whether nothing is read because the pipeline is full."""
     _refusal: bytes | None = None
     """The response to a request that is refused here; nothing behind it is parsed."""
 
@@ -91,7 +90,6 @@ class HttpProtocol(HttpToolsProtocol):
         """Parse data, then limit what is incomplete: a head, chunks without a body, a pipeline."""
         if self._refusal is not None or self.transport.is_closing():
             return
-        self._head_may_be_large = self._head_timer is not None or len(data) > HEAD_LIMIT
         cycle = self.cycle
         body_size = 0 if cycle is None else len(cycle.body)
         super().data_received(data)
@@ -119,7 +117,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._head_timer = None
         super().on_headers_complete()
         self.headers = []  # takes the trailers: they are no headers of this request
-        self._chunk_overhead = 0
+        self._overhead = 0
         if not self.pipeline:
             self._running = self.cycle
 
@@ -145,18 +143,17 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _check_head(self) -> None:
         """Refuse a head that is too large, and what RFC 9112, 3.2 forbids about Host."""
-        if self._head_may_be_large:
-            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-            if size > HEAD_LIMIT:
-                self._refuse_head(431, "Request Header Fields Too Large")
-        host = None
+        size, host = len(self.url), None
         for name, value in self.headers:
+            size += len(name) + len(value) + 4
             if name == b"host":
                 if host is not None or not _HOST.fullmatch(value):
                     self._refuse_head(400, "The Host header is malformed, or there are several.")
                 host = value
         if host is None and self.parser.get_http_version() != "1.0":
             self._refuse_head(400, "A request needs a Host header.")
+        if size > HEAD_LIMIT:
+            self._refuse_head(431, "Request Header Fields Too Large")
 
     def _refuse_head(self, status: int, reason: str) -> None:
         self._refuse(status, reason)
@@ -167,8 +164,8 @@ class HttpProtocol(HttpToolsProtocol):
         if self._head_timer is None:
             self._start_head_timer()
             return
-        self._head_size += received
-        if self._head_size > HEAD_LIMIT:
+        self._overhead += received
+        if self._overhead > HEAD_LIMIT:
             self._refuse(431, "Request Header Fields Too Large")
 
     def _limit_body(self, received: int, body: int) -> None:
@@ -178,27 +175,26 @@ class HttpProtocol(HttpToolsProtocol):
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
         elif self.cycle.more_body:
-            self._chunk_overhead = max(0, self._chunk_overhead + received - 16 * body)
-            if self._chunk_overhead > CHUNK_OVERHEAD:
+            self._overhead = max(0, self._overhead + received - 16 * body)
+            if self._overhead > CHUNK_OVERHEAD:
                 self._refuse(400, "The chunk extensions or trailers are too large.")
 
     def _start_head_timer(self) -> None:
         if self._refusal is None:
-            self._head_size = 0
+            self._overhead = 0
             self._head_timer = self.loop.call_later(self.head_timeout, self._head_timed_out)
 
     def _head_timed_out(self) -> None:
-        if self._reading_stopped:  # the client may have sent the rest
+        if self._reading_stopped or self.flow.read_paused:  # the client may have sent the rest
             self._start_head_timer()
         else:
             self._refuse(408, "Request Timeout")
 
-    # Pipelines: uvicorn stops reading at the first request that waits, and would not notice that the client hung up.
-
     def _limit_pipeline(self) -> None:
+        """Read on, unless the pipeline is full: uvicorn would not notice that the client hung up."""
         self.flow.resume_reading()
         if self._pipeline_is_full():
-            # Unknown to `flow`: it resumes whenever the running request reads more.
+            # Unknown to `flow`, which resumes whenever the running request reads more.
             self.transport.pause_reading()
             self._reading_stopped = True
 

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import re
+import threading
+from collections import Counter
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pipemagic.service.executor import Tenant
 
 MB = 1024 * 1024
+
+DATABASE_SHARE, ACCOUNT_SHARE = 1 / 2, 3 / 4
+"""The largest shares of a memory budget that the requests of one database, and of one account, can use."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,6 @@ class Limits:
     idle_connections: int = 8  # clean SQLite connections kept per database
     idle_connections_in_all: int = 500  # of all databases; each needs three file handles and 200 kB
     idle_connection_age: float = 60.0
-    change_log: int = 256 * MB  # of commits kept for replicas that are off; beyond it they start over from a copy
     replica_wait: float = 5.0  # how long a request waits at a replica for the index that it names
 
     def size_of(self, own: int | None) -> int | None:
@@ -59,3 +67,41 @@ def parse_size(text: str) -> int | None:
     whole, fraction, unit = int(match[1]), match[2] or "0", _UNITS[(match[3] or "").lower()]
     parts: int = int(fraction) * unit // 10 ** len(fraction)
     return min(whole * unit + parts, 2**62)
+
+
+class MemoryBudget:
+    """Memory for the requests or responses of all clients together: up to ``total`` bytes. Thread-safe.
+
+    One database and one account get at most their shares.
+    """
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self._lock = threading.Lock()
+        self._taken = 0
+        self._by_database: Counter[str] = Counter()
+        self._by_account: Counter[str] = Counter()
+
+    def take(self, tenant: Tenant, size: int) -> bool:
+        """Take ``size`` bytes; return False if fewer are left, in total or for the tenant."""
+        with self._lock:
+            if (
+                self._taken + size > self.total
+                or self._by_database[tenant.database] + size > self.total * DATABASE_SHARE
+                or self._by_account[tenant.account] + size > self.total * ACCOUNT_SHARE
+            ):
+                return False
+            self._add(tenant, size)
+            return True
+
+    def release(self, tenant: Tenant, size: int) -> None:
+        """Return bytes."""
+        with self._lock:
+            self._add(tenant, -size)
+
+    def _add(self, tenant: Tenant, size: int) -> None:
+        self._taken += size
+        for counts, key in ((self._by_database, tenant.database), (self._by_account, tenant.account)):
+            counts[key] += size
+            if not counts[key]:
+                del counts[key]

@@ -1,31 +1,59 @@
-"""The log of a service: a file of its data folder, without secrets."""
+"""The log of a service, a file of its data folder, and the access log; both without tokens.
+
+The access log has one line for each request. Fields, separated by blanks: time (UTC), address of the client, method,
+host, path, status, bytes of the response body, milliseconds. It has no query, header or body. Status 499 means that the
+client hung up before the response.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import re
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
-LOG_LIMIT = 1_000_000  # bytes, checked when the service starts
+from pipemagic.errors import ServiceError
 
-_SECRETS = re.compile(r"pmp_[\w-]{8,}|eyJ[\w-]+\.[\w-]+\.[\w-]*")
+LOG_LIMIT = 1_000_000
+"""Bytes of the log beyond which the next start begins a new one."""
+LOG_INTERVAL = 5.0
+"""Seconds between two log lines about the same kind of event that clients can cause."""
+STANDARD_OUTPUT = Path("-")
+FIELD_LIMIT = 300
+"""Characters of a path or a host in the access log."""
+
+_SECRETS = re.compile(
+    r"(?i:(\bbearer\s+|\bauth_?token=|\bjwt=))[^\s&\"']+"  # whatever stands where a token is expected
+    r"|pm[pl]_[\w-]{8,}"  # platform tokens, also those of a login
+    r"|eyJ[\w-]*(?:\.[\w-]*)+"  # database tokens: JWTs
+)
+_PATH_SAFE = "/:@!$&'()*+,;=~-._"
+
+_log = logging.getLogger(__name__)
 
 
-def without_secrets(text: str) -> str:
-    """Replace what looks like a token."""
-    return _SECRETS.sub("[token]", text)
+def redact(text: str) -> str:
+    """Replace what looks like a token: every kind that the service issues, in any text."""
+    return _SECRETS.sub(lambda match: f"{match[1] or ''}[token]", text)
 
 
 @contextmanager
 def logging_to(path: Path) -> Iterator[None]:
     """Log to a file within the block; a large existing file is renamed to ``.1`` first."""
-    with suppress(FileNotFoundError):
+    with suppress(OSError):  # none yet; on Windows, a file that another process has open cannot be renamed
         if path.stat().st_size > LOG_LIMIT:
             path.replace(path.with_name(path.name + ".1"))
-    handler = logging.FileHandler(path, encoding="utf-8", delay=True)
+    handler = logging.FileHandler(path, encoding="utf-8")  # open it now: there may be no file handles left later
     handler.setFormatter(Redacting("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.addFilter(LogLimit())
     root = logging.getLogger()
     level = root.level
     root.addHandler(handler)
@@ -44,4 +72,86 @@ class Redacting(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
-        return without_secrets(super().format(record))
+        return redact(super().format(record))
+
+
+class LogLimit(logging.Filter):
+    """Limits the rate of what clients can cause: each warning of uvicorn and of this module, the errors of asyncio.
+
+    A request that is not HTTP is such a warning. asyncio of Python 3.11 reports a failing accept 2,048 times a second
+    when there are no file handles left.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._next: dict[str, float] = {}
+        self._suppressed: Counter[str] = Counter()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return True if the record is to be logged; its message states how many were not."""
+        if record.name == "asyncio":  # its messages name sockets and tasks
+            kind = record.name
+        elif record.name in ("uvicorn.error", __name__) and record.levelno == logging.WARNING:
+            kind = str(record.msg)
+        else:
+            return True
+        now = self._clock()
+        if now < self._next.get(kind, now):
+            self._suppressed[kind] += 1
+            return False
+        self._next[kind] = now + LOG_INTERVAL
+        if suppressed := self._suppressed.pop(kind, 0):
+            record.msg = f"{record.msg} ({suppressed} more of these were not logged)"
+        return True
+
+
+class AccessLog:
+    """Appends lines to a file (0600), or to standard output (``-``); used by one thread.
+
+    Raise `ServiceError` if the file cannot be opened. If the disk is full later, lines are lost and requests succeed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._file = self._open()
+        except OSError as error:
+            raise ServiceError(
+                f"the access log {path} cannot be written: {error.strerror}",
+                hint="name another file with --access-log, or - for standard output", code="ACCESS_LOG",
+            ) from None  # fmt: skip
+
+    def _open(self) -> FileIO:
+        if self._path == STANDARD_OUTPUT:
+            return FileIO(1, "w", closefd=False)
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        return FileIO(descriptor, "a")
+
+    def reload(self) -> None:
+        """Open the file again: a new one if the old one was moved."""
+        before, self._file = self._file, self._open()
+        before.close()
+
+    def write(self, scope: Mapping[str, Any], status: int, sent: int, seconds: float) -> None:
+        """Add the line of one request."""
+        client = scope.get("client")
+        host = next((value for name, value in scope["headers"] if name == b"host"), b"")
+        line = " ".join([
+            datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            client[0] if client else "-", _field(scope["method"], ""), _field(host.decode("latin-1"), ":[]") or "-",
+            _field(scope["path"], _PATH_SAFE), f"{status} {sent} {seconds * 1000:.1f}",
+        ])  # fmt: skip
+        try:
+            self._file.write(redact(line).encode("ascii") + b"\n")
+        except OSError as error:
+            _log.warning("the access log cannot be written, lines are lost: %s", error)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def _field(text: str, safe: str) -> str:
+    """Return text of a client as one field, without blanks, line ends and control characters."""
+    return quote(text[:FIELD_LIMIT], safe=safe)

@@ -5,11 +5,9 @@ No label names a database or an account, so the number of series does not grow w
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import apsw
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
@@ -17,6 +15,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from pipemagic import __version__
+from pipemagic.service.replicas.replica_set import replicas_of
 
 if TYPE_CHECKING:
     from pipemagic.service.database_api.streams import StreamTable
@@ -58,6 +57,10 @@ class Metrics:
         self._received = Counter("pipemagic_http_received_bytes_total", "Bytes of request bodies.", registry=registry)
         self._sent = Counter("pipemagic_http_sent_bytes_total", "Bytes of response bodies.", registry=registry)
         self.in_flight = Gauge("pipemagic_http_requests_in_flight", "Requests without a response.", registry=registry)
+        self.add_gauge("pipemagic_sqlite_memory_bytes", "Memory that SQLite uses.", apsw.memory_used)
+        self.add_gauge(
+            "pipemagic_sqlite_memory_limit_bytes", "Memory that SQLite may use.", lambda: apsw.hard_heap_limit(-1)
+        )
         for collector in collectors:
             registry.register(collector)
         ProcessCollector(registry=registry)
@@ -77,6 +80,10 @@ class Metrics:
             self._received.inc(received)
         if sent:
             self._sent.inc(sent)
+
+    def add_gauge(self, name: str, description: str, value: Callable[[], float]) -> None:
+        """Add a gauge whose value is determined when the page is rendered."""
+        Gauge(name, description, registry=self._registry).set_function(value)
 
     def page(self) -> bytes:
         """Return the page in the text format of Prometheus, `CONTENT_TYPE`."""
@@ -105,47 +112,16 @@ class _Registry(CollectorRegistry):
             yield family
 
 
-class Monitored(Protocol):
-    """A service with metrics of its own."""
-
-    folder: Path
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the families that show the state of the service."""
-
-
-class ServiceState(Collector):
-    """Collects the state of a service, its leases and connections, and of the memory and disk that it uses."""
-
-    def __init__(self, service: Monitored, leases: Callable[[], int], connections: Callable[[], int]) -> None:
-        self._service, self._leases, self._connections = service, leases, connections
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the families."""
-        gauge = GaugeMetricFamily
-        yield gauge("pipemagic_http_connections", "Open connections, including idle ones.", self._connections())
-        yield from self._service.collect()
-        yield gauge("pipemagic_leases", "Programs on this machine that keep the service running.", self._leases())
-        yield gauge("pipemagic_sqlite_memory_bytes", "Memory that SQLite uses.", apsw.memory_used())
-        yield gauge("pipemagic_sqlite_memory_limit_bytes", "Memory that SQLite may use.", apsw.hard_heap_limit(-1))
-        try:
-            free = shutil.disk_usage(self._service.folder).free
-        except OSError:
-            return
-        yield gauge("pipemagic_data_free_bytes", "Free disk space for the data folder.", free)
-
-
 def collect_embedded(streams: StreamTable, databases: Sequence[OpenDatabase], limits: Limits) -> Iterator[Metric]:
     """Yield the families of a service over SQLite files; ``databases`` are those in use."""
-    census = streams.census()
-    waiting = sum(database.write_lock.waiting for database in databases)
+    waiting = sum(len(database.write_lock.waiters()) for database in databases)
     gauge = GaugeMetricFamily
-    yield gauge("pipemagic_streams_open", "Open streams.", census.open)
+    yield gauge("pipemagic_streams_open", "Open streams.", len(streams))
     yield gauge("pipemagic_streams_limit", "Maximum number of open streams.", limits.streams)
-    yield gauge("pipemagic_transactions_open", "Streams with an open transaction.", census.transactions)
+    yield gauge("pipemagic_transactions_open", "Streams with an open transaction.", streams.count_transactions())
     yield gauge("pipemagic_writers_waiting", "Requests that wait for a write lock.", waiting)
     yield gauge("pipemagic_databases_in_use", "Databases with open files.", len(databases))
-    yield from _collect_replicas([replica for database in databases for replica in list(database.replicas.values())])
+    yield from _collect_replicas([one for database in databases for one in list(replicas_of(database).values())])
 
 
 def _collect_replicas(replicas: Sequence[Replica]) -> Iterator[Metric]:
@@ -159,7 +135,7 @@ def _collect_replicas(replicas: Sequence[Replica]) -> Iterator[Metric]:
     longest: dict[str, float] = {}
     for replica in replicas:
         longest[replica.code] = max(longest.get(replica.code, 0.0), replica.lag())
-    for place, count in sorted(Tally((replica.code, replica.state.value) for replica in replicas).items()):
+    for place, count in sorted(Tally((replica.code, replica.state) for replica in replicas).items()):
         states.add_metric(place, count)
     for code, lag in sorted(longest.items()):
         lags.add_metric((code,), lag)

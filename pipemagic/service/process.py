@@ -10,89 +10,62 @@ import os
 import platform
 import shutil
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import apsw
 from filelock import FileLock, Timeout
 
 from pipemagic import __version__
 from pipemagic.errors import ServiceError
-from pipemagic.service.access_log import AccessLog
 from pipemagic.service.app import create_app
-from pipemagic.service.certificates import Certificate
-from pipemagic.service.control import control_routes
-from pipemagic.service.embedded import Service
-from pipemagic.service.endpoint import BODY_TIMEOUT, Runtime
-from pipemagic.service.files import make_private_folder, write_private
+from pipemagic.service.control import Leases, operator_routes
+from pipemagic.service.embedded import EmbeddedEngine
+from pipemagic.service.endpoint import Runtime
+from pipemagic.service.files import (
+    LOCK_FILE,
+    LOG_FILE,
+    PORT_FILE,
+    RUNTIME_FILE,
+    check_data_folder,
+    make_private_folder,
+    write_private,
+)
 from pipemagic.service.hosting import LOOPBACK, Hosting
-from pipemagic.service.layout import LOCK_FILE, LOG_FILE, PORT_FILE, RUNTIME_FILE
-from pipemagic.service.leases import Leases
-from pipemagic.service.limits import Limits
-from pipemagic.service.logs import logging_to
-from pipemagic.service.metrics import Metrics, ServiceState
-from pipemagic.service.server import Listener, Server, listen, listen_locally
-
-if TYPE_CHECKING:
-    from pipemagic.service.sqld.service import SqldService
+from pipemagic.service.logs import AccessLog, logging_to
+from pipemagic.service.metrics import Metrics
+from pipemagic.service.server import Certificate, Listener, Server, listen, listen_locally
+from pipemagic.service.service import Service
+from pipemagic.service.settings import Settings
 
 DEADLINE = 1.8  # seconds after which the process exits in any case; committed data is safe at any time
-HEAP_LIMIT = 512 * 1024 * 1024  # bytes that SQLite may use: beyond it, statements fail instead of the process
 MANY_FILES = 16384
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
+
+Announce = Callable[[dict[str, Any]], None]
 
 
 def open_embedded(settings: Settings) -> Service:
     """Create the service whose databases are files in the data folder."""
+    engine = partial(EmbeddedEngine, here=settings.here, simulate_latency=settings.simulate_latency)
     return Service(
-        settings.folder, limits=settings.limits, domain=settings.hosting.domain, signup=settings.signup,
-        here=settings.here, simulate_latency=settings.simulate_latency,
-    )  # fmt: skip
+        settings.folder, engine, limits=settings.limits, domain=settings.hosting.domain, signup=settings.signup
+    )
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Settings of the process.
-
-    ``port``: None takes the one of the last start if it is free, else any; 0 takes any; for a shared service None is
-    `Hosting.default_port`. ``linger``: seconds without a lease after which the service ends; None if it stays.
-    ``temporary``: it ends when its standard input does, and removes its folder. ``signup``: whether anybody may create
-    an account. ``connections``: how many may be open at once, None for any number. ``memory``: bytes that
-    SQLite may take. ``access_log``: a file, ``-`` for standard output, None for no access log. ``cors``: the origins
-    whose pages may use the service in a browser. ``here``: the code of the location of the service, from which
-    requests go to the nearest instance; ``simulate_latency``: delay responses as the distance to an instance implies.
-    """
-
-    folder: Path
-    port: int | None = None
-    linger: float | None = None
-    temporary: bool = False
-    body_timeout: float = BODY_TIMEOUT
-    hosting: Hosting = field(default_factory=Hosting)
-    limits: Limits = field(default_factory=Limits)
-    signup: bool = True
-    here: str | None = None
-    simulate_latency: bool = False
-    connections: int | None = None
-    memory: int = HEAP_LIMIT
-    access_log: Path | None = None
-    cors: tuple[str, ...] = ()
-    open: Callable[[Settings], Service | SqldService] = open_embedded
-    """Creates the service; raises `ServiceError` if that is not possible."""
-
-
-def run(settings: Settings, announce: Callable[[dict[str, Any]], None]) -> None:
+def run(settings: Settings, announce: Announce) -> None:
     """Run the service until a signal or a stop request.
 
     ``announce`` is called when it is ready, with url, organization and pid, and with local_url if that differs. Raises
-    `ServiceError` if another service uses the folder, or if the port is in use. Sets the umask, the switch
-    interval, SQLite's memory limit and the logging of this process, so a process runs one service only.
+    `ServiceError` if the folder or the port cannot be used. Sets the umask, the switch interval, SQLite's memory limit
+    and the logging of this process, so a process runs one service only.
     """
     os.umask(0o077)
     # apsw releases the interpreter lock for every row: with the default of 5 ms it gets it back too late.
@@ -102,34 +75,30 @@ def run(settings: Settings, announce: Callable[[dict[str, Any]], None]) -> None:
     gc.set_threshold(100_000, 20, 20)
     apsw.hard_heap_limit(settings.memory)
     _allow_many_files()
-    make_private_folder(settings.folder)
     with ExitStack() as stack:
-        if settings.temporary:
-            stack.callback(shutil.rmtree, settings.folder, ignore_errors=True)
-        stack.enter_context(_sole_owner(settings.folder))
+        stack.enter_context(_data_folder(settings))
         stack.enter_context(logging_to(settings.folder / LOG_FILE))
         access_log = None
         if settings.access_log is not None:
             access_log = stack.enter_context(closing(AccessLog(settings.access_log)))
         certificate = _certificate(settings.hosting)
         listeners = _listen(settings, certificate, stack)
-        service = settings.open(settings)
+        service = (settings.open or open_embedded)(settings)
         stack.callback(service.close)
-        _Process(settings, service, listeners, access_log, certificate, announce).run()
-        _LOG.info("stopped")
+        service.start()
+        ServiceProcess(settings, service, listeners, access_log, certificate, announce).run()
+        _log.info("stopped")
 
 
 def _listen(settings: Settings, certificate: Certificate | None, stack: ExitStack) -> list[Listener]:
     """Bind the sockets. The first listener is always that for this machine: plain HTTP on 127.0.0.1."""
     hosting, port = settings.hosting, settings.port
-    own = listen_locally(settings.folder / PORT_FILE, port if hosting.local_only else None)
-    if hosting.local_only:
-        return [Listener(stack.enter_context(own))]
-    shared = stack.enter_context(listen(hosting.host, hosting.default_port if port is None else port))
-    return [
-        Listener(stack.enter_context(own)),
-        Listener(shared, None if certificate is None else certificate.context),
-    ]
+    local = listen_locally(settings.folder / PORT_FILE, port if hosting.local_only else None)
+    listeners = [Listener(stack.enter_context(local))]
+    if not hosting.local_only:
+        shared = stack.enter_context(listen(hosting.host, hosting.default_port if port is None else port))
+        listeners.append(Listener(shared, None if certificate is None else certificate.context))
+    return listeners
 
 
 def _certificate(hosting: Hosting) -> Certificate | None:
@@ -137,7 +106,7 @@ def _certificate(hosting: Hosting) -> Certificate | None:
         return None
     certificate = Certificate(hosting.certfile, hosting.keyfile)
     if missing := certificate.uncovered(hosting.domain):
-        _LOG.warning("clients will refuse the certificate for %s: it is not made out to it", " and ".join(missing))
+        _log.warning("clients will refuse the certificate for %s: it does not cover that name", " and ".join(missing))
     return certificate
 
 
@@ -147,140 +116,171 @@ def _allow_many_files() -> None:
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = MANY_FILES if hard == resource.RLIM_INFINITY else min(MANY_FILES, hard)
-        if soft < wanted:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        limit = MANY_FILES if hard == resource.RLIM_INFINITY else min(MANY_FILES, hard)
+        if soft < limit:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
-class _Process:
-    """Connects the service, the ASGI application and the HTTP server."""
+class ServiceProcess(Server):
+    """The HTTP server of a service, with the runtime file and the leases that clients find it by and keep it by."""
 
     def __init__(
-        self, settings: Settings, service: Service | SqldService, listeners: Sequence[Listener],
-        access_log: AccessLog | None, certificate: Certificate | None, announce: Callable[[dict[str, Any]], None],
+        self, settings: Settings, service: Service, listeners: Sequence[Listener],
+        access_log: AccessLog | None, certificate: Certificate | None, announce: Announce,
     ) -> None:  # fmt: skip
-        self._settings = settings
-        self._service = service
-        self._announce = announce
-        self._loaded = [part for part in (certificate, access_log) if part is not None]
-        hosting = settings.hosting
-        port, shared_port = (listeners[number].socket.getsockname()[1] for number in (0, -1))
-        self._url = f"http://{LOOPBACK}:{port}"
-        self._about = {
-            "url": self._url, "port": port, "pid": os.getpid(), "host": platform.node(), "version": __version__,
-            "organization": service.catalog.home.slug,
-        }  # fmt: skip
-        if not hosting.local_only:
-            self._about["public_url"] = hosting.url(shared_port)
-        self._runtime = Runtime(body_timeout=settings.body_timeout)
-        self._leases = Leases(settings.linger, self._idle)
-        state = ServiceState(service, lambda: self._leases.open, lambda: self._server.connections)
-        metrics = Metrics(state)
-        app = create_app(
-            service, self._runtime, metrics=metrics, cors=settings.cors, access_log=access_log,
-            more_routes=control_routes(
-                self._runtime, service.tokens, self._leases, metrics, self._stop_soon, self._about
-            ),
-        )  # fmt: skip
-        self._server = Server(
-            app, listeners, on_ready=self._ready, on_stopping=self._stopping, connections=settings.connections
+        self._settings, self._announce = settings, announce
+        self._reloaded = [part for part in (certificate, access_log) if part is not None]
+        self._runtime = Runtime()
+        self._leases = Leases(settings.idle_timeout, self._stop_idle)
+        self._about = _describe(settings, service, listeners)
+        metrics = Metrics(service)
+        metrics.add_gauge(
+            "pipemagic_leases", "Programs on this machine that keep the service running.", lambda: self._leases.open
         )
+        metrics.add_gauge(
+            "pipemagic_http_connections", "Open connections, including idle ones.", lambda: self.connections
+        )
+        routes = operator_routes(
+            self._runtime, service.tokens, self._leases, metrics, self._stop_from_thread, self._about
+        )
+        app = create_app(
+            service, self._runtime, metrics=metrics, cors=settings.cors, access_log=access_log, more_routes=routes
+        )
+        super().__init__(app, listeners, connections=settings.connections, proxies=settings.proxies)
 
-    def run(self) -> None:
-        self._service.start()
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until the process is to end."""
         try:
-            asyncio.run(self._server.serve())
+            asyncio.run(self.serve(sockets))
         finally:
             self._runtime.close()
 
-    def _ready(self) -> None:
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then write the runtime file and announce the addresses."""
+        await super().startup(sockets)
         self._loop = asyncio.get_running_loop()
         write_private(self._settings.folder / RUNTIME_FILE, json.dumps(self._about).encode())
         self._leases.start()
-        if sys.platform != "win32":
-            self._loop.add_signal_handler(signal.SIGUSR1, self._load_again)
+        reload_on_signal(self._reload)
         if self._settings.temporary:
             threading.Thread(target=self._follow_input, name="pipemagic-input", daemon=True).start()
-        url = self._about.get("public_url", self._url)
-        _LOG.info("pipemagic %s at %s, process %d", __version__, url, os.getpid())
-        said = {"url": url, "organization": self._about["organization"], "pid": self._about["pid"]}
-        if url != self._url:
-            said["local_url"] = self._url
-        self._announce(said)
+        local_url = self._about["url"]
+        url = self._about.get("public_url", local_url)
+        _log.info("pipemagic %s at %s, process %d", __version__, url, os.getpid())
+        line = {"url": url, "organization": self._about["organization"], "pid": self._about["pid"]}
+        self._announce(line if url == local_url else {**line, "local_url": local_url})
 
-    def _load_again(self) -> None:
-        """Load a renewed certificate; open a new access log if the old one was moved away."""
-        for part in self._loaded:
-            try:
-                part.load()
-            except (ServiceError, OSError):
-                _LOG.exception("it stays as it was")
-        _LOG.info("read the certificate again and opened the access log again")
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Interrupt running requests, and wait until they have ended."""
+        _log.info("stopping")
+        timer = threading.Timer(DEADLINE, self._exit)
+        timer.daemon = True
+        timer.start()
+        self._runtime.stop()
+        await super().shutdown(sockets)
+
+    def stop(self) -> None:
+        """Begin to stop: the service is no longer found, and the leases end."""
+        _remove(self._settings.folder / RUNTIME_FILE)
+        self._leases.end()
+        super().stop()
+
+    def _stop_idle(self) -> None:
+        _log.info("no lease for %g s", self._settings.idle_timeout)
+        self.stop()
+
+    def _stop_from_thread(self) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self.stop)
 
     def _follow_input(self) -> None:
         """Stop when the starter exits: it holds the other end of the pipe."""
         sys.stdin.buffer.read()
-        with suppress(RuntimeError):  # the loop has ended by itself
-            self._loop.call_soon_threadsafe(self._stop)
+        self._stop_from_thread()
 
-    def _idle(self) -> None:
-        _LOG.info("no lease for %g s", self._settings.linger)
-        self._stop()
+    def _reload(self) -> None:
+        """Load a renewed certificate; open a new access log if the old one was moved away."""
+        for part in self._reloaded:
+            try:
+                part.reload()
+            except (ServiceError, OSError):
+                _log.exception("the certificate or access log could not be reloaded; the previous one stays in use")
+        _log.info("reloaded the certificate and the access log")
 
-    def _stop_soon(self) -> None:
-        """Stop on a client's request, after its response was sent."""
-        self._loop.call_soon_threadsafe(self._stop)
-
-    def _stop(self) -> None:
-        self._hide()
-        self._server.stop()
-
-    def _hide(self) -> None:
-        """Remove the runtime file and end the leases at once: the server checks only now and then whether to stop."""
-        _remove(self._settings.folder / RUNTIME_FILE)
-        self._leases.end()
-
-    def _stopping(self) -> None:
-        """Begin to stop: interrupt running requests."""
-        _LOG.info("stopping")
-        timer = threading.Timer(DEADLINE, self._give_up)
-        timer.daemon = True
-        timer.start()
-        self._hide()
-        self._runtime.stop()
-
-    def _give_up(self) -> None:
-        _LOG.warning("still busy after %g s: the process ends here", DEADLINE)
+    def _exit(self) -> None:
+        _log.warning("still busy after %g s: the process exits", DEADLINE)
         if self._settings.temporary:
             shutil.rmtree(self._settings.folder, ignore_errors=True)
         os._exit(0)
 
 
+def _describe(settings: Settings, service: Service, listeners: Sequence[Listener]) -> dict[str, Any]:
+    """Return the content of the runtime file."""
+    local_port, shared_port = (listeners[number].socket.getsockname()[1] for number in (0, -1))
+    about = {
+        "url": f"http://{LOOPBACK}:{local_port}", "port": local_port, "pid": os.getpid(), "host": platform.node(),
+        "version": __version__, "organization": service.catalog.home.slug,
+    }  # fmt: skip
+    if not settings.hosting.local_only:
+        about["public_url"] = settings.hosting.url(shared_port)
+    return about
+
+
 @contextmanager
-def _sole_owner(folder: Path) -> Iterator[None]:
-    """Lock the data folder; raise `ServiceError` if another process has. The lock ends with the process."""
+def _data_folder(settings: Settings) -> Iterator[None]:
+    """Create, check and lock the data folder; remove a temporary one afterwards.
+
+    Raise `ServiceError` if it cannot be used. The lock ends with the process, however that happens.
+    """
+    folder = settings.folder
+    make_private_folder(folder)
     lock = FileLock(folder / LOCK_FILE)
-    path = folder / RUNTIME_FILE
+    runtime_file = folder / RUNTIME_FILE
     try:
         # A process that is stopping has removed its runtime file and releases the lock within two seconds.
-        lock.acquire(timeout=0.5 if path.exists() else 5.0, poll_interval=0.02)
+        lock.acquire(timeout=0.5 if runtime_file.exists() else 5.0, poll_interval=0.02)
     except Timeout:
         raise ServiceError(
-            f"the data folder {folder} is in use by the service {_whose(path)}",
+            f"the data folder {folder} is in use by the service {_describe_owner(runtime_file)}",
             hint="connect to that one, end it with `pipemagic stop`, or name another folder with --data",
             code="FOLDER_IN_USE",
         ) from None
+    except OSError as error:  # a temporary service has just removed it, or it is read-only
+        raise ServiceError(
+            f"the data folder {folder} cannot be used: {error.strerror}",
+            hint="try again, or name another folder with PIPEMAGIC_DATA or --data", code="DATA_FOLDER",
+        ) from None  # fmt: skip
+    removes = False
     try:
-        _remove(path)  # of a service that was killed
+        check_data_folder(folder)
+        if settings.temporary:
+            _check_new(folder)
+            removes = True
+        _remove(runtime_file)  # of a service that was killed
         yield
     finally:
-        _remove(path)
+        _remove(runtime_file)
+        if removes:  # before the lock is released: another service may be waiting for it
+            shutil.rmtree(folder, ignore_errors=True)
         lock.release()
+        if removes and sys.platform == "win32":  # which keeps an open file
+            _remove(folder / LOCK_FILE)
+            with suppress(OSError):  # another service has it now
+                folder.rmdir()
 
 
-def _whose(path: Path) -> str:
+def _check_new(folder: Path) -> None:
+    """Raise `ServiceError` if a folder has any files besides those that exist before every start."""
+    if {path.name for path in folder.iterdir()} - {LOCK_FILE, LOG_FILE}:
+        raise ServiceError(
+            f"the folder {folder} is not empty: a temporary service removes its folder when it ends",
+            hint="name a new folder with --data, or leave out --temporary", code="DATA_FOLDER",
+        )  # fmt: skip
+
+
+def _describe_owner(runtime_file: Path) -> str:
     try:
-        about = json.loads(path.read_bytes())
+        about = json.loads(runtime_file.read_bytes())
         return f"at {about['url']} (process {about['pid']} on {about['host']})"
     except (OSError, ValueError, KeyError):
         return "of another process"
@@ -289,6 +289,12 @@ def _whose(path: Path) -> str:
 def _remove(path: Path) -> None:
     with suppress(OSError):
         path.unlink()
+
+
+def reload_on_signal(reload: Callable[[], None]) -> None:
+    """Call ``reload`` on SIGUSR1. Call this in the event loop."""
+    if sys.platform != "win32":
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, reload)
 
 
 def stop_on_hang_up() -> None:

@@ -1,13 +1,19 @@
-"""The responses of the service, and the error that becomes one."""
+"""The responses of the service, their compression, and the errors that become responses."""
 
 from __future__ import annotations
 
+import errno
+import zlib
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import apsw
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
+
+from pipemagic.service.executor import Steps
 
 JSON = "application/json"
 TEXT = "text/plain"
@@ -15,6 +21,12 @@ TEXT = "text/plain"
 PART = 256 * 1024
 """Bytes of a large body that are sent at once."""
 
+SMALLEST = 4096
+"""Smallest body, in bytes, that is compressed: smaller ones arrive as early without."""
+LEVEL = 1
+"""The fastest level of compression: it compresses rows as JSON to a seventh, the slowest to a tenth."""
+
+_GZIP = 16 + zlib.MAX_WBITS
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -94,16 +106,70 @@ def empty(status: int, headers: Mapping[str, str] | None = None) -> ServiceRespo
     return ServiceResponse(None, status, headers)
 
 
+def compress_if_large(response: ServiceResponse, request: Request) -> None:
+    """Compress a response in place, unless it is small or the client of the request does not accept it."""
+    pieces = response.pieces or [bytes(response.body)]
+    if sum(map(len, pieces)) < SMALLEST or not _prepare_gzip(response, request):
+        return
+    stream = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP)
+    for number, piece in enumerate(pieces):
+        pieces[number] = stream.compress(piece)  # in place of what is no longer needed
+    pieces.append(stream.flush())
+    if not response.pieces:
+        response.body = b"".join(pieces)
+    response.headers["content-length"] = str(sum(map(len, pieces)))
+
+
+def compress_stream(response: Response, request: Request, steps: Steps) -> Steps:
+    """Compress the pieces of a streamed response, if the client of the request accepts it.
+
+    Starlette's middleware does not flush pieces, so a client could not read one before later ones arrive.
+    """
+    if not _prepare_gzip(response, request):
+        return (yield from steps)
+    stream = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP)
+    try:
+        while True:
+            piece = next(steps)
+            yield stream.compress(piece) + stream.flush(zlib.Z_SYNC_FLUSH) if isinstance(piece, bytes) else piece
+    except StopIteration as end:
+        return stream.compress(end.value) + stream.flush()
+    finally:
+        steps.close()
+
+
+def _prepare_gzip(response: Response, request: Request) -> bool:
+    """Set the headers; return True if the body is to be compressed."""
+    response.headers["vary"] = "accept-encoding"
+    if not accepts_gzip(request.headers.get("accept-encoding", "")):
+        return False
+    response.headers["content-encoding"] = "gzip"
+    return True
+
+
+def accepts_gzip(header: str) -> bool:
+    """Return True if an Accept-Encoding header accepts gzip; a quality of 0 refuses it."""
+    accepted = {}
+    for part in header.lower().split(","):
+        coding, _, parameters = part.partition(";")
+        quality = parameters.strip().removeprefix("q=")
+        accepted[coding.strip()] = quality.strip("0.") != "" or not quality
+    return accepted.get("gzip", accepted.get("x-gzip", accepted.get("*", False)))
+
+
 class Refused(Exception):
     """Ends a request with an HTTP error, which `app.Errors` turns into the response.
 
-    ``close`` is set if the connection cannot be used afterwards.
+    ``close`` is set if the connection cannot be used afterwards. ``retry_after`` is in seconds.
     """
 
     close = False
 
-    def __init__(self, status: int, message: str, code: str | None = None, *, plain: bool = False) -> None:
+    def __init__(
+        self, status: int, message: str, code: str | None = None, *, plain: bool = False, retry_after: int | None = None
+    ) -> None:
         super().__init__(message)
+        self.retry_after = retry_after
         self.status, self.message, self.plain = status, message, plain
         self.code = code or _CODES.get(status, "ERROR")
 
@@ -118,6 +184,8 @@ class Refused(Exception):
             response = json({"error": self.message, "message": self.message, "code": self.code}, self.status)
         if self.close:
             response.headers["connection"] = "close"
+        if self.retry_after is not None:
+            response.headers["retry-after"] = str(self.retry_after)
         return response
 
 
@@ -137,3 +205,31 @@ _CODES = {
     400: "BAD_REQUEST", 401: "UNAUTHORIZED", 403: "FORBIDDEN", 404: "NOT_FOUND", 409: "CONFLICT",
     413: "BODY_TOO_LARGE", 421: "MISDIRECTED", 429: "TOO_MANY_REQUESTS", 500: "INTERNAL", 503: "UNAVAILABLE",
 }  # fmt: skip
+
+_FULL = 507, "DISK_FULL", "the disk of the service is full: make room on it and try again; nothing is lost"
+_READ_ONLY = 503, "DISK_READ_ONLY", "the service cannot write to its data folder: make it writable and try again"
+_DAMAGED = 503, "FILE_DAMAGED", (
+    "a file of the service is damaged, so this cannot be done; other databases are not affected: "
+    "put a copy of the file back, or delete the database"
+)  # fmt: skip
+_UNREADABLE = 503, "DISK_ERROR", "the disk of the service failed to read or write; see service.log"
+_HANDLES = 503, "TOO_MANY_FILES", "the service is out of file handles: close streams that are not needed, try again"
+_NO_MEMORY = 503, "OUT_OF_MEMORY", "the service is out of memory for a moment: try again; nothing is lost"
+
+_BY_TYPE = {
+    MemoryError: _NO_MEMORY, apsw.NoMemError: _NO_MEMORY, apsw.FullError: _FULL, apsw.ReadOnlyError: _READ_ONLY,
+    apsw.CorruptError: _DAMAGED, apsw.NotADBError: _DAMAGED, apsw.CantOpenError: _UNREADABLE, apsw.IOError: _UNREADABLE,
+}  # fmt: skip
+_BY_NUMBER = {
+    errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EFBIG: _FULL, errno.EROFS: _READ_ONLY, errno.EACCES: _READ_ONLY,
+    errno.EPERM: _READ_ONLY, errno.EMFILE: _HANDLES, errno.ENFILE: _HANDLES, errno.EIO: _UNREADABLE,
+}  # fmt: skip
+
+
+def storage_refusal(error: Exception) -> Refused | None:
+    """Return the HTTP error for an error of disk or memory; None for any other error."""
+    fault = _BY_NUMBER.get(error.errno or 0) if isinstance(error, OSError) else _BY_TYPE.get(type(error))
+    if fault is None:
+        return None
+    status, code, message = fault
+    return Refused(status, f"{message} ({error})", code)

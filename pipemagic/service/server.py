@@ -1,15 +1,11 @@
-"""The HTTP server: uvicorn with several listeners, some of them with TLS, and limits on connections and logs."""
+"""The HTTP server: uvicorn with several sockets, some of them with TLS, and a limit of connections."""
 
 from __future__ import annotations
 
-import logging
 import socket
 import ssl
 import sys
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -25,8 +21,6 @@ KEEP_ALIVE = 75  # seconds; clients drop idle connections before that, so they n
 GRACE = 1  # seconds in which running requests may end when the server stops
 CONNECTIONS_SHARE = 4
 """The limit of connections is the number of file handles divided by this: a stream of a client needs three more."""
-LOG_INTERVAL = 5.0
-"""Seconds between two log lines about the same kind of event that clients can cause."""
 
 
 class Listener(NamedTuple):
@@ -39,22 +33,20 @@ class Listener(NamedTuple):
 class Server(uvicorn.Server):
     """Serves an ASGI application. A signal ends it like `stop`, with exit code 0.
 
-    ``connections``: how many may be open; further ones get 503. None derives it from the file handles.
+    ``connections``: how many may be open; further ones get 503. None derives it from the file handles. ``proxies``:
+    addresses or networks of trusted proxies, whose ``X-Forwarded-For`` names the client.
     """
 
     def __init__(
-        self, app: Any, listeners: Sequence[Listener], *,
-        on_ready: Callable[[], None], on_stopping: Callable[[], None], connections: int | None = None,
-    ) -> None:  # fmt: skip
+        self, app: Any, listeners: Sequence[Listener], *, connections: int | None = None, proxies: Sequence[str] = ()
+    ) -> None:
         super().__init__(uvicorn.Config(
             app, http=HttpProtocol, ws="none", lifespan="off", log_config=None, access_log=False,
-            server_header=False, proxy_headers=False, interface="asgi3",
+            server_header=False, proxy_headers=bool(proxies), forwarded_allow_ips=list(proxies), interface="asgi3",
             limit_concurrency=default_connection_limit() if connections is None else connections,
             timeout_keep_alive=KEEP_ALIVE, timeout_graceful_shutdown=GRACE,
         ))  # fmt: skip
         self._listeners = listeners
-        self._on_ready = on_ready
-        self._on_stopping = on_stopping
 
     @property
     def connections(self) -> int:
@@ -65,17 +57,6 @@ class Server(uvicorn.Server):
         """Begin to stop."""
         self.should_exit = True
 
-    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until `stop` or a signal."""
-        logs, log_limit = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")], LogLimit()
-        for log in logs:
-            log.addFilter(log_limit)
-        try:
-            await super().serve(sockets)
-        finally:
-            for log in logs:
-                log.removeFilter(log_limit)
-
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002
         """Listen on all sockets; uvicorn itself has one TLS context for all of them."""
         servers = []
@@ -84,12 +65,6 @@ class Server(uvicorn.Server):
             await super().startup([listener.socket])
             servers += self.servers
         self.servers = servers
-        self._on_ready()
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:  # noqa: ARG002
-        """Stop listening and end running requests."""
-        self._on_stopping()
-        await super().shutdown([listener.socket for listener in self._listeners])
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """Stop on a signal, without raising it again afterwards."""
@@ -106,78 +81,92 @@ def default_connection_limit() -> int | None:
     return None if handles == resource.RLIM_INFINITY else handles // CONNECTIONS_SHARE
 
 
-class LogLimit(logging.Filter):
-    """Limits the rate of what clients can cause: each warning of uvicorn, and the errors of asyncio.
+class Certificate:
+    """A certificate and its key in PEM files; ``keyfile`` None means that the key is in ``certfile``.
 
-    A request that is not HTTP is such a warning. asyncio of Python 3.11 reports a failing accept 2,048 times a second
-    when there are no file handles left.
+    Raise `ServiceError` if they cannot be read or do not belong together.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
-        self._clock = clock
-        self._next: dict[str, float] = {}
-        self._suppressed: Counter[str] = Counter()
+    def __init__(self, certfile: Path, keyfile: Path | None) -> None:
+        self._certfile, self._keyfile = certfile, keyfile
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)  # TLS 1.2 and 1.3, no others
+        self.context.set_alpn_protocols(["http/1.1"])
+        self.reload()
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return True if the record is to be logged; its message states how many were not."""
-        if record.levelno == logging.WARNING:
-            kind = str(record.msg)
-        elif record.name == "asyncio":  # whose messages name sockets and tasks
-            kind = record.name
-        else:
-            return True
-        now = self._clock()
-        if now < self._next.get(kind, now):
-            self._suppressed[kind] += 1
-            return False
-        self._next[kind] = now + LOG_INTERVAL
-        if suppressed := self._suppressed.pop(kind, 0):
-            record.msg = f"{record.msg} ({suppressed} more of these were not logged)"
-        return True
+    def reload(self) -> None:
+        """Read the files, also after a renewal; new connections use them."""
+        try:
+            self.context.load_cert_chain(self._certfile, self._keyfile, password=_no_password)
+        except OSError as error:  # also of ssl.SSLError
+            raise _unusable(self._certfile, self._keyfile, error) from None
+
+    def uncovered(self, domain: str) -> list[str]:
+        """Return the host names that the certificate lacks, of the domain and all names below it."""
+        from cryptography import x509  # most services have no certificate
+
+        leaf = x509.load_pem_x509_certificates(self._certfile.read_bytes())[0]
+        try:
+            names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        except x509.ExtensionNotFound:
+            return [domain, f"*.{domain}"]
+        covered = {name.lower() for name in names.get_values_for_type(x509.DNSName)}
+        accepted = {domain: {domain, f"*.{domain.partition('.')[2]}"}, f"*.{domain}": {f"*.{domain}"}}
+        return [name for name, forms in accepted.items() if not covered & forms]
 
 
-@contextmanager
-def listen(host: str, port: int) -> Iterator[socket.socket]:
+def _no_password() -> str:
+    return ""  # OpenSSL would ask on the terminal
+
+
+def _unusable(certfile: Path, keyfile: Path | None, error: OSError) -> ServiceError:
+    reason = error.reason if isinstance(error, ssl.SSLError) else error.strerror
+    if reason == "KEY_VALUES_MISMATCH":
+        what = f"the key in {keyfile or certfile} is not that of the certificate in {certfile}"
+    elif isinstance(error, ssl.SSLError):
+        files = f"{certfile} and {keyfile}" if keyfile else f"{certfile}"
+        what = f"no certificate and unencrypted key in PEM can be read from {files}"
+    else:
+        what = f"the certificate or key cannot be read ({error.filename or certfile}): {reason}"
+    return ServiceError(what, hint="--ssl-certfile and --ssl-keyfile name two PEM files", code="CERTIFICATE")
+
+
+def listen(host: str, port: int) -> socket.socket:
     """Bind a socket to an address and port of this machine; raise `ServiceError` if that is not possible."""
     try:
-        listener = _bound(host, port)
+        return _bind(host, port)
     except OSError as error:
-        raise _failure(f"{host}, port {port}", error) from error
-    with listener:
-        yield listener
+        hint, code = "choose another one with --port, or --port 0 for any that is free", "PORT_IN_USE"
+        if isinstance(error, PermissionError):
+            hint = "ports below 1024 need a capability: pipemagic serve --print-systemd shows how to grant it"
+            code = "PORT_NOT_ALLOWED"
+        raise ServiceError(f"cannot listen on port {port} of {host}: {error.strerror}", hint=hint, code=code) from error
 
 
-@contextmanager
-def listen_locally(port_file: Path, port: int | None) -> Iterator[socket.socket]:
+def listen_locally(port_file: Path, port: int | None) -> socket.socket:
     """Bind a socket to loopback and write the port to a file, so that addresses survive a restart.
 
     ``port``: None takes the one of the last start if it is free, else any; 0 takes any.
     """
-    wanted = [port] if port is not None else [*last_port(port_file), 0]
-    for candidate in wanted:
-        try:
-            listener = _bound(LOOPBACK, candidate)
-            break
-        except OSError as error:
-            failure = error
-    else:
-        raise _failure(f"port {port}", failure) from failure
-    with listener:
-        write_private(port_file, str(listener.getsockname()[1]).encode())
-        yield listener
+    try:
+        listener = listen(LOOPBACK, last_port(port_file) if port is None else port)
+    except ServiceError:
+        if port is not None:
+            raise
+        listener = listen(LOOPBACK, 0)
+    write_private(port_file, str(listener.getsockname()[1]).encode())
+    return listener
 
 
-def last_port(port_file: Path) -> list[int]:
-    """Return the port of the last start; an empty list if there is none."""
+def last_port(port_file: Path) -> int:
+    """Return the port of the last start; 0 if there is none."""
     try:
         port = int(port_file.read_text())
     except (OSError, ValueError):
-        return []
-    return [port] if 0 < port < 65536 else []
+        return 0
+    return port if 0 < port < 65536 else 0
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With the protocol left to the system, asyncio would not switch Nagle's delay (40 ms for each response) off.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -193,13 +182,3 @@ def _bound(host: str, port: int) -> socket.socket:
         listener.close()
         raise
     return listener
-
-
-def _failure(where: str, error: OSError) -> ServiceError:
-    if isinstance(error, PermissionError):
-        hint = "ports below 1024 need a right of their own: pipemagic serve --print-systemd shows how to give it"
-        return ServiceError(f"cannot listen on {where}: {error.strerror}", hint=hint, code="PORT_NOT_ALLOWED")
-    return ServiceError(
-        f"cannot listen on {where}: {error.strerror}",
-        hint="choose another one with --port, or --port 0 for any that is free", code="PORT_IN_USE",
-    )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from pipemagic import local
+from pipemagic import launcher
 from pipemagic.client.management import Management
 from pipemagic.errors import ServiceError
 from pipemagic.session.platform import Platform
@@ -29,7 +29,7 @@ class Embedded:
         self.temporary = temporary
         self._meanwhile = meanwhile
         self._folder = folder
-        self._lease: local.Lease | None = None
+        self._lease: launcher.Lease | None = None
         self._finding = threading.Lock()
         self.platform = Platform(self.management(), self.where, self.management)
 
@@ -38,7 +38,7 @@ class Embedded:
         """The service's name for people."""
         return "temporary service" if self.temporary else "embedded service"
 
-    def service(self) -> local.LocalService:
+    def service(self) -> launcher.LocalService:
         """Find the service, or start it; a temporary one that has ended does not come back."""
         with self._finding:
             if self._lease is not None and self._lease.alive:
@@ -50,7 +50,7 @@ class Embedded:
                 )
             if self._lease is not None:
                 self._lease.close()
-            start = local.temporary if self.temporary else partial(local.ensure, self._folder)
+            start = launcher.temporary if self.temporary else partial(launcher.ensure, self._folder)
             self._lease = start(meanwhile=self._meanwhile)
             return self._lease.service
 
@@ -79,7 +79,7 @@ class Embedded:
             running = self._lease is not None and self._lease.alive
             self.close()
             return running
-        return local.stop(self._folder)
+        return launcher.stop(self._folder)
 
     def close(self) -> None:
         """Give the lease back."""

@@ -147,9 +147,9 @@ class Services:
                 if self._current is embedded.platform:
                     self._current = None
         if embedded is None:
-            from pipemagic import local
+            from pipemagic import launcher
 
-            return local.stop()
+            return launcher.stop()
         return embedded.stop()
 
     def close(self) -> None:

@@ -18,11 +18,12 @@ def prepared(source: Path) -> Iterator[Path]:
 
     The copy is removed at the end. Raises TransferError for a file that is not a SQLite file.
     """
-    from pipemagic.service.transfer import files  # a session that sends no file does not load the SQLite library
+    # A session that sends no file does not load the SQLite library.
+    from pipemagic.service.transfer.upload import prepare_upload
 
     with tempfile.TemporaryDirectory(prefix="pipemagic-", ignore_cleanup_errors=True) as scratch:
         copy = Path(scratch) / "upload.sqlite"
-        files.prepare(source, copy)
+        prepare_upload(source, copy)
         yield copy
 
 

@@ -55,12 +55,12 @@ def new_scene(service: Served) -> Scene:
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory):
-    with serve(tmp_path_factory.mktemp("attacks") / "data", "--port", "0") as service:
+    with serve(tmp_path_factory.mktemp("attacks") / "data", "--port", "0", "--allow-signup") as service:
         yield new_scene(service)
 
 
 @pytest.fixture
 def fresh_scene(tmp_path):
     """A scene on a service of its own, for tests that leave it in a bad state."""
-    with serve(tmp_path / "data", "--port", "0") as service:
+    with serve(tmp_path / "data", "--port", "0", "--allow-signup") as service:
         yield new_scene(service)

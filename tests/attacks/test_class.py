@@ -62,7 +62,7 @@ class Class(NamedTuple):
 
 @pytest.fixture(scope="module")
 def students(tmp_path_factory):
-    with serve(tmp_path_factory.mktemp("class") / "data", "--port", "0") as service:
+    with serve(tmp_path_factory.mktemp("class") / "data", "--port", "0", "--allow-signup") as service:
         teacher = Account.sign_up(service, "teacher")
         yield Class(service, [teacher.database(f"student-{number}") for number in range(STUDENTS)])
 

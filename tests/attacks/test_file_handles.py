@@ -30,7 +30,10 @@ def logged(folder) -> int:
 
 
 def test_a_service_without_file_handles_serves_its_clients_and_logs_little(tmp_path):
-    with serve(tmp_path / "data", "--port", "0", prepare=few_handles) as service, ExitStack() as stack:
+    with (
+        serve(tmp_path / "data", "--port", "0", "--allow-signup", prepare=few_handles) as service,
+        ExitStack() as stack,
+    ):
         token = Account.sign_up(service, "alice").database("quiet")
         client = stack.enter_context(Database(service.url, token))
         client.run("CREATE TABLE t(a)")

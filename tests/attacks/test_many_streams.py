@@ -13,7 +13,7 @@ STREAMS = 64
 
 @pytest.fixture
 def service(tmp_path):
-    with serve(tmp_path / "data", "--port", "0", "--max-streams", str(STREAMS)) as service:
+    with serve(tmp_path / "data", "--port", "0", "--allow-signup", "--max-streams", str(STREAMS)) as service:
         yield service
 
 

@@ -134,6 +134,7 @@ def query(token: str, rows: int, column: str, encoding: str) -> bytes:
 
 @pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
 @pytest.mark.parametrize("accounts", [1, 4])
+@pytest.mark.usefixtures("alone")  # beside other tests, more of the responses are produced at the same time
 def test_responses_that_nobody_reads_have_one_budget(fresh_scene, accounts, result):
     service = fresh_scene.service
     tokens = [fresh_scene.attacker]

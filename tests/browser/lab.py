@@ -30,7 +30,7 @@ from ipykernel.kernelspec import get_kernel_dict
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 from playwright.sync_api import TimeoutError as TookTooLong
 
-from pipemagic import local
+from pipemagic import launcher
 
 PATIENCE = 60_000  # ms for whatever has to happen, where nothing else is said
 BEGIN = 10_000  # ms until a cell that was run shows it
@@ -117,7 +117,7 @@ def jupyterlab(folder: Path, *, dark: bool = False) -> Iterator[Lab]:
         }
         (kernel / "kernel.json").write_text(json.dumps({**get_kernel_dict(), "env": own}), "utf-8")
         with contextlib.ExitStack() as ends:
-            ends.callback(local.stop, folder / "data")
+            ends.callback(launcher.stop, folder / "data")
             ends.callback(shutil.rmtree, kernel)
             ends.callback(lab.end_kernels)
             yield lab

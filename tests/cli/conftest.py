@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-import pytest
-from started_services import end_services, shared_service
+import os
+import subprocess
+import sys
+from pathlib import Path
 
+import pytest
+from started_services import SharedService, end_services
+
+import pipemagic
 from pipemagic import cli
 
-__all__ = ["shared_service"]
+
+@pytest.fixture(scope="session")
+def shared_service(tmp_path_factory):
+    """The service of those tests that need none of their own; everybody may sign up."""
+    shared = SharedService(tmp_path_factory.mktemp("shared") / "data")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pipemagic", "serve", "--port", "0", "--allow-signup", "--data", shared.folder],
+        env=os.environ | {"PYTHONPATH": str(Path(pipemagic.__file__).parents[1])}, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    with process:
+        process.stdout.readline()
+        yield shared
+        shared.end()
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +58,7 @@ def folder(request):
 
 @pytest.fixture
 def run(folder, capsys):
-    """Run a command in this process; gives exit code, standard output and standard error."""
+    """Run a command in this process; return exit code, standard output and standard error."""
 
     def run(*arguments):
         code = cli.main([*arguments, "--data", str(folder)])

@@ -10,9 +10,9 @@ import time
 
 import pytest
 
-from pipemagic import local
+from pipemagic import launcher
 from pipemagic.cli import doctor
-from pipemagic.service.layout import RUNTIME_FILE
+from pipemagic.service.files import RUNTIME_FILE
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
 own = pytest.mark.usefixtures("own_folder")
@@ -20,7 +20,7 @@ own = pytest.mark.usefixtures("own_folder")
 
 @pytest.fixture
 def examine(run):
-    """Give exit code and findings by name."""
+    """Run the checks; return the exit code and the findings by name."""
 
     def examine():
         code, out, err = run("doctor", "--json")
@@ -31,18 +31,18 @@ def examine(run):
 
 
 @own
-def test_a_machine_that_is_well(examine, run, folder):
+def test_a_machine_without_problems(examine, run, folder):
     code, found = examine()
     assert code == 0
-    assert found["data folder"]["said"] == f"{folder} will be made by the first command that needs it"
-    assert not folder.exists()  # it only looks
+    assert found["data folder"]["said"] == f"{folder} will be created by the first command that needs it"
+    assert not folder.exists()  # the checks change nothing
     run("org", "list")
     code, found = examine()
     assert code == 0
     assert found["data folder"] == {
         "name": "data folder", "state": "ok", "said": f"{folder} is writable and private", "todo": ""
     }  # fmt: skip
-    assert local.find(folder).url in found["service"]["said"]
+    assert launcher.find(folder).url in found["service"]["said"]
     assert all(one["state"] == "ok" or one["todo"] for one in found.values())
 
 
@@ -66,7 +66,7 @@ def test_a_folder_that_others_can_read(examine, folder):
 
 
 @own
-def test_a_folder_that_is_none(examine, folder):
+def test_a_data_folder_that_is_a_file(examine, folder):
     folder.write_text("a file")
     code, found = examine()
     assert (code, found["data folder"]["state"]) == (1, "fail")
@@ -103,7 +103,7 @@ def test_a_service_that_does_not_answer(examine, folder):
     finally:
         (folder / RUNTIME_FILE).write_text(json.dumps(about))
     assert code == 1
-    assert f"{elsewhere} does not answer" in found["service"]["said"]
+    assert f"{elsewhere} does not respond" in found["service"]["said"]
 
 
 @own
@@ -128,31 +128,31 @@ def test_proxies(examine, monkeypatch):
 
 
 @own
-def test_a_clock_of_long_ago(examine, monkeypatch):
+def test_a_clock_that_is_far_behind(examine, monkeypatch):
     monkeypatch.setattr(time, "time", lambda: 1000.0)
     code, found = examine()
     assert (code, found["clock"]["said"]) == (1, "it is 1970-01-01 00:16 UTC here")
 
 
-def test_names_that_lead_elsewhere(monkeypatch):
+def test_names_that_resolve_to_another_machine(monkeypatch):
     def resolve(*_, **__):
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("203.0.113.7", 80))]
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
-    (found,) = doctor.names(None)
-    assert (found.state, "203.0.113.7" in found.said) == ("fail", True)
+    found = doctor.check_names(None)
+    assert (found.state, "203.0.113.7" in found.message) == ("fail", True)
 
 
 def test_packages_that_are_too_old(monkeypatch):
     monkeypatch.setattr(doctor.metadata, "requires", lambda _: ["httpx>=99", "nope-nope>=1", "x>=1; extra == 'lab'"])
-    (found,) = doctor.packages(None)
+    found = doctor.check_packages(None)
     assert found.state == "fail"
-    assert found.said.endswith("is older than 99; nope-nope is missing")
-    assert found.todo.startswith("pip install")
+    assert found.message.endswith("is older than 99; nope-nope is missing")
+    assert found.hint.startswith("pip install")
 
 
 @own
-def test_a_sqld_that_is_none(examine, monkeypatch):
+def test_a_missing_sqld(examine, monkeypatch):
     monkeypatch.setenv("PIPEMAGIC_SQLD", "/nowhere/sqld")
     code, found = examine()
     assert code == 1
@@ -163,7 +163,7 @@ def test_a_hosted_service(folder, run, monkeypatch, capsys):
     from pipemagic import cli
 
     token = run("auth", "token")[1].strip()
-    monkeypatch.setenv("PIPEMAGIC_API_URL", local.find(folder).url)
+    monkeypatch.setenv("PIPEMAGIC_API_URL", launcher.find(folder).url)
     monkeypatch.setenv("PIPEMAGIC_DATA", str(folder))
 
     def hosted():
@@ -174,7 +174,7 @@ def test_a_hosted_service(folder, run, monkeypatch, capsys):
     monkeypatch.setenv("PIPEMAGIC_API_TOKEN", token)
     code, found = hosted()
     assert (code, found["state"]) == (0, "ok")
-    assert "answers and takes the token" in found["said"]
+    assert "answers and accepts the token" in found["said"]
     monkeypatch.setenv("PIPEMAGIC_API_TOKEN", "wrong")
     code, found = hosted()
     assert (code, found["state"]) == (1, "fail")

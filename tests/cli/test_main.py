@@ -18,7 +18,7 @@ import pytest
 from waiting import Stopwatch
 
 import pipemagic
-from pipemagic import __version__, cli, local
+from pipemagic import __version__, cli, launcher
 from pipemagic.cli import quickstart
 from pipemagic.errors import UnsupportedError
 
@@ -33,7 +33,7 @@ own = pytest.mark.usefixtures("own_folder")
 
 @contextmanager
 def serving(folder, *options):
-    """Run ``pipemagic serve`` as a process; gives it and its first line."""
+    """Run ``pipemagic serve`` as a process; yield it and its first line."""
     process = subprocess.Popen(
         [*COMMAND, "serve", "--data", folder, *options], env=ENVIRONMENT,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -50,7 +50,7 @@ def serving(folder, *options):
 
 @posix
 @own
-def test_serve_says_where_it_is_ends_on_a_signal_and_keeps_its_port(folder):
+def test_serve_prints_its_address_ends_on_a_signal_and_keeps_its_port(folder):
     urls = set()
     for number, options in ((signal.SIGTERM, ["--port", "0"]), (signal.SIGINT, []), (signal.SIGHUP, [])):
         with serving(folder, *options) as (process, line):
@@ -73,7 +73,7 @@ def test_serve_on_a_port_that_is_taken(folder):
         with serving(folder, "--port", str(port)) as (process, line):
             _, err = process.communicate(timeout=WAIT)
             assert (line, process.returncode) == ("", 1)
-            assert err.startswith(f"Error: cannot listen on port {port}: ")
+            assert err.startswith(f"Error: cannot listen on port {port} of 127.0.0.1: ")
             assert "--port 0" in err
 
 
@@ -85,7 +85,7 @@ def test_a_service_started_by_hand_is_used_and_stays_and_a_second_one_names_it(f
         assert err.startswith("Error: the data folder")
         assert json.loads(line)["url"] in err
         assert run("org", "list") == (0, SLUGS, "")
-        assert local.find(folder).url == json.loads(line)["url"]
+        assert launcher.find(folder).url == json.loads(line)["url"]
         assert process.poll() is None
         assert run("stop") == (0, "", "")
         assert process.wait(WAIT) == 0
@@ -95,12 +95,12 @@ def test_a_service_started_by_hand_is_used_and_stays_and_a_second_one_names_it(f
 # -- accounts and databases
 
 
-def test_the_way_to_a_database(folder, run):
+def test_the_quick_start_of_the_documentation(folder, run):
     """The commands of the seed's quick start, one after the other, with what they print used as it is."""
     assert run("org", "list") == (0, SLUGS, "")
     code, platform, _ = run("auth", "token")
     assert code == 0
-    base = local.find(folder).url
+    base = launcher.find(folder).url
     answer = httpx.get(f"{base}/v1/locations", headers={"Authorization": f"Bearer {platform.strip()}"})
     assert "ams" in answer.json()["locations"]
 
@@ -119,7 +119,7 @@ def test_the_way_to_a_database(folder, run):
     assert answer.json()["results"][0]["type"] == "ok"
 
 
-def test_what_is_known_about_a_database(run):
+def test_the_details_of_a_database(run):
     run("group", "create", "edge", "--location", "ams")
     run("db", "create", "flights", "--group", "edge")
     code, out, _ = run("db", "show", "flights")
@@ -128,12 +128,12 @@ def test_what_is_known_about_a_database(run):
     assert (lines["Name:"], lines["Group:"], lines["Locations:"]) == ("flights", "edge", "ams")
 
 
-def test_tokens_with_less(folder, run):
+def test_restricted_tokens(folder, run):
     run("group", "create", "edge", "--location", "ams")
     run("db", "create", "flights", "--group", "edge")
     token = run("db", "tokens", "create", "flights", "--read-only", "--expiration", "7d")[1].strip()
     answer = httpx.post(
-        f"{local.find(folder).url}/v2/pipeline", headers={"Authorization": f"Bearer {token}"},
+        f"{launcher.find(folder).url}/v2/pipeline", headers={"Authorization": f"Bearer {token}"},
         json={"requests": [{"type": "execute", "stmt": {"sql": "CREATE TABLE t (a)"}}, {"type": "close"}]},
     )  # fmt: skip
     assert answer.status_code == 403
@@ -164,8 +164,7 @@ def test_a_password_in_an_address_is_not_repeated(run, capsys):
     assert (code, out) == (1, "")
     assert "http://***@h" in err
     assert "secret" not in err
-    with pytest.raises(SystemExit):
-        cli.main(["db", "list", "--nope", "http://user:secret@h"])
+    assert cli.main(["db", "list", "--nope", "http://user:secret@h"]) == 2
     assert "secret" not in capsys.readouterr().err
 
 
@@ -174,16 +173,81 @@ def test_a_password_in_an_address_is_not_repeated(run, capsys):
     ["org", "list", "--nope"],
 ])  # fmt: skip
 def test_wrong_usage(arguments, capsys):
-    with pytest.raises(SystemExit) as caught:
-        cli.main(arguments)
-    assert caught.value.code == 2
-    assert "usage: pipemagic" in capsys.readouterr().err
+    assert cli.main(arguments) == 2
+    assert "Usage: pipemagic" in capsys.readouterr().err
+
+
+@own
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["db", "show", "x", "--url", "--json"], "--url and --json cannot be used together."),
+    (["db", "create", "x", "--group", "g", "--from-db", "y", "--from-dump", "-"],
+     "--from-dump and --from-db cannot be used together."),
+    (["db", "shell", "http://127.0.0.1:1", "--org", "x", "SELECT 1"], "--org cannot be used with an address."),
+    (["doctor", "--allow", "x"], "--allow requires notebooks."),
+    (["db", "shell", "x", "--token-env", "X", "SELECT 1"], "--token-env requires an address."),
+    (["db", "locations", "--org", "x"], "No such option '--org'"), (["org", "list", "--org", "x"], "No such option"),
+    (["org", "create", "y", "--org", "x"], "No such option"), (["auth", "whoami", "--org", "x"], "No such option"),
+    (["auth", "api-tokens", "mint", "y", "--org", "x"], "No such option"),
+    (["auth", "api-tokens", "list", "--org", "x"], "No such option"),
+    (["auth", "api-tokens", "revoke", "y", "--org", "x"], "No such option"),
+])  # fmt: skip
+def test_options_without_effect_are_refused_before_a_service_is_started(run, folder, arguments, message):
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert not folder.exists()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full is a device of Linux")
+def test_a_full_disk_behind_standard_output_is_one_line(folder):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*COMMAND, "db", "locations", "--data", str(folder)], env=ENVIRONMENT, stdout=full, stderr=subprocess.PIPE,
+            text=True, timeout=WAIT,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "Error: No space left on device\n")
+
+
+def test_an_address_without_a_scheme(monkeypatch, capsys):
+    monkeypatch.setenv("PIPEMAGIC_API_URL", "nonsense")
+    assert cli.main(["db", "list"]) == 1
+    assert capsys.readouterr().err.startswith("Error: the address has no scheme\nHint: write libsql://")
 
 
 def test_version(capsys):
-    with pytest.raises(SystemExit) as caught:
-        cli.main(["--version"])
-    assert (caught.value.code, capsys.readouterr().out) == (0, f"pipemagic {__version__}\n")
+    assert (cli.main(["--version"]), capsys.readouterr().out) == (0, f"pipemagic {__version__}\n")
+
+
+@posix
+def test_prompts_go_to_standard_error_and_ctrl_c_at_one_is_exit_code_130(folder):
+    """Standard output is a pipe, as in `name=$(pipemagic auth login)`."""
+    control, terminal = os.openpty()
+    command = [*COMMAND, "auth", "login", "--data", str(folder)]
+    with subprocess.Popen(
+        command, env=ENVIRONMENT, stdin=terminal, stderr=terminal, stdout=subprocess.PIPE, start_new_session=True,
+    ) as process:  # fmt: skip
+        os.close(terminal)
+        for prompt, answer in ((b"username: ", b"ada\n"), (b"password: ", None)):
+            shown = b""
+            while not shown.endswith(prompt):
+                shown += os.read(control, 1000)
+            if answer:
+                os.write(control, answer)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == b""
+        assert process.wait(WAIT) == 130
+    os.close(control)
+
+
+@own
+def test_a_folder_is_never_served_as_a_temporary_one(folder, run):
+    """Only the service of a notebook is temporary, in a new folder."""
+    folder.mkdir()
+    (folder / "file").write_text("mine")
+    code, out, err = run("serve", "--temporary")
+    assert (code, out) == (2, "")
+    assert "No such option" in err
+    assert (folder / "file").read_text() == "mine"
 
 
 # -- the quick start
@@ -211,7 +275,7 @@ FRAME = """class Frame:  # as a DataFrame, whose import takes longer than the re
 print('printed')"""
 
 
-def test_the_tour_prints_cells_and_what_they_show(notebook, tmp_path):
+def test_the_tour_prints_cells_and_outputs(notebook, tmp_path):
     out = io.StringIO()
     path = notebook(
         "# A title",
@@ -220,30 +284,30 @@ def test_the_tour_prints_cells_and_what_they_show(notebook, tmp_path):
         "import sys, os; sys.executable, os.getcwd()",
         "None",
     )
-    assert quickstart.tour(out, path) == 0
-    told = out.getvalue()
-    assert told.startswith("# A title\n\n> class Frame:  # ")
-    assert "\n> print('printed')\nprinted\n\n> Frame()\n" in told
-    assert "<table>" not in told.partition("> Frame()")[2]
-    assert "   city  n\n0   Lom  1\n1  Brno  2\n" in told
-    assert repr(sys.executable) in told
-    assert "pipemagic-tour-" in told
+    assert quickstart.run_notebook(out, path) == 0
+    printed = out.getvalue()
+    assert printed.startswith("# A title\n\n> class Frame:  # ")
+    assert "\n> print('printed')\nprinted\n\n> Frame()\n" in printed
+    assert "<table>" not in printed.partition("> Frame()")[2]
+    assert "   city  n\n0   Lom  1\n1  Brno  2\n" in printed
+    assert repr(sys.executable) in printed
+    assert "pipemagic-tour-" in printed
     assert nbformat.read(path, as_version=4).cells[1].outputs == []
 
 
 def test_the_tour_stops_at_an_error(notebook):
     out = io.StringIO()
-    assert quickstart.tour(out, notebook("print('before')", "1 / 0", "print('after')")) == 1
-    told = out.getvalue()
-    assert "before" in told
-    assert "ZeroDivisionError: division by zero" in told
-    assert "\x1b[" not in told
-    assert "after" not in told
+    assert quickstart.run_notebook(out, notebook("print('before')", "1 / 0", "print('after')")) == 1
+    printed = out.getvalue()
+    assert "before" in printed
+    assert "ZeroDivisionError: division by zero" in printed
+    assert "\x1b[" not in printed
+    assert "after" not in printed
 
 
-def test_the_tour_tells_of_a_kernel_that_dies(notebook):
+def test_the_tour_reports_a_dead_kernel(notebook):
     out = io.StringIO()
-    assert quickstart.tour(out, notebook("import os; os._exit(1)")) == 1
+    assert quickstart.run_notebook(out, notebook("import os; os._exit(1)")) == 1
     assert "DeadKernelError" in out.getvalue()
 
 
@@ -278,7 +342,7 @@ def test_a_copy_where_the_folder_is_read_only(tmp_path, notebook, monkeypatch):
     assert copy.read_bytes() == packaged.read_bytes()
 
 
-def test_lab_opens_the_copy_and_hands_on_other_options(tmp_path, notebook, monkeypatch):
+def test_lab_opens_the_copy_and_passes_other_options(tmp_path, notebook, monkeypatch):
     """The real JupyterLab, asked for its version only."""
     packaged = notebook("1 + 1")
     folder = tmp_path / "work"

@@ -37,7 +37,7 @@ def test_what_is_found_is_printed_masked(run, notebook):
     assert TOKEN[:8] not in out + err
 
 
-def test_a_clean_notebook_says_nothing(run, notebook):
+def test_a_clean_notebook_has_no_output(run, notebook):
     assert run("doctor", notebook("%pipedb connect")) == (0, "", "")
 
 

@@ -10,9 +10,9 @@ import stat
 import httpx
 import pytest
 
-from pipemagic import cli, local
-from pipemagic.cli.base import say_table
-from pipemagic.cli.credentials import Credentials
+from pipemagic import cli, launcher
+from pipemagic.cli.console import print_table
+from pipemagic.cli.platform import Credentials
 from pipemagic.errors import SessionError
 
 
@@ -24,7 +24,7 @@ def edge(run):
 
 
 def test_tables_are_aligned(capsys):
-    say_table(["name", "n"], [("a long name", "1"), ("b", "22")])
+    print_table(["name", "n"], [("a long name", "1"), ("b", "22")])
     assert capsys.readouterr().out == "NAME         N\na long name  1\nb            22\n"
 
 
@@ -65,6 +65,8 @@ def test_addresses_of_a_database(run, edge):
     assert run("db", "show", "flights", "--url") == (0, f"libsql://{host}?tls=0\n", "")
     assert run("db", "show", "flights", "--instance-url", "ams")[0] == 0
     assert run("db", "show", "flights", "--instance-url", "nrt")[0] == 1
+    code, out, err = run("db", "show", "flights", "--url", "--http-url")
+    assert (code, out, "--url and --http-url cannot be used together" in err) == (2, "", True)
     listed = json.loads(run("db", "list", "--json")[1])
     assert [(one["name"], one["group"], one["http_url"]) for one in listed] == [("flights", "edge", http)]
     assert run("db", "list", "--group", "edge")[1].splitlines()[1].split()[:2] == ["flights", "edge"]
@@ -75,7 +77,7 @@ def test_nothing_is_deleted_without_a_yes(run, edge):
     for command in (["db", "destroy", "flights"], ["group", "destroy", "edge"]):
         code, out, err = run(*command)
         assert (code, out) == (1, "")
-        assert err.startswith("Error: not done without being asked: Delete ")
+        assert err.startswith("Error: this needs a confirmation: Delete ")
         assert "--yes" in err
     assert len(json.loads(run("db", "list", "--json")[1])) == 1
     assert run("db", "destroy", "flights", "nope", "-y")[0] == 1  # a wrong name: nothing is deleted
@@ -90,7 +92,7 @@ def test_api_tokens(folder, run):
     assert (code, token.count("\n")) == (0, 1)
     names = [one["name"] for one in json.loads(run("auth", "api-tokens", "list", "--json")[1])]
     assert names == ["default", "ci"]
-    url = f"{local.find(folder).url}/v1/organizations"
+    url = f"{launcher.find(folder).url}/v1/organizations"
     headers = {"Authorization": f"Bearer {token.strip()}"}
     assert httpx.get(url, headers=headers).status_code == 200
     assert run("auth", "api-tokens", "revoke", "ci", "-y") == (0, "ci\n", "")
@@ -106,7 +108,7 @@ def test_overages(run):
 
 def test_another_service_is_named_in_the_environment(folder, run, edge, monkeypatch, capsys):
     token = run("auth", "token")[1].strip()
-    monkeypatch.setenv("PIPEMAGIC_API_URL", local.find(folder).url)
+    monkeypatch.setenv("PIPEMAGIC_API_URL", launcher.find(folder).url)
     assert cli.main(["db", "list"]) == 1
     assert "there is no platform token" in capsys.readouterr().err
     monkeypatch.setenv("TURSO_API_TOKEN", token)
@@ -121,7 +123,7 @@ def test_another_service_is_named_in_the_environment(folder, run, edge, monkeypa
 
 def test_a_token_in_the_environment_is_not_of_who_is_logged_in(folder, run, monkeypatch, capsys):
     operator = run("auth", "token")[1].strip()
-    monkeypatch.setenv("PIPEMAGIC_API_URL", local.find(folder).url)
+    monkeypatch.setenv("PIPEMAGIC_API_URL", launcher.find(folder).url)
     monkeypatch.setattr("sys.stdin", io.StringIO("correct horse\n"))
     assert cli.main(["auth", "signup", "ada", "--password-stdin"]) == 0
     monkeypatch.setenv("PIPEMAGIC_API_TOKEN", operator)
@@ -136,7 +138,7 @@ def test_a_token_in_the_environment_is_not_of_who_is_logged_in(folder, run, monk
 def test_switching_is_remembered_for_each_service(run, settings_folder, folder):
     code, _, err = run("org", "switch", "nope")
     assert (code, err) == (
-        1, "Error: there is no organization 'nope'\nHint: `pipemagic org list` shows those there are\n"
+        1, "Error: there is no organization 'nope'\nHint: list the organizations with `pipemagic org list`\n"
     )  # fmt: skip
     assert run("org", "switch", "local") == (0, "local\n", "")
     assert Credentials(settings_folder).get(f"data:{folder}").organization == "local"

@@ -15,7 +15,7 @@ import pytest
 from waiting import until
 
 import pipemagic
-from pipemagic.cli import rows
+from pipemagic.cli import console
 
 pexpect = pytest.importorskip("pexpect", reason="a terminal needs pexpect, which comes with IPython")
 
@@ -34,7 +34,8 @@ def script(run, monkeypatch):
     """Run SQL from standard input."""
 
     def script(text, *options):
-        monkeypatch.setattr("sys.stdin", io.StringIO(text))
+        data = text.encode() if isinstance(text, str) else text
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
         return run("db", "shell", "flights", *options)
 
     return script
@@ -42,7 +43,7 @@ def script(run, monkeypatch):
 
 @pytest.fixture
 def terminal(flights, folder, settings_folder):
-    """Open the shell in a terminal; gives what pexpect talks to."""
+    """Open the shell in a terminal; return the process of pexpect."""
     opened = []
 
     def terminal(*options, prompt="flights> "):
@@ -75,6 +76,27 @@ def test_an_argument(run, flights):
     assert run("db", "shell", "flights", ".schema") == (0, "CREATE TABLE t (a);\n", "")
     assert run("db", "shell", "flights", ".schema nope") == (0, "", "")
     assert run("db", "shell", "flights", ".nope")[0] == 1
+
+
+def test_an_argument_may_begin_with_a_comment_and_unknown_options_are_refused(run, flights):
+    assert run("db", "shell", "flights", "-- a=b\nSELECT 1 AS one", "--mode", "csv") == (0, "one\n1\n", "")
+    for unknown in ("--nope", "-x"):
+        code, out, err = run("db", "shell", "flights", unknown)
+        assert (code, out) == (2, "")
+        assert "No such option" in err
+
+
+def test_escape_sequences_are_data_in_a_pipe(run, flights):
+    assert run("db", "shell", "flights", "SELECT char(27) || '[31m' AS a", "--mode", "csv") == (
+        0, "a\n\x1b[31m\n", ""
+    )  # fmt: skip
+
+
+def test_standard_input_is_utf_8_with_or_without_a_byte_order_mark(script, flights):
+    assert script("\ufeffSELECT 'é' AS a;", "--mode", "csv") == (0, "a\né\n", "")
+    code, out, err = script(b"SELECT '\xff' AS a;")
+    assert (code, out) == (1, "")
+    assert err.startswith("Error: the SQL text is not UTF-8")
 
 
 def test_standard_input_stops_at_the_first_error(script, flights, run):
@@ -129,29 +151,29 @@ NAMES = ["n", "text", "text", "blob"]
 
 
 def test_a_table():
-    assert list(rows.table(NAMES, VALUES)) == [
+    assert list(console.format_table(NAMES, VALUES)) == [
         "   n  text                  text  blob",
         "----  --------------------  ----  -------",
         "   1  'NULL'                NULL  x'00ff'",
         "-2.5  two\\nlines\\u001b[31m        x''",
     ]
-    assert list(rows.table(["wide", "b"], [("汉字", 1)])) == ["wide  b", "----  -", "汉字  1"]
-    assert list(rows.table(["a"], [])) == ["a", "-"]
+    assert list(console.format_table(["wide", "b"], [("汉字", 1)])) == ["wide  b", "----  -", "汉字  1"]
+    assert list(console.format_table(["a"], [])) == ["a", "-"]
 
 
 def test_csv():
-    assert list(rows.csv(NAMES, VALUES)) == [
+    assert list(console.format_csv(NAMES, VALUES)) == [
         "n,text,text,blob", "1,NULL,,00ff", '-2.5,"two\nlines\x1b[31m","",',
     ]  # fmt: skip
-    assert list(rows.csv(["a,b"], [('"',)])) == ['"a,b"', '""""']
+    assert list(console.format_csv(["a,b"], [('"',)])) == ['"a,b"', '""""']
 
 
 def test_json():
-    first, second = json.loads("\n".join(rows.json_lines(NAMES, VALUES)))
+    first, second = json.loads("\n".join(console.format_json(NAMES, VALUES)))
     assert first == {"n": 1, "text": "NULL", "text:1": None, "blob": {"base64": "AP8="}}
     assert second["text"] == "two\nlines\x1b[31m"
-    assert "\n".join(rows.json_lines(["a"], [])) == "[]"
-    assert json.loads("\n".join(rows.json_lines(["a"], [(float("inf"),), (2**63 - 1,)]))) == [
+    assert "\n".join(console.format_json(["a"], [])) == "[]"
+    assert json.loads("\n".join(console.format_json(["a"], [(float("inf"),), (2**63 - 1,)]))) == [
         {"a": "inf"}, {"a": 2**63 - 1},
     ]  # fmt: skip
 

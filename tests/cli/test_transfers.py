@@ -16,8 +16,8 @@ import httpx
 import psutil
 import pytest
 
-from pipemagic import connect, local
-from pipemagic.cli.files import new_file
+from pipemagic import connect, launcher
+from pipemagic.cli.transfers import new_file
 from pipemagic.errors import SessionError
 
 
@@ -57,7 +57,7 @@ def test_a_file_in_and_out(run, edge, original, tmp_path):
     assert run("db", "export", "copy", str(out)) == (0, f"{out}\n", "")
     assert contents(out) == contents(original)
     code, _, err = run("db", "export", "copy", str(out))
-    assert (code, err.splitlines()[0]) == (1, f"Error: there is a file {out} already")
+    assert (code, err.splitlines()[0]) == (1, f"Error: {out} exists already")
     assert run("db", "export", "copy", str(out), "--force")[0] == 0
     assert left_behind(tmp_path) == []
 
@@ -116,11 +116,11 @@ def test_what_fails_leaves_nothing(run, edge, original, tmp_path):
     (tmp_path / "blank.sql").write_text("-- nothing\n")
     (tmp_path / "latin.sql").write_bytes(b"SELECT '\xe9'")
     for source, words in [
-        (["--from-file", "broken"], "damaged"), (["--from-file", "bad.sql"], "no SQLite database"),
+        (["--from-file", "broken"], "damaged"), (["--from-file", "bad.sql"], "not a SQLite database"),
         (["--from-file", "missing"], "No such file"), (["--from-dump", "missing"], "No such file"),
         (["--from-dump", "original.sqlite"], "use --from-file"), (["--from-dump", "latin.sql"], "not UTF-8"),
         (["--from-dump", "bad.sql"], "statement 2: no such table: nope"), (["--from-db", "nope"], "nope"),
-        (["--from-dump", "blank.sql"], "blank.sql: there is no SQL in it"),
+        (["--from-dump", "blank.sql"], "blank.sql contains no SQL"),
         (["--from-file", "original.sqlite", "--size-limit", "8kb"], "larger than the 8,192 bytes"),
     ]:  # fmt: skip
         named = [str(tmp_path / source[1]) if source[0] != "--from-db" else source[1]]
@@ -136,10 +136,10 @@ def test_what_fails_leaves_nothing(run, edge, original, tmp_path):
     assert left_behind(tmp_path) == []
 
 
-def test_a_quota_is_told_as_such(run, edge, original, folder):
+def test_an_exceeded_quota_is_named(run, edge, original, folder):
     run("db", "create", "first", "--group", "edge", "--from-file", str(original))
     token = run("auth", "token")[1].strip()
-    url = local.find(folder).url
+    url = launcher.find(folder).url
     httpx.patch(f"{url}/v1/quotas", headers={"authorization": f"Bearer {token}"}, json={"storage_bytes": 4096})
     for source in (["--from-file", str(original)], ["--from-db", "first"]):
         code, out, err = run("db", "create", "more", "--group", "edge", *source)
@@ -156,7 +156,7 @@ def test_a_download_that_breaks_off_leaves_no_file(run, edge, tmp_path, monkeypa
         path.write_bytes(next(iter(pieces)))
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pipemagic.cli.transfers._write", cut)
+    monkeypatch.setattr("pipemagic.cli.transfers.write_file", cut)
     code, _, err = run("db", "export", "copy", str(tmp_path / "out"))
     assert (code, err) == (1, f"Error: {tmp_path / 'out'} cannot be written: No space left on device\n")
     assert not (tmp_path / "out").exists()
@@ -215,7 +215,7 @@ def test_an_upload_is_refused_before_its_body_is_read(run, edge, folder, declare
     import http.client
 
     run("db", "create", "flights", "--group", "edge")
-    address = local.find(folder).url.removeprefix("http://")
+    address = launcher.find(folder).url.removeprefix("http://")
     with closing(http.client.HTTPConnection(address, timeout=20)) as connection:
         connection.putrequest("POST", "/v1/upload")
         connection.putheader("Authorization", "Bearer wrong")
@@ -230,14 +230,14 @@ def test_an_upload_is_refused_before_its_body_is_read(run, edge, folder, declare
     assert list((folder / "transfers").iterdir()) == []
 
 
-def test_a_server_without_files_gives_its_text(run, edge, original, tmp_path, sqld_database):
+def test_a_server_without_file_exports_is_exported_as_text(run, edge, original, tmp_path, sqld_database):
     """A libSQL server has `/dump` only."""
-    from pipemagic.cli.transfers import _save
+    from pipemagic.cli.transfers import save
     from pipemagic.client.database import Database
 
     with Database(sqld_database.url, sqld_database.token) as database:
         database.batch(["CREATE TABLE t (a)", "INSERT INTO t VALUES (1), ('two')"])
-        _save(database, tmp_path / "out")
+        save(database, tmp_path / "out")
     with closing(sqlite3.connect(tmp_path / "out")) as db:
         assert db.execute("SELECT a FROM t").fetchall() == [(1,), ("two",)]
 

@@ -17,7 +17,7 @@ from pipemagic.client import urls
 from pipemagic.client.database import Database
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.client.transport import Transport
-from pipemagic.service.embedded import Service
+from pipemagic.service.service import Service
 
 Script = Answer | Callable[[Call], Answer]
 

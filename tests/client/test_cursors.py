@@ -8,7 +8,7 @@ import pytest
 from magic_shell import make_database
 from scripted_server import Answer, Call, good
 
-from pipemagic import errors, local
+from pipemagic import errors, launcher
 from pipemagic.client.cursors import Cursor
 from pipemagic.client.database import Database
 from pipemagic.client.stream import Dialect
@@ -23,7 +23,7 @@ BROKEN = f"SELECT CASE WHEN n < 3 THEN n ELSE abs(-9223372036854775808) END FROM
 @pytest.fixture(scope="module")
 def service_of_its_own():
     """The embedded service in a process of its own: in process an answer would come as a whole."""
-    with local.temporary() as lease:
+    with launcher.temporary() as lease:
         yield lease.service
 
 

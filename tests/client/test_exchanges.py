@@ -14,8 +14,7 @@ from pipemagic.client.secrets import Token
 from pipemagic.errors import PipemagicError
 from pipemagic.hrana.messages import Execute, PipelineRequest, Stmt
 from pipemagic.hrana.values import Blob, Text
-from pipemagic.service.database_api import columns
-from pipemagic.service.database_api.rows import encode
+from pipemagic.service.database_api.results import encode, to_part
 
 TOKEN = "eyJhbGciOiJFZERTQSJ9.eyJpZCI6ImRiIn0.c2lnbmF0dXJl"
 
@@ -190,6 +189,7 @@ def test_the_server_says_how_long_it_took(timing, seconds):
         ("libsql://me:secret@host/", "libsql://***@host/"),
         ("Authorization: Bearer abcdefgh", "Authorization: Bearer ***"),
         ("pmp_abcdefgh12345678", "***"),
+        ("pml_abcdefgh12345678", "***"),
         ("SELECT token FROM t WHERE a = 'x@y'", "SELECT token FROM t WHERE a = 'x@y'"),
     ],
 )
@@ -208,7 +208,7 @@ def test_an_outline_counts_what_it_leaves_out():
 
 @pytest.mark.parametrize("count", [256, 300])
 def test_rows_that_came_by_columns_are_shown_as_rows(count):
-    part = columns.part([(number, TOKEN if number == 0 else None) for number in range(count)])
+    part = to_part([(number, TOKEN if number == 0 else None) for number in range(count)])
     rows = [[{"type": "integer", "value": "0"}, {"type": "text", "value": "***"}]]
     rows += [[{"type": "integer", "value": str(number)}, {"type": "null"}] for number in (1, 2)]
     shown = [*rows, f"… {count - 3} more"]

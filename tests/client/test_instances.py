@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -19,15 +20,16 @@ from pipemagic import errors
 from pipemagic.client.database import Database
 from pipemagic.client.management import Management
 from pipemagic.hrana.messages import Execute, Stmt
-from pipemagic.service.embedded import Service
+from pipemagic.service.embedded import EmbeddedEngine
 from pipemagic.service.limits import Limits
+from pipemagic.service.service import Service
 from pipemagic.session.session import Session
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
     """A service near Frankfurt, with a database whose primary is in Amsterdam."""
-    service = Service(tmp_path / "data", here="fra", limits=Limits(replica_wait=0.3))
+    service = Service(tmp_path / "data", partial(EmbeddedEngine, here="fra"), limits=Limits(replica_wait=0.3))
     service.start()
     service.catalog.create_group("local", "default", "ams")
     service.catalog.create_database("local", "db", "default")
@@ -73,11 +75,11 @@ def test_a_long_query_at_our_own_replicas_is_not_cut(database: Database) -> None
 
 
 def test_a_replica_that_is_too_far_behind_is_an_error_once(database: Database, service: Service) -> None:
-    replica = service.databases.get(service.catalog.database("local", "db").id).replicas["fra"]
+    replica_set = service.engine.databases.get(service.catalog.database("local", "db").id).observer
     entered, leave = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with replica.busy:
+        with replica_set._working:
             entered.set()
             leave.wait(20)
 

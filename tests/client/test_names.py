@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from pipemagic.client import names
-from pipemagic.service.registry.names import check_name, check_slug
+from pipemagic.service.catalog.names import check_name, check_slug
 from pipemagic.service.responses import Refused
 
 NAMES = ["".join(letters) for length in range(4) for letters in itertools.product("a7-A_ é", repeat=length)]

@@ -10,8 +10,10 @@ import pytest
 from scripted_server import Answer, Call, ScriptedServer, as_json, as_text, entry, error_entry, good
 
 from pipemagic import errors
+from pipemagic.client import urls
 from pipemagic.client.http.direct import DirectSender
 from pipemagic.client.stream import Dialect
+from pipemagic.client.transport import Transport
 from pipemagic.hrana.batches import transactional
 from pipemagic.hrana.messages import Close, ErrorEntry, Execute, RunBatch, Stmt
 from pipemagic.hrana.stream import Phase, Tx
@@ -385,6 +387,16 @@ def test_429_is_tried_again_with_pauses(scripted, stream_to, pauses) -> None:
     assert [call.baton for call in server.posts] == [None, "b", "b", "b"]
     assert len(pauses) == 2
     assert stream.reopened == 0
+
+
+def test_an_export_is_tried_again_after_429(scripted, pauses) -> None:
+    server = scripted(as_json({"error": "another export is running"}, 429), Answer(200, b"SELECT 1;"))
+    with (
+        Transport(urls.parse(server.url), "a-secret-token", sleep=pauses.append, timeout=5) as transport,
+        transport.streamed("GET", "/dump") as pieces,
+    ):
+        assert b"".join(pieces) == b"SELECT 1;"
+    assert len(pauses) == 1
 
 
 def test_429_for_ever_is_an_error_that_keeps_the_stream(scripted, stream_to, pauses) -> None:

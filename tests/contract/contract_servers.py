@@ -25,9 +25,9 @@ from sqld_server import Sqld, stop
 from waiting import PATIENCE, pause, until
 
 from pipemagic.hrana.stream import IDLE_LIMIT
-from pipemagic.service.embedded import Service
 from pipemagic.service.limits import Limits
-from pipemagic.service.sqld.keys import DatabaseKeys
+from pipemagic.service.service import Service
+from pipemagic.service.sqld import keys
 from pipemagic.service.sqlite.write_lock import WriteLock
 
 
@@ -203,14 +203,14 @@ class InProcess(Embedded):
     def expire(self) -> None:
         """Let all streams expire, and close the files of their databases, as this server lives for many modules."""
         self.clock.time += IDLE_LIMIT + 1
-        self.service.sweep()
+        self.service.engine.sweep()
 
     def pass_time(self, seconds: float) -> None:
         """Move the clock in small steps, as a sweeper would see it."""
         end = self.clock.time + seconds
         while self.clock.time < end:
             self.clock.time = min(end, self.clock.time + 0.25)
-            self.service.sweep()
+            self.service.engine.sweep()
 
     def until_one_writes(self, database: Database) -> None:
         """Wait until a stream holds the write lock (the clock goes on a little, as its age is looked at)."""
@@ -219,17 +219,17 @@ class InProcess(Embedded):
 
     def until_one_runs(self) -> None:
         """Wait until a statement runs."""
-        until(lambda: any(one._running for one in list(self.service.streams._streams.values())))
+        until(lambda: any(one._running for one in list(self.service.engine.streams._streams.values())))
 
     def until_one_waits(self, database: Database) -> None:
         """Wait until a stream waits for the write lock."""
         lock = self._write_lock(database)
-        until(lambda: lock.next_deadline() is not None)
+        until(lock.waiters)
 
     def _write_lock(self, database: Database) -> WriteLock:
         record = self.service.catalog.database_by_host(database.host)
         assert record is not None
-        return self.service.databases.open(record).write_lock
+        return self.service.engine.databases.open(record).write_lock
 
     def hang_up(self, database: Database, body: bytes, running: float) -> None:
         connection = Disconnect()
@@ -333,7 +333,7 @@ class OnSqldEngine(RealTime):
         self._engine = engine
         master = serialization.load_pem_private_key((engine.folder / "signing-key.pem").read_bytes(), None)
         assert isinstance(master, Ed25519PrivateKey)
-        self._keys = DatabaseKeys(master)
+        self._master = master
         self.address = engine.node("ams")
         fresh = httpx.Limits(max_keepalive_connections=0)  # as for sqld itself
         self.http = httpx.Client(base_url=self.address, trust_env=False, timeout=30, limits=fresh)
@@ -349,7 +349,7 @@ class OnSqldEngine(RealTime):
     def _open(self, name: str) -> Database:
         made = self._engine.manage("GET", f"/databases/{name}")["database"]
         host = made["url"].removeprefix("http://")
-        key = self._keys.derive(made["DbId"], 0)
+        key = keys.derive_key(self._master, keys.DATABASE, made["DbId"], 0)
         return Database(self, host, key, {"id": host.partition(".")[0], "sub": "ada", "a": "rw"})
 
     def close(self) -> None:

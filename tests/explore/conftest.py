@@ -12,7 +12,7 @@ from service_http import ServiceTransport
 from sqld_server import SqldDatabase
 
 from pipemagic.client.database import Database
-from pipemagic.service.embedded import Service
+from pipemagic.service.service import Service
 
 HOSTILE = """sel'ect "<script>alert(1)</script> 😀 é"""
 """A name that has to be quoted and escaped everywhere; within double quotes in SQL its own are doubled."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from service_calls import CLOSE, Clock, caller_of, execute
 
-from pipemagic.service.embedded import Service
+from pipemagic.service.service import Service
 
 DAY = 86400.0
 
@@ -36,7 +36,7 @@ def test_a_jump_of_the_wall_clock_ends_no_stream_and_no_transaction(service, clo
     stream = db.post(execute("BEGIN"), execute("INSERT INTO t VALUES (1)"))
     wall.advance(jump)
     clock.advance(4.9)
-    service.sweep()
+    service.engine.sweep()
     wall.advance(-2 * jump)
     answer = db.post(execute("INSERT INTO t VALUES (2)"), execute("COMMIT"), CLOSE, baton=stream.baton)
     assert answer.codes == ["ok", "ok", "ok"]

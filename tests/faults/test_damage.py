@@ -14,7 +14,7 @@ from served import serve
 from service_calls import CLOSE, caller_of, execute
 
 from pipemagic.errors import ServiceError
-from pipemagic.service.embedded import Service
+from pipemagic.service.service import Service
 
 ROWS = (
     "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < {}) SELECT x, hex(randomblob(500)) FROM c"
@@ -148,7 +148,7 @@ def test_a_catalog_that_is_none_is_told_at_the_start(folder):
     with pytest.raises(ServiceError, match=r"catalog\.sqlite is damaged") as caught:
         Service(folder)
     assert caught.value.code == "BAD_CATALOG"
-    assert caught.value.hint == "put a copy of it back, or use another data folder"
+    assert caught.value.hint == "restore it from a backup, or use another data folder"
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -15,8 +15,8 @@ from served import serve
 from service_calls import CLOSE, caller_of, execute
 from small_disks import NoMounts, fill, read_only, small_disk
 
-from pipemagic.service.embedded import Service
 from pipemagic.service.limits import Limits
+from pipemagic.service.service import Service
 from pipemagic.service.sqlite.database import INDEX_BLOCK, OpenDatabase
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs tmpfs and resource limits")
@@ -133,7 +133,7 @@ def test_a_commit_counts_though_its_number_cannot_be_written_down(tmp_path):
     full[0] = False
     connection.raw.execute("INSERT INTO t VALUES (2)")
     assert (database.index, written) == (3, [3 + INDEX_BLOCK])
-    database.give_back(connection)
+    connection.release(connection)
     full[0] = True
     database.close()
 
@@ -187,8 +187,8 @@ def test_a_read_only_disk_refuses_writes_and_still_reads(tmp_path):
     for one in (db, other):
         one.run("CREATE TABLE t(a)", "INSERT INTO t VALUES (1)")
     folder = service.folder / "databases" / service.catalog.database("local", "one").id
-    open_database = service.databases.pop(folder.name)
-    service.streams.end_all(open_database)
+    open_database = service.engine.databases.pop(folder.name)
+    service.engine.streams.end_all(open_database)
     open_database.close()
     try:
         with read_only(folder):

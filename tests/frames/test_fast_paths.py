@@ -45,7 +45,7 @@ from pipemagic.hrana.messages import (
 )
 from pipemagic.hrana.values import NULL, Blob, Float, Integer, Text, Value, decode
 from pipemagic.hrana.values import encode as encode_value
-from pipemagic.service.database_api.columns import part
+from pipemagic.service.database_api.results import to_part
 
 try:
     import pyarrow
@@ -184,7 +184,7 @@ def test_columns_of_our_own_service(results: list[StmtResult], size: int) -> Non
 
 def columns_of(result: StmtResult, size: int) -> Columns:
     rows = [tuple(map(decode, row)) for row in result.rows]
-    return Columns([part(rows[at : at + size]) for at in range(0, len(rows), size)])
+    return Columns([to_part(rows[at : at + size]) for at in range(0, len(rows), size)])
 
 
 def signed(result: StmtResult) -> StmtResult:

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from service_calls import Clock, caller_of
 
-from pipemagic.service.embedded import Service
 from pipemagic.service.limits import Limits
+from pipemagic.service.service import Service
 
 STMT = {"sql": "SELECT ?, :n", "args": [{"type": "integer", "value": "1"}], "want_rows": True}
 BLOB = {"name": "n", "value": {"type": "blob", "base64": "AAE="}}
@@ -114,8 +114,8 @@ def test_a_mutated_body_never_makes_the_service_fail(service, soak):
             answer = json.loads(data)
             codes = {one["error"]["code"] for one in answer["results"] if one["type"] == "error"}
             assert "INTERNAL" not in codes
-        service.streams.end_all()
-        assert len(service.streams) == 0
+        service.engine.streams.end_all()
+        assert len(service.engine.streams) == 0
 
     send()
 
@@ -127,4 +127,4 @@ def test_the_bodies_are_good_before_they_are_changed(service):
         response = call(service, "POST", path, headers=headers, body=json.dumps(SEEDS[path]).encode())
         assert response.status == 200, response.read()
         assert response.read()
-    service.streams.end_all()
+    service.engine.streams.end_all()

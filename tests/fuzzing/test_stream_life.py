@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from service_calls import Caller, Clock, caller_of
 
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT
-from pipemagic.service.embedded import Service
+from pipemagic.service.service import Service
 
 STREAMS = 3
 SQL = [
@@ -88,7 +88,7 @@ class Story:
                 case ("wait", seconds, sweep):
                     self.clock.advance(seconds)
                     if sweep:
-                        self.service.sweep()
+                        self.service.engine.sweep()
                 case ("post", number, wanted, version, which):
                     self.post(number, wanted, version, which)
                 case ("cursor", number, texts):
@@ -245,7 +245,7 @@ def test_every_request_is_answered_as_the_stream_s_life_says(machine, soak):
         try:
             Story(service, clock, callers).play(events)
         finally:
-            service.streams.end_all()
-        assert len(service.streams) == 0
+            service.engine.streams.end_all()
+        assert len(service.engine.streams) == 0
 
     play()

@@ -8,7 +8,7 @@ from typing import Any
 
 from asgi_calls import call
 
-from pipemagic.service.embedded import Service
+from pipemagic.service.service import Service
 
 
 @dataclass

@@ -12,9 +12,10 @@ from functools import cache
 from typing import Any
 from urllib.parse import urlencode
 
-from pipemagic.service.app import HostedService, create_app
+from pipemagic.service.app import create_app
 from pipemagic.service.endpoint import Runtime
 from pipemagic.service.metrics import Metrics
+from pipemagic.service.service import Service
 
 
 @cache
@@ -103,9 +104,10 @@ class Reply:
 
 
 def call(
-    service: HostedService, method: str, path: str, *, headers: Mapping[str, str] | None = None,
+    service: Service, method: str, path: str, *, headers: Mapping[str, str] | None = None,
     body: bytes | Sequence[bytes] = b"",
-    query: Mapping[str, str] | None = None, connection: Disconnect | None = None, scheme: str = "http", **options: Any,
+    query: Mapping[str, str] | None = None, connection: Disconnect | None = None, scheme: str = "http",
+    client: str = "127.0.0.1", **options: Any,
 ) -> Reply:  # fmt: skip
     """Send a request. The service is swept while it waits, so that a write lock is waited for as in a process."""
     app = service.__dict__.get("_tested_app")
@@ -137,7 +139,7 @@ def call(
         "type": "http", "http_version": "1.1", "method": method, "path": path, "raw_path": path.encode(),
         "query_string": urlencode(query or {}).encode(), "root_path": "", "scheme": scheme,
         "headers": [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()],
-        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8080), "state": {}, "extensions": {},
+        "client": (client, 1), "server": ("127.0.0.1", 8080), "state": {}, "extensions": {},
     }  # fmt: skip
 
     async def run() -> None:
@@ -161,6 +163,6 @@ def call(
         except StillRunning:
             if started.done():
                 raise
-            service.sweep()
+            service.engine.sweep()
         else:
             return reply

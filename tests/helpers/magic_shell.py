@@ -14,7 +14,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
-from pipemagic import local
+from pipemagic import launcher
 from pipemagic.session.secrets import API_URL, DATABASE_TOKENS, PLATFORM_TOKENS
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -113,13 +113,13 @@ def data(tmp_path, monkeypatch):
     """A data folder of this test for the embedded service."""
     monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
     yield tmp_path / "data"
-    local.stop()
+    launcher.stop()
 
 
 @pytest.fixture(scope="session")
 def service():
     """One embedded service for all tests that do not stop it; each makes a database of its own."""
-    with local.temporary() as lease:
+    with launcher.temporary() as lease:
         yield lease.service
 
 

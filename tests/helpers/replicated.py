@@ -11,7 +11,9 @@ import apsw
 from asgi_calls import call
 from service_calls import CLOSE, Answer, Caller, Clock, execute
 
-from pipemagic.service.embedded import Service
+from pipemagic.service.replicas.replica import Replica
+from pipemagic.service.replicas.replica_set import ReplicaSet
+from pipemagic.service.service import Service
 from pipemagic.service.sqlite.database import OpenDatabase
 
 
@@ -42,6 +44,11 @@ class Replicated:
         self.folder = image
         self.open()
 
+    def lose_track(self) -> None:
+        """Let the replicas start over, as after another program has written to the primary."""
+        self.replica_set._in_step = False
+        self.replica_set._schedule()
+
     def close(self) -> None:
         self.service.close()
 
@@ -51,7 +58,16 @@ class Replicated:
 
     @property
     def database(self) -> OpenDatabase:
-        return self.service.databases.open(self.record)
+        return self.service.engine.databases.open(self.record)
+
+    @property
+    def replica_set(self) -> ReplicaSet:
+        observer = self.database.observer
+        assert isinstance(observer, ReplicaSet)
+        return observer
+
+    def replica(self, code: str = "nrt") -> Replica:
+        return self.replica_set.replicas[code]
 
     @property
     def files(self) -> Path:
@@ -84,7 +100,7 @@ class Replicated:
     def follow(self, most: int = 1000) -> int:
         """Do what is due for the replicas; gives how many pieces of work that was."""
         for done in range(most):
-            if not self.service.placement.replicator.run_due():
+            if not self.service.engine.replicator.run_due():
                 return done
         raise AssertionError("the work on the replicas does not end")
 
@@ -92,7 +108,7 @@ class Replicated:
         """Bring replicas up to date; each must hold what the primary holds, page by page."""
         self.database  # noqa: B018  opened
         self.follow()
-        states = {code: (one.index, one.state) for code, one in self.service.placement.status(self.record).items()}
+        states = {code: (one.index, one.state) for code, one in self.service.engine.status(self.record).items()}
         assert set(states.values()) == {(self.database.index, "ok")}, states
         images = {code: image(self.files / "replicas" / f"{code}.sqlite") for code in codes}
         self.service.close()

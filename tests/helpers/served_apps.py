@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from starlette.types import ASGIApp
 from waiting import PATIENCE
 
-from pipemagic.service.app import HostedService, create_app
+from pipemagic.service.app import create_app
 from pipemagic.service.endpoint import Runtime
 from pipemagic.service.executor import Executor
 from pipemagic.service.metrics import Metrics
 from pipemagic.service.server import Listener, Server
+from pipemagic.service.service import Service
 
 
 @dataclass
@@ -45,29 +47,40 @@ class ServedApp:
         self.loop.call_soon_threadsafe(self.runtime.stop)
 
 
+class TestServer(Server):
+    """A server that notes when it is ready, and cancels requests when it stops."""
+
+    def __init__(self, app: ASGIApp, listeners: Sequence[Listener], runtime: Runtime, proxies: Sequence[str]) -> None:
+        super().__init__(app, listeners, proxies=proxies)
+        self.ready, self._runtime = threading.Event(), runtime
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.loop = asyncio.get_running_loop()
+        self.ready.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._runtime.stop()
+        await super().shutdown(sockets)
+
+
 @contextmanager
 def serving(
-    service: HostedService, runtime: Runtime | None = None, *, threads: int | None = None
+    service: Service, runtime: Runtime | None = None, *, threads: int | None = None, proxies: Sequence[str] = ()
 ) -> Iterator[ServedApp]:
     """Serve a service until the end of the block, by at most so many worker threads."""
     runtime = runtime or Runtime()
     if threads is not None:
         runtime.close()
         runtime.executor = Executor(threads)
-    started, loops = threading.Event(), []
-
-    def ready() -> None:
-        loops.append(asyncio.get_running_loop())
-        started.set()
-
     app = create_app(service, runtime, metrics=Metrics())
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = Server(app, [Listener(listener)], on_ready=ready, on_stopping=runtime.stop)
+        server = TestServer(app, [Listener(listener)], runtime, proxies)
         thread = threading.Thread(target=server.run)
         thread.start()
         try:
-            assert started.wait(PATIENCE)
-            yield ServedApp(listener.getsockname()[1], runtime, server, loops[0])
+            assert server.ready.wait(PATIENCE)
+            yield ServedApp(listener.getsockname()[1], runtime, server, server.loop)
         finally:
             server.stop()
             thread.join(PATIENCE)

@@ -11,7 +11,7 @@ from typing import Any
 
 from asgi_calls import Disconnect, Reply, call
 
-from pipemagic.service.embedded import Service
+from pipemagic.service.service import Service
 
 CLOSE = {"type": "close"}
 GET_AUTOCOMMIT = {"type": "get_autocommit"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 from asgi_calls import call
 
-from pipemagic.service.embedded import Service
+from pipemagic.service.service import Service
 
 
 class ServiceTransport(httpx.BaseTransport):

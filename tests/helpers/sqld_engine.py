@@ -1,4 +1,4 @@
-"""The service with ``--engine sqld --local N``, as a process, and what tests do to it."""
+"""The service with ``--engine sqld --local N``, as a process."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ class SqldEngineProcess:
         return self.http.request(method, whole, json=body, headers={"authorization": f"Bearer {self.token}"})
 
     def manage(self, method: str, path: str, body: Any = None) -> Any:
-        """As `ask`, for what must succeed; gives the parsed answer."""
+        """As `ask`, for a request that must succeed; return the parsed response."""
         answer = self.ask(method, path, body)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     def create(self, name: str = "") -> str:
-        """Create a database; gives its name."""
+        """Create a database; return its name."""
         name = name or "d" + uuid.uuid4().hex[:12]
         self.manage("POST", "/databases", {"name": name, "group": "default"})
         return name
 
     def mint(self, name: str, query: str = "") -> str:
-        """Make a token for a database."""
+        """Create a token for a database."""
         return str(self.manage("POST", f"/databases/{name}/auth/tokens{query}")["jwt"])
 
     def node(self, code: str) -> str:

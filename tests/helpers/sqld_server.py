@@ -13,7 +13,7 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from pipemagic.service.sqld.binary import PATIENCE, free_port, stop, wait_for
+from pipemagic.service.sqld.binary import START_TIMEOUT, free_port, stop, wait_for
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Sqld:
             headers={"content-type": "application/json"},
             method=method,
         )
-        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=PATIENCE).close()
+        urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=START_TIMEOUT).close()
 
     def close(self) -> None:
         stop(self.process)

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from pipemagic import local
+from pipemagic import launcher
 from pipemagic.errors import ServiceError
 
 WAIT = 20.0  # seconds
@@ -25,12 +25,12 @@ class SharedService:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._lease: local.Lease | None = None
+        self._lease: launcher.Lease | None = None
 
-    def ready(self) -> local.LocalService:
+    def ready(self) -> launcher.LocalService:
         """Start the service if it does not run; remove groups with their databases, API tokens, quotas, overages."""
         if self._lease is None or not self._lease.alive:
-            self._lease = local.ensure(self.folder)
+            self._lease = launcher.ensure(self.folder)
         service = self._lease.service
         headers = {"Authorization": f"Bearer {service.platform_token()}"}
         with httpx.Client(base_url=service.url, headers=headers, timeout=WAIT) as http:
@@ -62,25 +62,25 @@ def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedS
 @pytest.fixture
 def local_service(
     shared_service: SharedService, monkeypatch: pytest.MonkeyPatch, starts_processes: None
-) -> local.LocalService:
+) -> launcher.LocalService:
     """An embedded service without databases; sessions find it, and they may stop it."""
-    monkeypatch.setenv(local.FOLDER_VARIABLE, str(shared_service.folder))
+    monkeypatch.setenv(launcher.FOLDER_VARIABLE, str(shared_service.folder))
     return shared_service.ready()
 
 
 def end_services(folder: Path) -> None:
     """Stop the service over the folder and wait for its process; those of other tests go on."""
     with suppress(ServiceError):
-        local.stop(folder)
-    for child in local._started:
+        launcher.stop(folder)
+    for child in launcher._started:
         if str(folder) in child.args:
             child.wait(WAIT)
-    local._reap()
+    launcher._poll_children()
 
 
 def crash(folder: Path) -> None:
     """End the service over the folder with SIGKILL."""
-    for child in local._started:
+    for child in launcher._started:
         if str(folder) in child.args:
             child.kill()
             child.wait(WAIT)

@@ -16,6 +16,7 @@ JWT = "eyJhbGciOiJFZERTQSIsInR5cCI6IkpXVCJ9.eyJhIjoicnciLCJpYXQiOjE3MDB9.c2lnbmF
 SECRETS = {
     JWT: "token (JWT)",
     "pmp_" + "0a1B2c3D4e5F6g7H8i9J": "platform token",
+    "pml_" + "0a1B2c3D4e5F6g7H8i9J": "platform token",
     "AKIA" + "IOSFODNN7EXAMPLE": "AWS access key",
     "AIza" + "SyA1234567890abcdefghijklmnopqrstuv": "Google API key",
     "ghp_" + "a1B2c3D4e5" * 4: "GitHub token",

@@ -83,6 +83,7 @@ def test_the_usage_line():
         "libsql://x.example?authToken=abc123",
         "a eyJhbGciOiJFZERTQSJ9.abc123.x",
         "a pmp_abc123abc123",
+        "a pml_abc123abc123",
         "a --as 'Bearer abc123abc123abc123'",
         "a --jwt abc123",
         "a --jwt=abc123",

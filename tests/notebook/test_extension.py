@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from pipemagic import local
+from pipemagic import launcher
 
 OTHER = """
 from IPython.core.magic import register_line_cell_magic
@@ -66,7 +66,7 @@ def test_unloading_closes_streams_and_leases(shell, local_service):
     shell("%unload_ext pipemagic")
     assert not stream.is_open
     assert session.connections == {}
-    assert local.find() is not None  # it waits a while for the next one
+    assert launcher.find() is not None  # it waits a while for the next one
 
 
 def test_loading_is_quick_and_writes_nothing(tmp_path):

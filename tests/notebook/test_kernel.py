@@ -15,7 +15,7 @@ import pytest
 from jupyter_client.manager import KernelManager
 from waiting import AT_ONCE, Stopwatch, until
 
-from pipemagic import local
+from pipemagic import launcher
 from pipemagic.session import Session
 from pipemagic.session.interrupts import UNDER_WAY
 
@@ -80,7 +80,7 @@ class Kernel:
 @pytest.fixture(scope="module")
 def running(shared_service, tmp_path_factory):
     """Return the kernel of this module, started anew where a test has ended it."""
-    folders = {"IPYTHONDIR": tmp_path_factory.mktemp("ipython"), local.FOLDER_VARIABLE: shared_service.folder}
+    folders = {"IPYTHONDIR": tmp_path_factory.mktemp("ipython"), launcher.FOLDER_VARIABLE: shared_service.folder}
     kernels = []
 
     def running():

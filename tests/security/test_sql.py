@@ -12,8 +12,8 @@ import pytest
 from service_calls import CLOSE, caller_of, execute
 from waiting import Stopwatch
 
-from pipemagic.service.embedded import Service
 from pipemagic.service.limits import Limits
+from pipemagic.service.service import Service
 from pipemagic.service.sqlite import functions
 
 PATH = "/tmp/pipemagic-must-not-exist"
@@ -122,12 +122,12 @@ MODULES = {
     "rtree_i32": "the same",
     "json_each": "unpacks a value",
     "json_tree": "unpacks a value",
-    "pragma_": "judged as the pragma is",
+    "pragma_": "authorized as the PRAGMA is",
 }
-"""Virtual tables that the SQLite of apsw brings, each with what was thought of it."""
+"""Virtual tables that the SQLite of apsw brings, each with the reason why it is allowed."""
 
 
-def test_every_virtual_table_module_was_judged(db):
+def test_every_virtual_table_module_was_reviewed(db):
     there = {name for (name,) in apsw.Connection(":memory:").execute("PRAGMA module_list")}
     assert {name for name in there if not name.startswith("pragma_")} <= set(MODULES)
 
@@ -149,12 +149,12 @@ sqlite_compileoption_used sqlite_log sqlite_source_id sqlite_version sqrt strfti
 sum tan tanh time timediff total total_changes trim trunc typeof unhex unicode unistr unistr_quote unixepoch unlikely
 upper zeroblob -> ->>
 """
-"""Functions that reach nothing but their arguments and the own database (``sqlite_log`` a log that nobody keeps)."""
+"""Functions that reach nothing but their arguments and the own database (``sqlite_log`` a log that is not kept)."""
 
 REFUSED = {"load_extension", "fts3_tokenizer", "optimize"}
 
 
-def test_every_function_was_judged(db):
+def test_every_function_was_reviewed(db):
     with closing(apsw.Connection(":memory:")) as connection:
         functions.install(connection)
         there = {name for (name,) in connection.execute("SELECT DISTINCT name FROM pragma_function_list")}
@@ -252,7 +252,7 @@ def test_a_bomb_is_an_error_of_its_statement_and_others_go_on(small, name):
     assert db.run("SELECT 1").codes == ["ok", "ok"]
 
 
-def test_a_database_that_eats_the_disk_is_stopped_at_its_limit(small):
+def test_a_database_grows_no_further_than_its_limit(small):
     db, other = caller_of(small, "db"), caller_of(small, "other")
     db.run("CREATE TABLE t(a)")
     answer = db.post(

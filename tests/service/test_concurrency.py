@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
@@ -13,8 +14,8 @@ from asgi_calls import Disconnect
 from service_calls import CLOSE, GET_AUTOCOMMIT, caller_of, execute
 from waiting import AT_ONCE, PATIENCE, until
 
-from pipemagic.service.embedded import Service
 from pipemagic.service.limits import Limits
+from pipemagic.service.service import Service
 from pipemagic.service.sqlite.write_lock import WriteLock
 
 pytestmark = pytest.mark.usefixtures("waits")
@@ -59,7 +60,7 @@ def put_forward(live, ahead):
     """Put the clock 4 s forward as soon as a request runs within its transaction."""
 
     def wait():
-        until(lambda: any(one._running and one.window_ends for one in list(live.streams._streams.values())))
+        until(lambda: any(one._running and one.window_ends for one in list(live.engine.streams._streams.values())))
         ahead.seconds += 4
 
     with ThreadPoolExecutor(1) as pool:
@@ -98,13 +99,13 @@ def test_a_client_that_hangs_up_stops_its_statement_and_loses_its_transaction(li
     connection = Disconnect()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(live_db.post, execute(ENDLESS), baton=baton, connection=connection)
-        stream = next(iter(live.streams._streams.values()))
+        stream = next(iter(live.engine.streams._streams.values()))
         until(lambda: stream._running)
         began = time.monotonic()
         connection.set()
         running.result(AT_ONCE)
     assert time.monotonic() - began < AT_ONCE
-    assert len(live.streams) == 0
+    assert len(live.engine.streams) == 0
     assert live_db.run("INSERT INTO t VALUES (2)", "SELECT a FROM t").rows(1) == [["2"]]
 
 
@@ -113,18 +114,18 @@ def test_a_waiting_client_that_hangs_up_leaves_the_queue(live_db, live):
     connection = Disconnect()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(live_db.post, execute("INSERT INTO t VALUES (2)"), CLOSE, connection=connection)
-        queue = live.databases.open(live.catalog.database("local", "flights")).write_lock
-        until(lambda: queue.next_deadline() is not None)
+        queue = live.engine.databases.open(live.catalog.database("local", "flights")).write_lock
+        until(queue.waiters)
         connection.set()
         waiting.result(AT_ONCE)
-    assert queue.next_deadline() is None
+    assert not queue.waiters()
     live_db.post(execute("COMMIT"), CLOSE, baton=holder.baton)
     assert live_db.run("SELECT a FROM t").rows() == [["1"]]
 
 
 def test_writers_wait_for_each_other_without_an_error_in_order_of_arrival(live_db, live):
     holder = live_db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (0)"))
-    queue = live.databases.open(live.catalog.database("local", "flights")).write_lock
+    queue = live.engine.databases.open(live.catalog.database("local", "flights")).write_lock
     with ThreadPoolExecutor(5) as pool:
         waiting = []
         for number in range(1, 6):
@@ -175,7 +176,7 @@ def test_one_baton_twice_at_once_runs_once(live_db, live):
     connection = Disconnect()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(live_db.post, execute(ENDLESS), baton=baton, connection=connection)
-        stream = next(iter(live.streams._streams.values()))
+        stream = next(iter(live.engine.streams._streams.values()))
         until(lambda: stream._running)
         second = live_db.post(execute("SELECT 2"), baton=baton)
         assert second.body == "Received a baton that has already been used"
@@ -190,12 +191,25 @@ def test_closing_the_service_interrupts_what_runs(tmp_path):
     db = caller_of(service, "flights")
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(db.run, ENDLESS)
-        until(lambda: any(stream._running for stream in service.streams._streams.values()))
+        until(lambda: any(stream._running for stream in service.engine.streams._streams.values()))
         began = time.monotonic()
-        service.streams.end_all()
+        service.engine.streams.end_all()
         assert running.result(AT_ONCE).status == 503
     assert time.monotonic() - began < AT_ONCE
     service.close()
+
+
+def test_the_next_writer_gets_the_lock_when_an_expired_one_releases_it():
+    lock = WriteLock(time.monotonic)
+    holder, expired, successor = (lock.acquire(math.inf) for _ in range(3))
+    expired.finish()
+    lock.release(holder)
+    assert not successor.done
+    lock.release(expired)
+    assert successor.granted
+    assert successor.done
+    lock.release(successor)
+    assert lock.holder_age() == 0.0
 
 
 def test_one_thread_at_a_time_has_the_write_lock():

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 from asgi_calls import call
 from service_calls import Clock, execute
 from starlette.requests import Request
 
-from pipemagic.service.embedded import Service
-from pipemagic.service.hosts import origin_of
+from pipemagic.service.embedded import EmbeddedEngine
+from pipemagic.service.hosting import origin_of
+from pipemagic.service.service import Service
 
 DOMAIN = "hub.example.test"
 
@@ -18,7 +20,7 @@ DOMAIN = "hub.example.test"
 @pytest.fixture
 def service(tmp_path):
     """A service with a domain, near Frankfurt, and a database with its primary in Amsterdam and a replica there."""
-    service = Service(tmp_path / "data", clock=Clock(), domain=DOMAIN, here="fra")
+    service = Service(tmp_path / "data", partial(EmbeddedEngine, here="fra"), clock=Clock(), domain=DOMAIN)
     service.start()
     service.catalog.create_group("local", "default", "ams")
     service.catalog.create_database("local", "db", "default")

@@ -8,7 +8,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from types import SimpleNamespace
+from pathlib import Path
 
 import httpx
 import pytest
@@ -20,13 +20,11 @@ from pipemagic.service import endpoint as module
 from pipemagic.service import responses
 from pipemagic.service.app import create_app
 from pipemagic.service.endpoint import Admission, Endpoint, Runtime
-from pipemagic.service.executor import Tenant
+from pipemagic.service.executor import Tenant, Waiter
 from pipemagic.service.limits import MB
 from pipemagic.service.metrics import Metrics
 from pipemagic.service.responses import Refused, ServiceResponse, StreamedResponse
-from pipemagic.service.sqlite.write_lock import Waiter
 from pipemagic.service.transfer.endpoints import NO_LIMIT, UploadEndpoint
-from pipemagic.service.transfer.uploads import Spool
 
 pytestmark = pytest.mark.usefixtures("waits")
 
@@ -41,6 +39,10 @@ class Service:
 
     def routes(self, runtime):
         return [Route("/{rest:path}", self.endpoint(runtime))]
+
+    @property
+    def engine(self):
+        return self
 
     def database_routes(self, _runtime):
         return []
@@ -167,28 +169,37 @@ class Uploads(Service):
     def endpoint(self, runtime):
         return UploadToFile(runtime, self)
 
-    def begin_upload(self, _grant, declared):
+    @contextmanager
+    def begin_upload(self, _grant, size):
         if self.refusal is not None:
             raise self.refusal
-        spool = Spool(self.folder / "body", self.limit)
+        path = self.folder / "body"
         try:
-            spool.expect(declared)
-        except Refused:
-            spool.discard()
-            raise
-        return spool
+            with path.open("xb") as file:
+                self.check_size(size)
+                yield file
+        finally:
+            path.unlink()
+
+    def write(self, _grant, file, data):
+        self.check_size(file.tell() + len(data))
+        file.write(data)
+
+    def check_size(self, size):
+        if size > self.limit:
+            raise module.too_large(self.limit)
 
 
 class UploadToFile(UploadEndpoint):
     def __init__(self, runtime, service):
         Endpoint.__init__(self, runtime, body_limit=NO_LIMIT)
-        self.transfers = SimpleNamespace(begin_upload=service.begin_upload)
+        self.transfers = service
 
     async def admit(self, request):
         return Admission(Tenant("db", "account"))
 
     def handle(self, request, admission, body, cancel):
-        data = body.read_bytes()
+        data = Path(body.name).read_bytes()
         return responses.json({"size": len(data), "first": data[:1].decode()})
         yield
 

@@ -11,8 +11,8 @@ from collections import Counter
 import pytest
 from waiting import PATIENCE
 
-from pipemagic.service.executor import HELD_UP, Executor, Tenant, pause, watch
-from pipemagic.service.sqlite.write_lock import Waiter, WriteLock
+from pipemagic.service.executor import HELD_UP, Executor, Tenant, Waiter, pause, watch
+from pipemagic.service.sqlite.write_lock import WriteLock
 
 ADA, BOB = Tenant("flights", "ada"), Tenant("planes", "bob")
 
@@ -291,28 +291,6 @@ def test_many_accounts_with_long_jobs_leave_workers_to_others():
     assert sum(started.values()) == 200
 
 
-def test_a_job_that_was_ahead_goes_back_to_the_end_of_the_queue(executor):
-    lock, order = WriteLock(time.monotonic), []
-
-    def write():
-        lock.release((yield from acquire(lock)))
-        order.append("wrote")
-        yield Waiter.finished()
-        order.append("went on")
-
-    async def work():
-        holder = lock.acquire(math.inf)
-        waiting = executor.start(ADA, write()).future
-        await executor.call(ADA, int)
-        gate, others = await keep_busy(executor, order.append, "another")
-        lock.release(holder)
-        gate.set()
-        await asyncio.gather(waiting, *others)
-
-    run(work())
-    assert order == ["wrote", "another", "went on"]
-
-
 def test_jobs_that_were_set_aside_do_not_wait_for_a_long_job_in_front():
     executor = Executor(4, slots=1)  # one for a database
     first, front = threading.Event(), threading.Event()
@@ -329,6 +307,31 @@ def test_jobs_that_were_set_aside_do_not_wait_for_a_long_job_in_front():
         assert await aside == "aside"
         front.set()
         await long
+
+    run(work())
+    executor.close()
+
+
+def test_jobs_that_were_set_aside_are_within_the_share_of_their_tenant_again():
+    executor = Executor(8)  # two for a database
+    ends, started = [threading.Event() for _ in range(6)], []
+
+    def long(number):
+        started.append(number)
+        ends[number].wait(PATIENCE)
+
+    async def work():
+        jobs = [asyncio.ensure_future(executor.call(ADA, long, number)) for number in range(6)]
+        await until(lambda: len(started) == 2)
+        await executor.call(BOB, int)
+        ends[0].set()
+        await until(lambda: len(started) == 3)
+        await asyncio.sleep(20 * HELD_UP)
+        assert started == [0, 1, 2]
+        for end in ends:
+            end.set()
+        await asyncio.gather(*jobs)
+        assert started == [0, 1, 2, 3, 4, 5]
 
     run(work())
     executor.close()

@@ -18,11 +18,10 @@ import pytest
 import trustme
 
 import pipemagic
-from pipemagic import local
+from pipemagic import launcher
 from pipemagic.errors import ServiceError
-from pipemagic.service.certificates import Certificate
 from pipemagic.service.hosting import Hosting
-from pipemagic.service.server import listen
+from pipemagic.service.server import Certificate, listen
 
 WAIT = 15.0
 DOMAIN = "hub.example.test"
@@ -47,7 +46,7 @@ hosted = pytest.mark.usefixtures("starts_processes")
     ({"domain": "a..b"}, "is not a domain name"),
     ({"domain": "-a.b"}, "is not a domain name"),
     ({"domain": "x." * 100 + "y"}, "is not a domain name"),
-    ({"keyfile": Path("key.pem")}, "of no use alone"),
+    ({"keyfile": Path("key.pem")}, "needs --ssl-certfile"),
 ])  # fmt: skip
 def test_what_cannot_work_or_is_not_safe_is_refused(options, message):
     with pytest.raises(ServiceError, match=message) as caught:
@@ -240,9 +239,9 @@ def test_without_tls_nothing_is_said_at_the_port_for_others(hub):
 
 @hosted
 def test_programs_of_the_machine_find_a_shared_service_and_need_no_certificate(hub):
-    found = local.find(hub.folder)
+    found = launcher.find(hub.folder)
     assert (found.url, found.public_url) == (hub.line["local_url"], hub.line["url"])
-    with local.ensure(hub.folder) as lease:
+    with launcher.ensure(hub.folder) as lease:
         assert lease.alive
         assert lease.service.url == hub.line["local_url"]
 
@@ -288,7 +287,7 @@ def test_a_renewed_certificate_is_taken_on_a_signal(authority, tmp_path):
         (tmp_path / "hub" / "cert.pem").write_text("half a certificate")
         os.kill(hub.line["pid"], signal.SIGUSR1)
         log = hub.folder / "service.log"
-        while "it stays as it was" not in log.read_text():
+        while "the previous one stays in use" not in log.read_text():
             assert time.monotonic() < end
         assert serial(hub.port) != before
 
@@ -306,7 +305,7 @@ def test_a_certificate_that_covers_no_databases_is_warned_of(authority, tmp_path
 def strict(tmp_path_factory):
     """The address and the folder of a service with limits, for this machine."""
     folder = tmp_path_factory.mktemp("strict") / "data"
-    options = ["--no-signup", "--max-database-size", "64KB", "--statement-timeout", "0.5"]
+    options = ["--max-database-size", "64KB", "--statement-timeout", "0.5"]
     with serving(folder, "--port", "0", *options) as (_, line):
         yield line["url"], folder
 
@@ -315,7 +314,7 @@ def strict(tmp_path_factory):
 def behind_a_proxy(tmp_path_factory):
     """The first line of a service with a domain and without TLS where anybody may sign up, and its port."""
     folder = tmp_path_factory.mktemp("behind") / "data"
-    with serving(folder, "--domain", DOMAIN, "--signup", "--port", "0") as (_, line):
+    with serving(folder, "--domain", DOMAIN, "--allow-signup", "--port", "0") as (_, line):
         yield line, line["url"].rpartition(":")[2]
 
 

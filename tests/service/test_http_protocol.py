@@ -24,7 +24,8 @@ from waiting import pause, until
 import pipemagic
 from pipemagic.service import server
 from pipemagic.service.http_protocol import ABORT, HEAD_LIMIT, PIPELINE_LIMIT, HttpProtocol
-from pipemagic.service.server import Listener, LogLimit, Server
+from pipemagic.service.logs import LOG_INTERVAL, LogLimit
+from pipemagic.service.server import Listener, Server
 
 WAIT = 15.0
 
@@ -105,25 +106,22 @@ class Service:
 
 @contextmanager
 def serving(*contexts, connections=None):
-    app, started, stopping = App(), threading.Event(), threading.Event()
+    app = App()
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in contexts or (None,)]
-        server = Server(
-            app, [Listener(*pair) for pair in zip(sockets, contexts or (None,), strict=True)],
-            on_ready=started.set, on_stopping=stopping.set, connections=connections,
-        )  # fmt: skip
+        listeners = [Listener(*pair) for pair in zip(sockets, contexts or (None,), strict=True)]
+        server = Server(app, listeners, connections=connections)
         ports = [one.getsockname()[1] for one in sockets]
         thread = threading.Thread(target=server.run)
         thread.start()
         try:
-            assert started.wait(WAIT)
+            until(lambda: server.started)
             yield Service(app, server, ports)
         finally:
             if app.release is not None:
                 app.proceed()
             server.stop()
             thread.join(WAIT)
-        assert stopping.is_set()
         assert not thread.is_alive()
 
 
@@ -551,7 +549,7 @@ def test_exceptions_of_the_loop_are_logged_at_a_bounded_rate(caplog):
             loop.call_exception_handler(
                 {"message": "accept failed", "socket": number, "exception": OSError("no handles")}
             )
-        clock.now = server.LOG_INTERVAL
+        clock.now = LOG_INTERVAL
         loop.call_exception_handler({"message": "accept failed", "socket": 1000})
     finally:
         log.removeFilter(limit)
@@ -569,7 +567,7 @@ def test_warnings_about_requests_are_logged_at_a_bounded_rate(caplog):
         for _ in range(1000):
             log.warning("Invalid HTTP request received.")
             log.error("a bug")
-        clock.now = server.LOG_INTERVAL
+        clock.now = LOG_INTERVAL
         log.warning("Invalid HTTP request received.")
     finally:
         log.removeFilter(limit)
@@ -582,9 +580,10 @@ def test_warnings_about_requests_are_logged_at_a_bounded_rate(caplog):
 
 
 FEW_HANDLES = """
-import logging, os, resource, socket, sys
+import os, resource, socket, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
-logging.basicConfig(filename=sys.argv[1])
+from pathlib import Path
+from pipemagic.service.logs import logging_to
 from pipemagic.service.server import Listener, Server
 
 held = []
@@ -604,7 +603,9 @@ async def app(scope, receive, send):
 
 listener = socket.create_server(("127.0.0.1", 0))
 port = listener.getsockname()[1]
-Server(app, [Listener(listener)], on_ready=lambda: print(port, flush=True), on_stopping=lambda: None).run()
+print(port, flush=True)
+with logging_to(Path(sys.argv[1])):
+    Server(app, [Listener(listener)]).run()
 """
 
 

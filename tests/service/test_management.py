@@ -1,4 +1,4 @@
-"""The management API, call by call: bodies and statuses as published clients expect them."""
+"""The management API: the bodies and statuses that published clients expect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from asgi_calls import call
 
 from pipemagic import __version__
-from pipemagic.service.embedded import Service
+from pipemagic.service.service import Service
 
 ORG = "/v1/organizations/local"
 DATABASE_MEMBERS = {
@@ -20,13 +20,13 @@ DATABASE_MEMBERS = {
 
 
 class Api:
-    """Calls the management API of a service and reads its answers."""
+    """Sends requests to the management API of a service."""
 
     def __init__(self, folder):
         self.service = Service(folder, clock=lambda: 0.0, now=lambda: 1_700_000_000.0)
         self.catalog, self.tokens, self.meter = self.service.catalog, self.service.tokens, self.service.meter
         self.deleted = []
-        self.service.platform.on_delete = self.deleted.append
+        self.service.engine.delete = self.deleted.append
         self.token = (folder / "platform-token").read_text().strip()
 
     def call(self, method, path, body=b"", *, query=None, token=None, headers=None):
@@ -110,10 +110,10 @@ def test_update_the_organization(api):
     assert api.ok("PATCH", ORG, {"overages": False})["organization"]["overages"] is False
 
 
-# -- what a client needs besides
+# -- further endpoints that clients need
 
 
-def test_organizations_are_wrapped(api):
+def test_list_organizations(api):
     assert [record["slug"] for record in api.ok("GET", "/v1/organizations")["organizations"]] == ["local"]
 
 
@@ -162,7 +162,7 @@ def test_database_tokens(filled):
     assert filled.ok("POST", path, query={"expiration": "never", "authorization": "full-access"})["jwt"]
     assert filled.error("POST", path, query={"expiration": "soon"}) == (400, "Invalid expiration format")
     assert filled.error("POST", path, query={"authorization": "root"}) == (
-        400, "Invalid authorization: it is full-access or read-only")  # fmt: skip
+        400, "Invalid authorization: use full-access or read-only")  # fmt: skip
     assert filled.error("POST", path, {"fine_grained_permissions": [{"t": ["a"], "a": ["data_read"]}]}) == (
         400, '"fine_grained_permissions" is not supported by this service')  # fmt: skip
     assert filled.error("POST", f"{ORG}/databases/nope/auth/tokens")[0] == 404
@@ -189,22 +189,22 @@ def test_platform_tokens(api):
     assert api.ok("GET", "/v1/auth/validate")
 
 
-# -- what clients do differently
+# -- differences between clients
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "text/plain;charset=UTF-8", "application/xml", None])
-def test_the_content_type_does_not_matter(api, content_type):
+def test_any_content_type_is_accepted(api, content_type):
     headers = {"content-type": content_type} if content_type else {}
     assert api.ok("PATCH", ORG, {"overages": True}, headers=headers)
 
 
-def test_members_in_either_case(api):
+def test_names_of_fields_in_any_case(api):
     assert api.ok("POST", f"{ORG}/groups", {"Name": "edge", "Location": "ams", "Version": "latest"})
     api.ok("POST", f"{ORG}/databases", {"Name": "x", "name": "flights", "GROUP": "edge"})
     assert [one["Name"] for one in api.ok("GET", f"{ORG}/databases")["databases"]] == ["flights"]
 
 
-def test_optional_members_are_taken_where_nothing_is_lost(api):
+def test_optional_fields(api):
     api.ok("POST", f"{ORG}/groups", {"name": "edge", "location": "ams", "extensions": "all"})
     body = {"name": "flights", "group": "edge", "size_limit": "1gb", "is_schema": False, "schema": "", "seed": None}
     assert api.ok("POST", f"{ORG}/databases", body)
@@ -212,11 +212,11 @@ def test_optional_members_are_taken_where_nothing_is_lost(api):
         400, '"seed.name" must name the database to copy')  # fmt: skip
 
 
-def test_head_is_a_get(api):
+def test_head(api):
     assert api.call("HEAD", "/v1/locations")[0] == 200
 
 
-# -- refusals
+# -- errors
 
 
 @pytest.mark.parametrize(("body", "message"), [
@@ -282,7 +282,7 @@ def test_another_accounts_organization_is_unknown(api):
 
 
 @pytest.mark.parametrize("path", ["/v1/locations", f"{ORG}/groups", "/v1/nope", "/v1/auth/validate"])
-def test_every_call_needs_a_token(api, path):
+def test_every_request_needs_a_token(api, path):
     response = call(api.service, "GET", path, headers={"host": "127.0.0.1"})
     assert response.status == 401
     assert json.loads(response.read())["error"].startswith("Unauthorized: ")

@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY, Counter, ProcessCollector, generate_late
 from prometheus_client.parser import text_string_to_metric_families
 
 from pipemagic.service import metrics as module
-from pipemagic.service.metrics import BUCKETS, Metrics, ServiceState, route_of
+from pipemagic.service.metrics import BUCKETS, Metrics, route_of
 
 REQUESTS, DURATION = "pipemagic_http_requests_total", "pipemagic_http_request_duration_seconds"
 
@@ -102,23 +102,23 @@ def test_a_page_can_be_rendered_while_requests_are_recorded():
 
 
 def test_a_service_has_these_families(service):
-    metrics = Metrics(ServiceState(service, leases=lambda: 2, connections=lambda: 3))
+    metrics = Metrics(service)
+    metrics.add_gauge("pipemagic_leases", "Programs.", lambda: 2)
     page = metrics.page()
     names = [name for name in read_families(page) if not name.startswith(("process_", "pipemagic_http_request"))]
     assert names == [
         "pipemagic_build_info", "pipemagic_http_received_bytes_total", "pipemagic_http_sent_bytes_total",
-        "pipemagic_http_connections", "pipemagic_streams_open", "pipemagic_streams_limit",
-        "pipemagic_transactions_open", "pipemagic_writers_waiting", "pipemagic_databases_in_use", "pipemagic_replicas",
-        "pipemagic_replica_lag_seconds", "pipemagic_leases", "pipemagic_sqlite_memory_bytes",
-        "pipemagic_sqlite_memory_limit_bytes", "pipemagic_data_free_bytes",
+        "pipemagic_sqlite_memory_bytes", "pipemagic_sqlite_memory_limit_bytes", "pipemagic_streams_open",
+        "pipemagic_streams_limit", "pipemagic_transactions_open", "pipemagic_writers_waiting",
+        "pipemagic_databases_in_use", "pipemagic_replicas", "pipemagic_replica_lag_seconds",
+        "pipemagic_data_free_bytes", "pipemagic_leases",
     ]  # fmt: skip
-    seen = read_samples(page)
-    assert (seen["pipemagic_leases",], seen["pipemagic_http_connections",]) == (2, 3)
+    assert read_samples(page)["pipemagic_leases",] == 2
 
 
 def test_free_space_that_cannot_be_determined_is_omitted(service, tmp_path):
     service.folder = tmp_path / "missing"
-    page = Metrics(ServiceState(service, leases=lambda: 0, connections=lambda: 0)).page()
+    page = Metrics(service).page()
     assert "pipemagic_data_free_bytes" not in read_families(page)
     assert "pipemagic_sqlite_memory_bytes" in read_families(page)
 

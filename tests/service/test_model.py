@@ -18,12 +18,11 @@ from service_calls import CLOSE, GET_AUTOCOMMIT, Caller, Clock, caller_of, execu
 from starlette.requests import Request
 
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT
-from pipemagic.service.embedded import Service
 from pipemagic.service.endpoint import Admission, CancelToken
-from pipemagic.service.executor import Steps, Tenant
+from pipemagic.service.executor import Steps, Tenant, Waiter
 from pipemagic.service.limits import Limits
 from pipemagic.service.responses import Refused, ServiceResponse
-from pipemagic.service.sqlite.write_lock import Waiter
+from pipemagic.service.service import Service
 
 SLOTS = 3
 TIMEOUT = "TRANSACTION_TIMEOUT"
@@ -86,8 +85,8 @@ class Story:
     def __init__(self, caller: Caller, clock: Clock) -> None:
         self.caller, self.clock, self.service = caller, clock, caller.service
         self.grant = self.service.tokens.check_database(f"Bearer {caller.token}", None)
-        self.database = self.service.databases.open(self.grant.database)
-        routes = {route.path: route.app for route in self.service.api.routes(runtime())}
+        self.database = self.service.engine.databases.open(self.grant.database)
+        routes = {route.path: route.app for route in self.service.engine.api.routes(runtime())}
         self.endpoint = routes["/v3/pipeline"]
         self.slots = [Slot() for _ in range(SLOTS)]
         self.committed: set[int] = {-1}
@@ -101,7 +100,7 @@ class Story:
                 case ("wait", seconds, sweep):
                     self.clock.advance(seconds)
                     if sweep:
-                        self.service.sweep()
+                        self.service.engine.sweep()
                 case ("hang up", number) if (parked := self.slots[number].parked) is not None:
                     parked[2].cancel()
                     assert parked[1].wait(0), "a request whose client hung up still waits"
@@ -242,21 +241,21 @@ class Story:
     def check_write_lock(self) -> None:
         """The stream that writes holds the write lock, and the one that holds it writes."""
         holder = self.database.write_lock._holder
-        mine = [one for one in self.service.streams._streams.values() if one.database is self.database]
+        mine = [one for one in self.service.engine.streams._streams.values() if one.database is self.database]
         writing = [one for one in mine if one._connection is not None and one.connection.writing]
         assert len(writing) == (holder is not None)
         assert all(one.write_waiter is holder for one in writing)
 
     def end(self) -> None:
         self.clock.advance(5)
-        self.service.sweep()
+        self.service.engine.sweep()
         self.go_on(swept=True)
         for slot in self.slots:
             if slot.baton is not None:
                 assert self.caller.post(CLOSE, baton=slot.baton).status in (200, 400)
         assert self.database.write_lock._holder is None
         assert not self.database.write_lock._waiting
-        assert not [one for one in self.service.streams._streams.values() if one.database is self.database]
+        assert not [one for one in self.service.engine.streams._streams.values() if one.database is self.database]
         rows = self.caller.run("INSERT INTO t VALUES (0)", "SELECT a FROM t").rows(1)
         assert {int(a) for [a] in rows} == self.committed | {0}
 

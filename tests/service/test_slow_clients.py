@@ -15,9 +15,9 @@ from service_calls import caller_of, execute
 from waiting import pause, until
 
 from pipemagic.service import embedded
-from pipemagic.service.embedded import Service
 from pipemagic.service.http_protocol import HttpProtocol
 from pipemagic.service.limits import Limits
+from pipemagic.service.service import Service
 
 pytestmark = pytest.mark.usefixtures("waits")
 
@@ -89,7 +89,8 @@ def test_slow_readers_hold_no_thread(tmp_path):
         for _ in range(8):
             stack.enter_context(db.ask("/v3/cursor", {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}))
             stack.enter_context(db.ask("/v2/pipeline", {"requests": [execute(SOME)]}))
-        until(lambda: sum(one._paused_since is not None for one in db.service.streams._streams.values()) == 8)
+        streams = db.service.engine.streams._streams
+        until(lambda: sum(isinstance(one._waiting_for, bytes) for one in streams.values()) == 8)
         for _ in range(10):
             assert db.select() == [[{"type": "integer", "value": "1"}]]
         until(lambda: db.app.runtime.executor.workers == 1)
@@ -99,14 +100,14 @@ def test_who_takes_nothing_of_a_cursor_is_dropped_and_the_stream_ends(tmp_path, 
     monkeypatch.setattr(HttpProtocol, "send_timeout", 0.3)
     request = {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}
     with running(tmp_path / "data") as db, db.ask("/v3/cursor", request) as connection:
-        until(lambda: len(db.service.streams) == 0)
+        until(lambda: len(db.service.engine.streams) == 0)
         assert b"step_end" not in read_rest(connection)[-100:]
 
 
 def test_who_takes_nothing_of_an_answer_is_dropped_and_the_idle_time_begins(tmp_path, monkeypatch):
     monkeypatch.setattr(HttpProtocol, "send_timeout", 1.0)
     with running(tmp_path / "data") as db, db.ask("/v2/pipeline", {"requests": [execute(SOME)]}):
-        (stream,) = db.service.streams._streams.values()
+        (stream,) = db.service.engine.streams._streams.values()
         assert stream.idle_since == float("inf")
         until(lambda: stream.idle_since < float("inf"))
 
@@ -127,7 +128,7 @@ def test_a_slow_but_steady_reader_gets_everything(tmp_path, monkeypatch):
 
 def test_the_idle_time_starts_when_the_last_byte_is_sent(tmp_path):
     with running(tmp_path / "data") as db, db.ask("/v2/pipeline", {"requests": [execute(SOME)]}) as connection:
-        (stream,) = db.service.streams._streams.values()
+        (stream,) = db.service.engine.streams._streams.values()
         assert stream.idle_since == float("inf")
         while stream.idle_since == float("inf"):
             assert connection.recv(1 << 20)
@@ -152,7 +153,7 @@ def test_endless_statements_do_not_take_the_threads_for_good(tmp_path, monkeypat
     monkeypatch.setattr(embedded, "SWEEP_EVERY", 0.1)  # two rounds of statements: that they end is the point
     with running(tmp_path / "data", limits=Limits(statement_time=0.5)) as db, ThreadPoolExecutor(8) as pool:
         endless = [pool.submit(db.post, execute(ENDLESS), {"type": "close"}) for _ in range(8)]
-        until(lambda: len(db.service.streams) > 0)
+        until(lambda: len(db.service.engine.streams) > 0)
         assert db.select() == [[{"type": "integer", "value": "1"}]]
         for one in endless:
             assert one.result(WAIT)["results"][0]["error"]["code"] == "STATEMENT_TIMEOUT"
@@ -163,15 +164,15 @@ def test_endless_statements_of_one_token_keep_nobody_else_waiting(tmp_path):
         other = httpx.Client(base_url=db.url, trust_env=False, timeout=WAIT)
         token = caller_of(db.service, "other").token
         endless = [pool.submit(db.post, execute(ENDLESS), {"type": "close"}) for _ in range(8)]
-        until(lambda: len(db.service.streams) == 2)  # a quarter of the threads
+        until(lambda: len(db.service.engine.streams) == 2)  # a quarter of the threads
         with other:
             body, headers = {"stmt": {"sql": "SELECT 1"}}, {"authorization": f"Bearer {token}"}
             assert other.post("/v1/execute", json=body, headers=headers).status_code == 200
             assert other.get("/health").status_code == 200
         assert not any(one.done() for one in endless)
-        assert len(db.service.streams) == 2
+        assert len(db.service.engine.streams) == 2
         while not all(one.done() for one in endless):
-            db.service.streams.end_all()
+            db.service.engine.streams.end_all()
             time.sleep(0.01)
 
 
@@ -198,7 +199,7 @@ def test_a_service_that_stops_ends_a_cursor_with_a_word(tmp_path):
         db = stack.enter_context(running(tmp_path / "data"))
         connection = stack.enter_context(db.ask("/v3/cursor", {"batch": {"steps": [{"stmt": {"sql": MANY}}]}}))
         data = connection.recv(65536)
-        db.service.streams.end_all()  # as its end does
+        db.service.engine.streams.end_all()  # as its end does
         while part := connection.recv(1 << 20):
             data += part
             if data.endswith(b"0\r\n\r\n"):
@@ -214,10 +215,10 @@ def test_of_two_requests_that_continue_a_cursor_one_goes_on_and_both_are_answere
         with db.http.stream("POST", "/v3/cursor", json=batch) as answer:
             lines = answer.iter_lines()  # to be kept: without it the answer ends
             baton = json.loads(next(lines))["baton"]
-            (stream,) = db.service.streams._streams.values()
+            (stream,) = db.service.engine.streams._streams.values()
             body = {"baton": baton, "requests": [execute("SELECT 1")]}
             both = [pool.submit(db.http.post, "/v3/pipeline", json=body) for _ in range(2)]
-            until(lambda: stream.done is None or len(stream.done._callbacks) == 2)
+            until(lambda: stream.done is None or len(stream.done._ended._done_callbacks) == 2)
             assert not any(one.done() for one in both)
         # The rest of the answer is not read: hanging up ends the stream, and with it the waiting.
         assert [one.result(WAIT).status_code for one in both] == [400, 400]
@@ -229,9 +230,9 @@ def test_the_end_of_a_cursor_lets_one_of_those_go_on_who_continue_it(tmp_path):
         with db.http.stream("POST", "/v3/cursor", json=batch) as answer:
             lines = answer.iter_lines()
             body = {"baton": json.loads(next(lines))["baton"], "requests": [execute("SELECT 1")]}
-            (stream,) = db.service.streams._streams.values()
+            (stream,) = db.service.engine.streams._streams.values()
             both = [pool.submit(db.http.post, "/v3/pipeline", json=body) for _ in range(2)]
-            until(lambda: stream.done is None or len(stream.done._callbacks) == 2)
+            until(lambda: stream.done is None or len(stream.done._ended._done_callbacks) == 2)
             assert json.loads(deque(lines, maxlen=1).pop())["type"] == "step_end"
         assert sorted(one.result(WAIT).status_code for one in both) == [200, 400]
 
@@ -242,7 +243,7 @@ def test_hanging_up_ends_the_request_under_way_also_with_another_one_behind_it(t
             body = json.dumps({"requests": [execute(sql)]}).encode()
             head = f"POST /v3/pipeline HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {db.token}\r\n"
             connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            until(lambda: any(one._running for one in db.service.streams._streams.values()))
+            until(lambda: any(one._running for one in db.service.engine.streams._streams.values()))
         pause(0.2)  # there is no sign from outside that the second was read
         connection.close()
-        until(lambda: len(db.service.streams) == 0)
+        until(lambda: len(db.service.engine.streams) == 0)

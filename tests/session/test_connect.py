@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqld_server import free_port
 
-from pipemagic import local
+from pipemagic import launcher
 from pipemagic.errors import AddressError, AuthError, ConnectError, NotFound, SessionError
 from pipemagic.session import Session
 
@@ -28,7 +28,7 @@ def data(tmp_path, monkeypatch, starts_processes):
     """A data folder of this test, without a service."""
     monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "data"))
     yield tmp_path / "data"
-    local.stop()
+    launcher.stop()
 
 
 # -- addresses
@@ -184,16 +184,16 @@ def test_a_stopped_service_is_started_again_by_the_next_cell(make_session, local
     session.connect()
     session.run("CREATE TABLE t (a); INSERT INTO t VALUES (1)")
     assert session.stop()
-    assert local.find() is None
+    assert launcher.find() is None
     assert session.run("SELECT a FROM t")["a"].tolist() == [1]
-    local.stop()  # as another notebook would
+    launcher.stop()  # as another notebook would
     assert session.connection().once(lambda database: database.health())
 
 
 def test_a_service_that_is_not_used_can_be_stopped_too(make_session, data):
     session = make_session()
     assert not session.stop()
-    local.ensure().close()
+    launcher.ensure().close()
     assert session.stop()
 
 

@@ -182,7 +182,7 @@ def test_an_interrupt_before_it_is_noted_lets_nothing_run_alone(numbers, service
     with pytest.raises(TransactionLost, match="not run"):
         numbers.run("INSERT INTO n VALUES (4); COMMIT")
     clock.advance(11)
-    service.sweep()  # as the hang-up does it where there is a socket
+    service.engine.sweep()  # as the hang-up does it where there is a socket
     numbers.run("ROLLBACK; INSERT INTO n VALUES (5)")
     assert committed(numbers)[-1] == 5
 

@@ -9,8 +9,8 @@ from service_http import ServiceTransport
 from pipemagic import errors
 from pipemagic.client.database import Database
 from pipemagic.hrana.stream import Tx
-from pipemagic.service.embedded import Service
 from pipemagic.service.limits import Limits
+from pipemagic.service.service import Service
 from pipemagic.session.cells import read
 from pipemagic.session.connection import Connection
 from pipemagic.session.wanted import Wanted

@@ -147,7 +147,7 @@ def time_flies(service, clock):
     def fly():
         while not over.wait(0.02):
             clock.advance(6)
-            service.sweep()
+            service.engine.sweep()
 
     flying = threading.Thread(target=fly)
     yield flying

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
-from pipemagic import local
+from pipemagic import launcher
 from pipemagic.client.database import Database
 from pipemagic.client.secrets import Token
 from pipemagic.errors import AuthError, NotFound, ServerError
-from pipemagic.service.layout import PLATFORM_TOKEN_FILE
+from pipemagic.service.files import PLATFORM_TOKEN_FILE
 from pipemagic.session import Session
 from pipemagic.session.embedded import Embedded
 
@@ -145,7 +145,7 @@ def test_another_token_in_the_data_folder_is_taken(prepared):
 def test_a_platform_token_that_was_made_anew_is_found(prepared, data):
     """Its file is removed and the service started again, as one does when it has become known."""
     first = (data / PLATFORM_TOKEN_FILE).read_text()
-    local.stop(data)
+    launcher.stop(data)
     (data / PLATFORM_TOKEN_FILE).unlink()
     assert names(prepared.platform.databases()) == ["main"]
     assert (data / PLATFORM_TOKEN_FILE).read_text() != first
@@ -156,7 +156,7 @@ def test_a_session_goes_on_after_the_platform_token_was_made_anew(data):
     with Session(environ={}) as session:
         session.connect()
         session.run("CREATE TABLE t(a)")
-        local.stop(data)
+        launcher.stop(data)
         (data / PLATFORM_TOKEN_FILE).unlink()
         assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
         assert names(session.platform.databases()) == ["main"]

@@ -131,7 +131,7 @@ def test_without_a_commit_in_it_a_lost_answer_is_a_certain_rollback(numbers, ser
         with pytest.raises(InterruptedRequest, match="Undone:\n  BEGIN\n  INSERT INTO n VALUES"):
             numbers.run("INSERT INTO n VALUES (3, 'three')")
     clock.advance(11)
-    service.sweep()  # as the hang-up does it where there is a socket
+    service.engine.sweep()  # as the hang-up does it where there is a socket
     numbers.connection().retry()
     assert [i for i, _ in rows(numbers)] == [1, 2]
 

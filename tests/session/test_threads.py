@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from waiting import until
 
-from pipemagic import local
+from pipemagic import launcher
 from pipemagic.errors import ConnectError, PipemagicError, SessionError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Session
@@ -130,7 +130,7 @@ def test_one_service_is_started_however_many_ask_at_once(tmp_path, monkeypatch, 
         connections = together(*[lambda: session.connect()] * 4)
         assert {one.name for one in connections} == {"main"}
         assert session.run("SELECT 1 AS a")["a"].tolist() == [1]
-    local.stop()
+    launcher.stop()
 
 
 def test_a_service_that_was_stopped_is_found_by_all_threads(session):
@@ -156,13 +156,13 @@ def test_organizations_are_chosen_while_others_ask(session):
 
 def test_nothing_that_a_thread_still_asks_for_starts_a_service_after_the_end(session):
     session.shut_down()
-    local.stop()
+    launcher.stop()
     for ask in (lambda: session.platform, session.connect, lambda: session.connect(temporary=True)):
         with pytest.raises(SessionError, match="the session was shut down") as caught:
             ask()
         assert caught.value.hint == "%load_ext pipemagic begins another, whose panels are opened anew"
     assert session.organization_in_use is None
-    assert local.find() is None
+    assert launcher.find() is None
 
 
 def test_a_connection_that_is_there_only_after_the_end_is_closed(session):

@@ -13,7 +13,7 @@ from small_disks import NoMounts, fill, small_disk
 from pipemagic.client.database import Database
 from pipemagic.errors import StatementError, TransactionLost
 from pipemagic.hrana.stream import Tx
-from pipemagic.service.embedded import Service
+from pipemagic.service.service import Service
 from pipemagic.session import Connection, Session
 from pipemagic.session.reports import open_line
 

@@ -1,4 +1,4 @@
-"""JSON web tokens signed with Ed25519, the kind that libSQL servers and this service accept.
+"""JSON web tokens signed with Ed25519, as libSQL servers and this service accept them.
 
 PyJWT is imported with the first token: the import would take an eighth of the service's start.
 """
@@ -20,14 +20,14 @@ class InvalidToken(Exception):
 
 
 def sign(claims: dict[str, Any], key: Ed25519PrivateKey) -> str:
-    """Return a token."""
+    """Return a token with these claims."""
     import jwt
 
     return jwt.encode(claims, key, algorithm=_ALGORITHM)
 
 
 def verify(token: str, key: Ed25519PublicKey) -> dict[str, Any]:
-    """Return the claims of a token, whatever they are; raise `InvalidToken` unless the key signed it.
+    """Return the claims of a token without checking them; raise `InvalidToken` unless the key signed it.
 
     PyJWT also accepts padding and characters of the other base64 alphabet in the signature, older versions also any
     surplus characters and bits. They are refused here, so that a token has exactly one spelling.

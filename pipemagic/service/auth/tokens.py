@@ -14,11 +14,10 @@ import re
 import threading
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from cryptography.hazmat.primitives import serialization
@@ -26,11 +25,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pipemagic.errors import ServiceError
 from pipemagic.service.auth import jwt
-from pipemagic.service.files import write_private
-from pipemagic.service.layout import KEY_FILE, PLATFORM_TOKEN_FILE
-from pipemagic.service.registry.accounts import Account, Credential, PlatformToken
-from pipemagic.service.registry.catalog import Catalog
-from pipemagic.service.registry.records import DatabaseRecord, GroupRecord
+from pipemagic.service.catalog.accounts import Account, Credential, PlatformToken
+from pipemagic.service.catalog.catalog import Catalog
+from pipemagic.service.catalog.records import DatabaseRecord, GroupRecord
+from pipemagic.service.files import KEY_FILE, PLATFORM_TOKEN_FILE, write_private
 from pipemagic.service.responses import Refused
 
 PLATFORM_PREFIX = "pmp_"
@@ -45,13 +43,16 @@ LOGIN_LIFETIME = 7 * 86400.0
 FIRST_TOKEN = "default"
 """Name of the token in the file; others are created by the management API."""
 
-_REMEMBERED = 1024
-_LONGEST_REMEMBERED = 2048  # characters of a header
+_MOST_CACHED = 1024
+_LONGEST_CACHED = 2048  # characters of a header
 _LAST_EXPIRY = 253_402_300_799  # the end of the year 9999, beyond which dates fail in many readers
 _UNITS = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|us|µs|ns|w|d|h|m|s)")
 _PARTS = re.compile(rf"(?:{_PART.pattern})+")
 _VISIBLE = re.compile(r"[!-~]+")
+
+
+Access = Literal["ro", "rw"]
 
 
 class Owner(NamedTuple):
@@ -84,16 +85,29 @@ class AccessGrant(msgspec.Struct, frozen=True, dict=True):
         return Owner(self.database.organization, self.database.id, self.subject, _access(self.read_only))
 
 
-@dataclass(frozen=True)
-class _Claims:
-    database_id: str
-    """Empty for a group's token, as ``group_id`` is for a database's."""
-    group_id: str
-    subject: str
-    read_only: bool
-    generation: int
-    begins: float | None
-    expires: float | None
+class _Tags(msgspec.Struct, forbid_unknown_fields=True):
+    tags: tuple[str]
+    """The id of a group."""
+
+
+class _Claims(msgspec.Struct):
+    """The claims of a token: ``id`` and ``a`` for a database, ``p`` for a group."""
+
+    sub: str
+    id: str = ""
+    a: Access | None = None
+    p: dict[Access, _Tags] = {}
+    gen: int = 0
+    nbf: float | None = None
+    exp: float | None = None
+    group: str = ""
+
+    def __post_init__(self) -> None:
+        if self.p:
+            ((self.a, tags),) = self.p.items()
+            self.id, self.group = "", tags.tags[0]
+        if self.a is None:
+            raise ValueError("the token has no rights")
 
 
 def parse_expiration(text: str) -> float | None:
@@ -118,12 +132,10 @@ class Tokens:
     def __init__(
         self, folder: Path, catalog: Catalog, now: Callable[[], float], random: Callable[[int], bytes],
     ) -> None:  # fmt: skip
-        self._catalog = catalog
-        self._now = now
-        self._random = random
+        self._catalog, self._now, self._random = catalog, now, random
         self._key = _load_key(folder / KEY_FILE)
         self._lock = threading.Lock()
-        self._grants: dict[tuple[str, str | None], AccessGrant] = {}
+        self._grants: dict[tuple[str | None, str | None], AccessGrant] = {}
         self._changes = 0
         catalog.on_change(self._note_change)
         self._admit_file(folder / PLATFORM_TOKEN_FILE)
@@ -140,10 +152,6 @@ class Tokens:
         token = self._secret(LOGIN_PREFIX)
         self._catalog.accounts.add_login(account, _hash(token), self._now() + LOGIN_LIFETIME)
         return token
-
-    def check_platform(self, authorization: str | None) -> Account:
-        """Return the account of an ``Authorization`` header; raise `Refused` with 401 if the token is not valid."""
-        return self.credential(authorization).account
 
     def credential(self, authorization: str | None) -> Credential:
         """Return the platform token or login of a header; raise `Refused` with 401 if it is not valid."""
@@ -168,9 +176,9 @@ class Tokens:
         if any(known.name == FIRST_TOKEN for known in accounts.tokens(account)):
             accounts.remove_token(account, FIRST_TOKEN)
         if token is None:
-            write_private(path, self.issue_platform(account, FIRST_TOKEN)[1].encode() + b"\n")
-        else:
-            accounts.add_token(account, FIRST_TOKEN, _hash(token))
+            token = self._secret(PLATFORM_PREFIX)
+            write_private(path, token.encode() + b"\n")
+        accounts.add_token(account, FIRST_TOKEN, _hash(token))
 
     # -- database tokens
 
@@ -184,7 +192,7 @@ class Tokens:
     def issue_group(
         self, group: GroupRecord, *, read_only: bool, expires_in: float | None, subject: str,
     ) -> str:  # fmt: skip
-        """Return a token for all databases of a group, also later ones; for libSQL servers the group is a tag."""
+        """Return a token for all databases of a group, including later ones; libSQL servers read the group as a tag."""
         claims = self._claims_of({"p": {_access(read_only): {"tags": [group.id]}}}, expires_in, subject)
         return jwt.sign(claims, self._key)
 
@@ -196,7 +204,7 @@ class Tokens:
         return claims
 
     def _sign(self, _database: DatabaseRecord, claims: dict[str, Any]) -> str:
-        """Sign the claims of a database's token; another engine has a key for each."""
+        """Sign the claims of a database's token; the sqld engine overrides this with a key for each database."""
         return jwt.sign(claims, self._key)
 
     def check_database(self, authorization: str | None, database: DatabaseRecord | None) -> AccessGrant:
@@ -208,25 +216,25 @@ class Tokens:
         """
         claims = self._verify(bearer(authorization))
         now = self._now()
-        if claims.expires is not None and claims.expires <= now:
+        if claims.exp is not None and claims.exp <= now:
             raise _unauthorized("The JWT has expired")
-        if claims.begins is not None and claims.begins > now:  # no token that is issued here has it
+        if claims.nbf is not None and claims.nbf > now:  # no token of this service has this claim
             raise _unauthorized("The JWT is not valid yet")
         changes = self._changes  # before the catalog is read: a later change must invalidate the grant
-        named = self._named(claims, database)
-        grant = AccessGrant(named, claims.subject, claims.read_only, claims.generation, claims.expires, changes)
-        self._check_generation(grant.generation, grant.database)
-        if authorization is None or len(authorization) > _LONGEST_REMEMBERED:
-            return grant
-        with self._lock:
-            self._grants[authorization, None if database is None else database.hostname] = grant
-            if len(self._grants) > _REMEMBERED:
-                del self._grants[next(iter(self._grants))]
+        grant = AccessGrant(
+            self._database(claims, database), claims.sub, claims.a == "ro", claims.gen, claims.exp, changes
+        )
+        self._check_generation(grant, grant.database)
+        if len(authorization or "") <= _LONGEST_CACHED:
+            with self._lock:
+                self._grants[authorization, None if database is None else database.hostname] = grant
+                if len(self._grants) > _MOST_CACHED:
+                    del self._grants[next(iter(self._grants))]
         return grant
 
     def recall(self, authorization: str | None, database: DatabaseRecord | None) -> AccessGrant | None:
         """Return the result of an earlier `check_database`; None if it must be called (again)."""
-        grant = self._grants.get((authorization or "", None if database is None else database.hostname))
+        grant = self._grants.get((authorization, None if database is None else database.hostname))
         if grant is None or grant.changes != self._changes:
             return None
         return None if grant.expires is not None and grant.expires <= self._now() else grant
@@ -239,29 +247,29 @@ class Tokens:
         if grant.changes == self._changes:
             return
         database = self._catalog.database_by_id(grant.database.id)
-        if database is not None:  # a deletion has an error of its own
-            self._check_generation(grant.generation, database)
+        if database is not None:  # a deleted database has another error
+            self._check_generation(grant, database)
 
-    def _check_generation(self, generation: int, database: DatabaseRecord) -> None:
-        if generation < database.rotated:
+    def _check_generation(self, grant: AccessGrant, database: DatabaseRecord) -> None:
+        if grant.generation < database.rotated:
             raise _unauthorized("The JWT is invalid", "the tokens of its database or group were rotated")
 
-    def _named(self, claims: _Claims, database: DatabaseRecord | None) -> DatabaseRecord:
+    def _database(self, claims: _Claims, database: DatabaseRecord | None) -> DatabaseRecord:
         """Return the database that a token and a host name (``database``, None for the service's own) name."""
-        if claims.group_id:
+        if claims.group:
             if database is None:
                 raise Refused(
                     400, "this token is for a group, so the address must name the database: "
                     f"use the host name of one, <database>-<organization>.{self._catalog.domain}",
                 )  # fmt: skip
-            if database.group_id != claims.group_id:
-                raise _no_namespace(database)
-            return database
-        named = self._catalog.database_by_id(claims.database_id)
-        if named is None:
-            raise _unauthorized("The JWT is invalid", "its database was deleted")
-        if database is not None and database.id != named.id:
-            raise _no_namespace(database)
+            named, matches = database, database.group_id == claims.group
+        else:
+            found = self._catalog.database_by_id(claims.id)
+            if found is None:
+                raise _unauthorized("The JWT is invalid", "its database was deleted")
+            named, matches = database or found, database is None or database.id == found.id
+        if not matches:
+            raise Refused(404, f"Namespace `{named.name}` doesn't exist", "NOT_FOUND")
         return named
 
     def _verify(self, token: str) -> _Claims:
@@ -269,45 +277,21 @@ class Tokens:
             payload = jwt.verify(token, self._key.public_key())
         except jwt.InvalidToken:
             raise _unauthorized("The JWT is invalid", _mixed_up(token, jwt_expected=True)) from None
-        claims = _read_claims(payload)
-        if claims is None:
-            raise _unauthorized("The JWT is invalid")
-        return claims
+        try:
+            return msgspec.convert(payload, _Claims)
+        except ValueError:
+            raise _unauthorized("The JWT is invalid") from None
 
 
-def _access(read_only: bool) -> str:
+def _access(read_only: bool) -> Access:
     return "ro" if read_only else "rw"
-
-
-def _read_claims(payload: dict[str, Any]) -> _Claims | None:
-    """Return the claims of a token whose signature is valid; None if such tokens are not issued here."""
-    match payload:
-        case {"p": {**rights}, "sub": str(subject)} if len(rights) == 1:
-            ((access, scope),) = rights.items()
-            match scope:
-                case {"tags": [str(group_id)], **others} if not others:
-                    database_id = ""
-                case _:
-                    return None
-        case {"id": str(database_id), "sub": str(subject), "a": access} if "p" not in payload:
-            group_id = ""
-        case _:
-            return None
-    begins, expires, generation = payload.get("nbf"), payload.get("exp"), payload.get("gen", 0)
-    if access not in ("ro", "rw") or not (_is_time(begins) and _is_time(expires) and type(generation) is int):
-        return None
-    return _Claims(database_id, group_id, subject, access == "ro", generation, begins, expires)
-
-
-def _is_time(claim: object) -> bool:
-    return claim is None or (isinstance(claim, int | float) and not isinstance(claim, bool))
 
 
 def bearer(authorization: str | None) -> str:
     """Return the token of an ``Authorization`` header; raise `Refused` with 401 if it has another form.
 
-    RFC 9110 (sections 5.5 and 11.4): blanks around the value are no part of it, the scheme is in any case, and one or
-    more spaces follow it. `str.strip` would remove more, such as a no-break space, and one token would have many
+    RFC 9110 (sections 5.5 and 11.4): blanks around the value are not part of it, the scheme may be in any case, and one
+    or more spaces follow it. `str.strip` would remove more, such as a no-break space, and one token would have many
     spellings.
     """
     if authorization is None:
@@ -319,10 +303,6 @@ def bearer(authorization: str | None) -> str:
     if not _VISIBLE.fullmatch(token):
         raise _unauthorized("Auth string does not conform to '<scheme> <token>' form")
     return token
-
-
-def _no_namespace(database: DatabaseRecord) -> Refused:
-    return Refused(404, f"Namespace `{database.name}` doesn't exist", "NOT_FOUND")
 
 
 def _unauthorized(cause: str, detail: str = "") -> Refused:
@@ -355,7 +335,7 @@ def _load_key(path: Path) -> Ed25519PrivateKey:
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise ServiceError(
-            f"{path} is no Ed25519 key", hint="delete the file to get a new one; all database tokens become void",
+            f"{path} is not an Ed25519 key", hint="delete the file to get a new one; this invalidates all tokens",
             code="BAD_KEY",
         )  # fmt: skip
     return key

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,26 +15,32 @@ from pipemagic import __version__
 from pipemagic.hrana import columns, cursors, messages
 from pipemagic.service import responses
 from pipemagic.service.auth.tokens import AccessGrant, Tokens
-from pipemagic.service.budgets import MemoryBudget
-from pipemagic.service.compression import SMALLEST, compress, compressed
-from pipemagic.service.database_api import pipelines, statements
+from pipemagic.service.catalog.records import DatabaseRecord
+from pipemagic.service.catalog.usage import UsageMeter
 from pipemagic.service.database_api.cursors import Cursor
-from pipemagic.service.database_api.decoding import LARGE, check_parts, decode_cursor, decode_pipeline
-from pipemagic.service.database_api.pipelines import Pipeline
+from pipemagic.service.database_api.pipelines import Pipeline, check
+from pipemagic.service.database_api.requests import LARGE, check_size, decode_cursor, decode_pipeline
 from pipemagic.service.database_api.results import Budget
+from pipemagic.service.database_api.statements import Cancelled
 from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.database_api.streams import StreamTable
 from pipemagic.service.endpoint import SMALL_BODY, Admission, CancelToken, Endpoint, Runtime
-from pipemagic.service.executor import UNVERIFIED, Steps, Tenant
+from pipemagic.service.executor import UNVERIFIED, Steps, Tenant, Waiter
 from pipemagic.service.health import Health
-from pipemagic.service.hosts import host_of
-from pipemagic.service.limits import Limits
-from pipemagic.service.registry.quotas import Meter
-from pipemagic.service.registry.records import DatabaseRecord
+from pipemagic.service.hosting import host_of
+from pipemagic.service.limits import Limits, MemoryBudget
 from pipemagic.service.replicas.placement import Placement
-from pipemagic.service.responses import PART, MethodNotAllowed, Refused, ServiceResponse, StreamedResponse
+from pipemagic.service.responses import (
+    PART,
+    SMALLEST,
+    MethodNotAllowed,
+    Refused,
+    ServiceResponse,
+    StreamedResponse,
+    compress_if_large,
+    compress_stream,
+)
 from pipemagic.service.sqlite.statement import Rejected
-from pipemagic.service.sqlite.write_lock import Waiter
 
 Handler = Callable[[Request, Admission, Any, CancelToken], Steps]
 
@@ -43,7 +50,6 @@ LINES = {
     "/version": f"pipemagic {__version__} (SQLite {apsw.sqlite_lib_version()})",
 }
 _COLUMNS_HEADER = columns.HEADER.lower()
-_JSON = {"content-type": responses.JSON}
 
 
 class TokenEndpoint(Endpoint):
@@ -84,8 +90,7 @@ class GreetingEndpoint(Endpoint):
     def handle(self, request: Request, admission: Admission, body: Any, cancel: CancelToken) -> Steps:  # noqa: ARG002
         """Return the response."""
         response = self._greet(request, request.scope["state"]["record"])
-        if len(response.body) >= SMALLEST:
-            compress(response, request)
+        compress_if_large(response, request)
         return response
         yield
 
@@ -94,20 +99,21 @@ class DatabaseApi:
     """Runs pipelines, cursors and the requests of older packages."""
 
     def __init__(
-        self, placement: Placement, streams: StreamTable, tokens: Tokens, meter: Meter,
+        self, placement: Placement, streams: StreamTable, tokens: Tokens, meter: UsageMeter,
         health: Health, clock: Callable[[], float], limits: Limits, memory: MemoryBudget,
     ) -> None:  # fmt: skip
-        self._placement, self._streams, self._tokens, self._meter = placement, streams, tokens, meter
-        self._health, self._clock, self._limits, self._memory = health, clock, limits, memory
+        self._placement, self._streams, self._tokens, self._health = placement, streams, tokens, health
+        self._clock, self._limits, self._memory = clock, limits, memory
+        self._shared: dict[str, Any] = {"meter": meter, "clock": clock, "limits": limits}
 
     def routes(self, runtime: Runtime) -> list[Route]:
         """Return the routes, at every address of the service."""
         posted: dict[str, Handler] = {
-            "/v2/pipeline": partial(self._pipeline, version=2),
-            "/v3/pipeline": partial(self._pipeline, version=3),
+            "/v1/execute": partial(self._pipeline, version=1, decode=partial(_decode_single, messages.decode_execute)),
+            "/v1/batch": partial(self._pipeline, version=1, decode=partial(_decode_single, messages.decode_batch)),
+            "/v2/pipeline": partial(self._pipeline, version=2, decode=_decode_pipeline),
+            "/v3/pipeline": partial(self._pipeline, version=3, decode=_decode_pipeline),
             "/v3/cursor": self._cursor,
-            "/v1/execute": partial(self._single, decoder=messages.decode_execute),
-            "/v1/batch": partial(self._single, decoder=messages.decode_batch),
         }
         limit = self._limits.body
         return [
@@ -128,132 +134,118 @@ class DatabaseApi:
         return response
 
     def _pipeline(
-        self, request: Request, admission: Admission, body: bytes, cancel: CancelToken, *, version: int
-    ) -> Steps:
-        started, grant = self._clock(), admission.context
-        decoded = messages.decode_request(body) if len(body) <= LARGE else decode_pipeline(body)
-        pipelines.check(decoded.requests, version)
-        stream = yield from self._stream(request, decoded.baton, grant, cancel)
-        budget = Budget(self._limits.response, self._memory, admission.tenant)
-        baton = None
-        try:
-            pipeline = Pipeline(
-                stream, grant, self._meter, clock=self._clock, limits=self._limits, budget=budget,
-                by_columns=request.headers.get(_COLUMNS_HEADER) == columns.VALUE,
-            )  # fmt: skip
-            entries = yield from _while_connected(pipeline.run(decoded.requests), stream, cancel)
-            base_url, delay = self._where(request, stream, grant.database)
+        self, request: Request, admission: Admission, body: bytes, cancel: CancelToken, *,
+        version: int, decode: Callable[[bytes], messages.PipelineRequest],
+    ) -> Steps:  # fmt: skip
+        """Run a pipeline; the one of version 1 is a single request, of which a failed statement is a 400."""
+        started, single = self._clock(), version == 1
+        decoded = decode(body)
+        check(decoded.requests, version)
+        stream = yield from self._stream(request, decoded.baton, admission.context, cancel)
+        budget, baton = Budget(self._limits.response, self._memory, admission.tenant), None
+        by_columns = request.headers.get(_COLUMNS_HEADER) == columns.VALUE
+        with self._using(stream, budget, cancel):
+            pipeline = Pipeline(stream, admission.context, budget=budget, by_columns=by_columns, **self._shared)
+            result = yield from pipeline.run_one(decoded.requests[0]) if single else pipeline.run(decoded.requests)
+            base_url, delay = self._where(request, stream, admission.context.database)
             if pipeline.closed:
                 self._streams.close(stream)
             else:
                 baton = self._streams.finish(stream)
             head = b'{"baton":%b,"base_url":%b,"results":[' % (messages.encode(baton), messages.encode(base_url))
+            pieces = [b'{"result":', *result, b"}"] if single else [head, *result, b"]}"]
+            del result  # pieces are freed as they are compressed
             timing = f"total;dur={(self._clock() - started) * 1000:.3f}"
-            headers = {**_JSON, "server-timing": timing}
-            response = _response(request, [head, *entries, b"]}"], budget, headers)
-        except BaseException:
-            budget.release()
-            self._streams.destroy(stream)
-            raise
+            response = _response(request, pieces, {"content-type": responses.JSON, "server-timing": timing})
         response.delay = delay
         if baton is not None or budget.taken:
             response.on_sent = partial(self._sent, stream, stream.response_count, budget)
         return response
 
     def _cursor(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps:
-        grant: AccessGrant = admission.context
         decoded = cursors.decode_request(body) if len(body) <= LARGE else decode_cursor(body)
-        pipelines.check([messages.RunBatch(decoded.batch)], version=3)
-        stream = yield from self._stream(request, decoded.baton, grant, cancel)
-        budget = Budget(self._limits.response)  # the rows are not kept
-        try:
-            baton = self._streams.promise(stream)
-            base_url, delay = self._where(request, stream, grant.database)
-            cursor = Cursor(
-                stream, grant, self._meter, clock=self._clock, limits=self._limits, budget=budget,
-                by_columns=request.headers.get(_COLUMNS_HEADER) == columns.VALUE,
-            )  # fmt: skip
-            lines = _while_connected(cursor.stream(decoded.batch), stream, cancel)
+        check([messages.RunBatch(decoded.batch)], version=3)
+        stream = yield from self._stream(request, decoded.baton, admission.context, cancel)
+        budget = Budget(self._limits.response, self._memory, admission.tenant)  # not for the rows: none are kept
+        by_columns = request.headers.get(_COLUMNS_HEADER) == columns.VALUE
+        with self._using(stream, budget, cancel):  # until the client has read the rest, or hangs up
+            baton = self._streams.next_baton(stream)
+            base_url, delay = self._where(request, stream, admission.context.database)
+            cursor = Cursor(stream, admission.context, budget=budget, by_columns=by_columns, **self._shared)
             head = messages.encode(cursors.Head(baton, base_url)) + b"\n"
             sent = partial(self._streams.sent, stream, stream.response_count)
-            try:
+            with closing(cursor.stream(decoded.batch)) as lines:
                 last = yield from _send_lines(request, head, lines, delay, sent)
-            finally:
-                lines.close()  # before the stream returns its connection: the cursor may be between two rows
             if cursor.failed:
                 self._streams.close(stream)
             else:
                 self._streams.finish(stream)
-        except BaseException:  # also GeneratorExit: the client does not read the rest
-            self._streams.destroy(stream)
-            raise
         return last
 
-    def _single(
-        self, request: Request, admission: Admission, body: bytes, cancel: CancelToken, *,
-        decoder: Callable[[bytes], messages.Execute | messages.RunBatch],
-    ) -> Steps:  # fmt: skip
-        """Run one request of older packages on a stream of its own; a failed statement is a 400."""
-        grant: AccessGrant = admission.context
-        if len(body) > LARGE:
-            check_parts(body)
-        decoded = decoder(body)
-        pipelines.check([decoded], version=1)
-        stream = yield from self._stream(request, None, grant, cancel)
-        budget = Budget(self._limits.response, self._memory, admission.tenant)
+    @contextmanager
+    def _using(self, stream: ServerStream, budget: Budget, cancel: CancelToken) -> Iterator[None]:
+        """Close the stream if the request fails as a whole; cancel its statements if the client hangs up."""
+        cancel.add_callback(stream.cancel)
         try:
-            pipeline = Pipeline(stream, grant, self._meter, clock=self._clock, limits=self._limits, budget=budget)
-            result = yield from _while_connected(pipeline.run_one(decoded), stream, cancel)
-            _, delay = self._where(request, stream, grant.database)
-            self._streams.close(stream)
-            response = _response(request, [messages.encode({"result": result["result"]})], budget, _JSON)
-        except BaseException:
+            yield
+        except BaseException as error:
             budget.release()
-            self._streams.destroy(stream)
+            self._streams.close(stream)
+            match error:
+                case Rejected():
+                    raise Refused(400, error.error.message, error.error.code) from None
+                case Cancelled():
+                    line = "the stream was ended: its client hung up, or the database is being deleted"
+                    raise Refused(503, line) from None
             raise
-        response.delay, response.on_sent = delay, budget.release
-        return response
+        finally:
+            cancel.remove_callback(stream.cancel)
 
     def _stream(self, request: Request, baton: str | None, grant: AccessGrant, cancel: CancelToken) -> Steps:
         """Return the stream of the baton, or a new one at the nearest location; it is in use."""
+        stream: ServerStream | Waiter
         if baton is None:
             database, place = self._placement.choose(grant.database, request)
             stream = self._streams.open(database, grant.owner, place)
         else:
-            under_way = self._streams.under_way(baton, grant.owner)
-            if under_way is not None:
-                yield Waiter.until_done(under_way, cancel.add_callback)
+            while isinstance(stream := self._streams.resume(baton, grant.owner), Waiter):  # for a running cursor
+                yield Waiter.until_done(stream, cancel.add_callback)
                 if cancel.cancelled:
                     raise Refused(503, "the client hung up")
-            stream = self._streams.resume(baton, grant.owner)
         try:
             self._tokens.recheck(grant)  # a rotation after the check did not see this stream
         except BaseException:
-            self._streams.destroy(stream)
+            self._streams.close(stream)
             raise
         return stream
 
     def _where(self, request: Request, stream: ServerStream, database: DatabaseRecord) -> tuple[str | None, float]:
         """Return the address of the stream's instance if it is not the request's, and the delay for its distance."""
-        placement = self._placement
-        base_url = placement.base_url(request, stream) if len(database.locations) > 1 else None
-        return base_url, placement.delay(stream) if placement.simulates_latency else 0.0
+        base_url = self._placement.base_url(request, stream) if len(database.locations) > 1 else None
+        return base_url, self._placement.delay(stream) if self._placement.simulates_latency else 0.0
 
     def _sent(self, stream: ServerStream, number: int, budget: Budget) -> None:
         budget.release()
         self._streams.sent(stream, number)
 
 
-def _response(
-    request: Request, parts: Sequence[bytes], budget: Budget, headers: Mapping[str, str]
-) -> ServiceResponse:  # fmt: skip
-    """Return the response whose body consists of ``parts``: of the same few bytes objects if it is large."""
-    if budget.large_rows or sum(map(len, parts)) > PART:
-        response = responses.in_pieces(budget.assemble(parts), headers)
+def _decode_pipeline(body: bytes) -> messages.PipelineRequest:
+    return messages.decode_request(body) if len(body) <= LARGE else decode_pipeline(body)
+
+
+def _decode_single(decode: Callable[[bytes], messages.Request], body: bytes) -> messages.PipelineRequest:
+    check_size(body)
+    return messages.PipelineRequest([decode(body)])
+
+
+def _response(request: Request, pieces: list[bytes], headers: Mapping[str, str]) -> ServiceResponse:
+    """Return the response whose body consists of ``pieces``, which are not joined if it is large."""
+    if sum(map(len, pieces)) > PART:
+        response = responses.in_pieces(pieces, headers)
     else:
-        response = ServiceResponse(b"".join(parts), 200, headers)
+        response = ServiceResponse(b"".join(pieces), 200, headers)
     if response.pieces or len(response.body) >= SMALLEST:
-        compress(response, request)
+        compress_if_large(response, request)
     return response
 
 
@@ -264,8 +256,7 @@ def _send_lines(request: Request, head: bytes, lines: Steps, delay: float, on_se
             piece = next(lines)
         except StopIteration as end:
             response = ServiceResponse(head + end.value, 200, {"content-type": responses.TEXT})
-            if len(response.body) >= SMALLEST:
-                compress(response, request)
+            compress_if_large(response, request)
             response.delay, response.on_sent = delay, on_sent
             return response
         if isinstance(piece, bytes):
@@ -273,7 +264,7 @@ def _send_lines(request: Request, head: bytes, lines: Steps, delay: float, on_se
         yield piece
     streamed = StreamedResponse(responses.TEXT)
     streamed.delay, streamed.on_sent = delay, on_sent
-    return (yield from compressed(streamed, request, _streamed(streamed, head + piece, lines)))
+    return (yield from compress_stream(streamed, request, _streamed(streamed, head + piece, lines)))
 
 
 def _streamed(response: StreamedResponse, first: bytes, rest: Steps) -> Steps:
@@ -284,17 +275,3 @@ def _streamed(response: StreamedResponse, first: bytes, rest: Steps) -> Steps:
 
 def _greet(request: Request, _: DatabaseRecord | None) -> ServiceResponse:
     return responses.text(LINES[request.scope["path"]])
-
-
-def _while_connected(steps: Steps, stream: ServerStream, cancel: CancelToken) -> Steps:
-    """Run statements; cancel their stream if the client hangs up. Raise `Refused` if the whole request fails."""
-    cancel.add_callback(stream.cancel)
-    try:
-        return (yield from steps)
-    except Rejected as rejected:
-        raise Refused(400, rejected.error.message, rejected.error.code) from None
-    except statements.Cancelled:
-        line = "the stream was ended: its client hung up, or the database is being deleted"
-        raise Refused(503, line) from None
-    finally:
-        cancel.remove_callback(stream.cancel)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import apsw
@@ -14,13 +14,9 @@ from pipemagic.hrana.batches import StepState
 from pipemagic.hrana.messages import Error, Stmt
 from pipemagic.hrana.stream import Tx
 from pipemagic.hrana.values import SqlValue
-from pipemagic.service.auth.tokens import AccessGrant
-from pipemagic.service.database_api import results
-from pipemagic.service.database_api.results import Budget, BufferedRows, RowSink, TooLarge, WireResult
+from pipemagic.service.database_api import errors
+from pipemagic.service.database_api.results import BufferedRows, RowSink, TooLarge, WireResult, encode
 from pipemagic.service.database_api.statements import Cancelled, Statements, Steps
-from pipemagic.service.database_api.stream import ServerStream
-from pipemagic.service.limits import Limits
-from pipemagic.service.registry.quotas import Meter
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite import statement
 from pipemagic.service.sqlite.statement import Plan, Rejected
@@ -71,94 +67,82 @@ def _too_new(what: str) -> Refused:
 
 
 class Pipeline(Statements):
-    """One running pipeline; ``by_columns``: the client reads large results by columns.
+    """One running pipeline. ``closed`` is set if it closes the stream."""
 
-    `closed` is set if the pipeline closes the stream.
-    """
-
-    def __init__(
-        self, stream: ServerStream, grant: AccessGrant, meter: Meter, *,
-        clock: Callable[[], float], limits: Limits, budget: Budget, by_columns: bool = False,
-    ) -> None:  # fmt: skip
-        super().__init__(stream, grant, meter, clock=clock, limits=limits)
-        self._by_columns = by_columns
-        self._budget = budget
-        self.closed = False
+    closed = False
 
     def run(self, requests: Sequence[messages.Request]) -> Steps[list[bytes]]:
-        """Return one entry, as JSON, for each request, in order, with commas in between."""
-        entries: list[bytes] = []
+        """Return the JSON of the results, in pieces: an entry for each request, in order."""
+        pieces: list[bytes] = []
         for request in requests:
             if self._stream.cancelled:
                 raise Cancelled
-            if self._stream.window_ends is not None:
-                self._enforce_window()
-            entries += (b",", (yield from self._entry(request)))
+            pieces += (b",", *(yield from self._entry(request)))
         if self._loss_reported:
-            self._settle()
-        return entries[1:]
+            self._clear_loss()
+        return pieces[1:]
 
-    def run_one(self, request: messages.Request) -> Steps[dict[str, Any]]:
-        """Return the response to the only request of a stream; raise `Rejected` if it fails."""
+    def run_one(self, request: messages.Request) -> Steps[list[bytes]]:
+        """Return the JSON of the result of the only request of a stream; raise `Rejected` if it fails."""
         self.closed = True
-        return (yield from self._respond(request))
+        _, result = yield from self._respond(request)
+        return result
 
-    def _settle(self) -> None:
+    def _clear_loss(self) -> None:
         """Continue without the lost transaction: its error was reported."""
         if self._stream.transaction.state is Tx.LOST:
             self._stream.transaction.move("settle")
 
-    def _entry(self, request: messages.Request) -> Steps[bytes]:
+    def _entry(self, request: messages.Request) -> Steps[list[bytes]]:
         try:
             if self.closed and not isinstance(request, messages.Close):
                 raise Rejected.of(CLOSED)
-            response = yield from self._respond(request)
+            response, result = yield from self._respond(request)
         except Rejected as rejected:
-            return messages.encode(messages.ErrorEntry(self._afford(rejected.error)))
-        return messages.encode({"type": "ok", "response": response})
+            return [encode(messages.ErrorEntry(self._afford(rejected.error)))]
+        head = b'{"type":"ok","response":' + encode(response)
+        return [head[:-1], b',"result":', *result, b"}}"] if result else [head, b"}"]
 
-    def _respond(self, request: messages.Request) -> Steps[dict[str, Any]]:
+    def _respond(self, request: messages.Request) -> Steps[tuple[dict[str, Any], list[bytes]]]:
+        """Return the response to a request, and the JSON of its result, in pieces; no pieces if it has none."""
+        response: dict[str, Any] = {"type": type(request).__struct_config__.tag}
+        result: list[bytes] = []
         match request:
             case messages.Execute(stmt):
-                if self._stream.transaction.state is not Tx.NONE:
-                    self._refuse_if_lost()
-                return {"type": "execute", "result": (yield from self._stmt(stmt))}
+                self._refuse_if_lost()
+                result = (yield from self._stmt(stmt)).json()
             case messages.Close():
                 self.closed = True
-                return {"type": "close"}
             case messages.RunBatch(batch):
                 yield from self._wait_for(batch.replication_index)
-                return {"type": "batch", "result": (yield from self._batch(batch))}
+                result = yield from self._batch(batch)
             case messages.Sequence():
                 self._refuse_if_lost()
                 yield from self._wait_for(request.replication_index)
-                yield from self._sequence(self._text(request.sql, request.sql_id))
-                return {"type": "sequence"}
+                yield from self._sequence(self._text(request))
             case messages.Describe():
                 yield from self._wait_for(request.replication_index)
-                return {"type": "describe", "result": self._describe(self._text(request.sql, request.sql_id))}
+                result = [self._describe(self._text(request))]
             case messages.StoreSql(sql_id, sql):
                 self._store(sql_id, sql)
-                return {"type": "store_sql"}
             case messages.CloseSql(sql_id):
-                self._stream.stored_bytes -= len(self._stream.stored.pop(sql_id, ""))
-                return {"type": "close_sql"}
+                self._stream.stored.pop(sql_id, None)
             case messages.GetAutocommit():
-                autocommit = self._stream.transaction.state is not Tx.OPEN
-                return {"type": "get_autocommit", "is_autocommit": autocommit}
+                self._enforce_window()
+                response["is_autocommit"] = self._stream.transaction.state is not Tx.OPEN
+        return response, result
 
     # Requests by type.
 
     def _stmt(self, stmt: Stmt) -> Steps[WireResult]:
         if stmt.replication_index is not None:
             yield from self._wait_for(stmt.replication_index)
-        text = stmt.sql if stmt.sql is not None else self._text(stmt.sql, stmt.sql_id)
+        text = stmt.sql if stmt.sql is not None else self._text(stmt)
         plan = statement.cached_parse(text) if len(text) <= statement.LONGEST_CACHED else statement.parse(text)
         bindings: tuple[SqlValue, ...] = ()
         if plan.parameters or stmt.args or stmt.named_args:
             bindings = statement.bind(plan, stmt.args, stmt.named_args)
-        sink = self._sink(plan, want_rows=stmt.want_rows is not False)
-        return (yield from self._statement(plan, bindings, sink))
+        return (yield from self._statement(plan, bindings, self._sink(plan, want_rows=stmt.want_rows is not False)))
 
     def _sink(self, plan: Plan, *, want_rows: bool) -> RowSink:
         """Return the sink for a statement's rows; raise `Rejected` if the response has no room left."""
@@ -166,18 +150,19 @@ class Pipeline(Statements):
             try:
                 self._budget.spend(RESULT_OVERHEAD)
             except TooLarge:
-                raise Rejected.of(results.no_room(self._limits.response)) from None
+                raise Rejected.of(errors.no_room(self._limits.response)) from None
         return BufferedRows(self._budget, want_rows=want_rows, by_columns=self._by_columns)
 
-    def _batch(self, batch: messages.Batch) -> Steps[messages.BatchResult]:
+    def _batch(self, batch: messages.Batch) -> Steps[list[bytes]]:
         states: list[StepState] = []
-        done: list[Any] = []
-        errors: list[Error | None] = []
+        pieces: list[bytes] = []
+        step_errors: list[Error | None] = []
         for step in batch.steps:
             result, error = yield from self._step(step, states)
-            done.append(result)
-            errors.append(error)
-        return messages.BatchResult(done, errors, str(self._stream.place.index))
+            pieces += (b",", *(result.json() if result else [b"null"]))
+            step_errors.append(error)
+        rest = {"step_errors": step_errors, "replication_index": str(self._stream.place.index)}
+        return [b'{"step_results":[', *pieces[1:], b"],", encode(rest)[1:]]
 
     def _step(self, step: messages.Step, states: list[StepState]) -> Steps[tuple[WireResult | None, Error | None]]:
         """Run a step if its condition holds, and append its state to ``states``."""
@@ -194,15 +179,14 @@ class Pipeline(Statements):
 
     def _sequence(self, script: str) -> Steps[None]:
         for plan in statement.of_script(script):
-            unseen = BufferedRows(
-                Budget(self._limits.response), want_rows=False
-            )  # the response contains none of its rows
-            yield from self._statement(plan, statement.bind(plan, None, None), unseen)
+            sink = BufferedRows(self._budget, want_rows=False)
+            yield from self._statement(plan, statement.bind(plan, None, None), sink)
+            sink.drop()  # the response contains nothing of it
 
-    def _describe(self, text: str) -> messages.DescribeResult:
+    def _describe(self, text: str) -> bytes:
         statements = sqltext.split(text)
         if not statements:
-            return messages.DescribeResult([], [], is_explain=False, is_readonly=True)
+            return encode(messages.DescribeResult([], [], is_explain=False, is_readonly=True))
         plan = statement.first(text, statements[0])
         try:
             shape = self._stream.connection.describe(plan)
@@ -210,11 +194,11 @@ class Pipeline(Statements):
             raise self._rejected(error, plan) from None
         params = [messages.Param(name) for name in plan.parameters]
         readonly = shape.readonly and not plan.writes_by_itself
-        result = messages.DescribeResult(params, list(shape.cols), shape.explain, readonly)
+        result = encode(messages.DescribeResult(params, list(shape.cols), shape.explain, readonly))
         try:
-            self._budget.spend(len(messages.encode(result)))
+            self._budget.spend(len(result))
         except TooLarge:
-            raise Rejected.of(results.too_large(self._limits.response)) from None
+            raise Rejected.of(errors.too_large(self._limits.response)) from None
         return result
 
     def _store(self, sql_id: int, text: str) -> None:
@@ -223,27 +207,27 @@ class Pipeline(Statements):
             raise Rejected(f"SQL text {sql_id} already exists", "SQL_STORE_DUPLICATE")
         if len(stream.stored) >= limits.stored_texts:
             raise Rejected(f"a stream stores at most {limits.stored_texts} SQL texts", faults.SQL_STORE_TOO_MANY)
-        if stream.stored_bytes + len(text) > limits.stored_bytes:
+        if sum(map(len, stream.stored.values())) + len(text) > limits.stored_bytes:
             raise Rejected(
                 f"a stream stores at most {limits.stored_bytes:,} characters of SQL text",
                 faults.SQL_STORE_TOO_LARGE,
             )
         stream.stored[sql_id] = text
-        stream.stored_bytes += len(text)
 
-    def _text(self, sql: str | None, sql_id: int | None) -> str:
-        if sql is not None:
-            return sql
-        stored = self._stream.stored.get(sql_id) if sql_id is not None else None
+    def _text(self, holder: Stmt | messages.Sequence | messages.Describe) -> str:
+        """Return the SQL text of a request, which may be a stored one."""
+        if holder.sql is not None:
+            return holder.sql
+        stored = self._stream.stored.get(holder.sql_id) if holder.sql_id is not None else None
         if stored is None:
-            raise Rejected(f"SQL text {sql_id} not found", "SQL_STORE_NOT_FOUND")
+            raise Rejected(f"SQL text {holder.sql_id} not found", "SQL_STORE_NOT_FOUND")
         return stored
 
     def _afford(self, error: Error) -> Error:
         """Return an error that fits into the response; its code always does."""
-        error = results.short(error)
+        error = errors.short(error)
         try:
-            self._budget.spend(len(messages.encode(error)))
+            self._budget.spend(len(encode(error)))
         except TooLarge:
             return Error("the message does not fit: the response has reached its size limit", error.code)
         return error

@@ -16,18 +16,17 @@ from pipemagic.hrana.messages import Error
 from pipemagic.hrana.stream import Tx
 from pipemagic.hrana.values import SqlValue
 from pipemagic.service.auth.tokens import AccessGrant
-from pipemagic.service.database_api import results
-from pipemagic.service.database_api.results import RowSink, TooLarge, WireResult
+from pipemagic.service.catalog.usage import UsageMeter, blocked
+from pipemagic.service.database_api import errors
+from pipemagic.service.database_api.results import Budget, RowSink, TooLarge, WireResult
 from pipemagic.service.database_api.stream import ServerStream
+from pipemagic.service.executor import Waiter
 from pipemagic.service.limits import Limits
-from pipemagic.service.registry import quotas
-from pipemagic.service.registry.quotas import Block, Meter
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.connection import NeedsWriteLock
 from pipemagic.service.sqlite.statement import Plan, Rejected
 from pipemagic.service.sqlite.usage import UsageExceeded
-from pipemagic.service.sqlite.write_lock import Waiter
 
 T = TypeVar("T")
 Steps = Generator[Waiter | bytes, None, T]
@@ -45,65 +44,55 @@ class Cancelled(Exception):
 
 
 class Statements:
-    """Runs statements on a stream, one after the other."""
+    """Runs statements on a stream, one after the other.
+
+    ``by_columns``: the client reads large results by columns.
+    """
 
     def __init__(
-        self, stream: ServerStream, grant: AccessGrant, meter: Meter, *,
-        clock: Callable[[], float], limits: Limits,
+        self, stream: ServerStream, grant: AccessGrant, meter: UsageMeter, *,
+        clock: Callable[[], float], limits: Limits, budget: Budget, by_columns: bool,
     ) -> None:  # fmt: skip
         self._stream, self._clock, self._limits = stream, clock, limits
+        self._budget, self._by_columns = budget, by_columns
         self._record, self._read_only, self._meter = grant.database, grant.read_only, meter
         self._unwritable = ""
-        """The reason if the current statement may not write, otherwise empty."""
+        """The reason if the current statement may not write, otherwise empty; not set for one that only reads."""
         self._loss_reported = False
         """Whether the response says that the transaction was lost; it does so once."""
-        self._ahead = False
-        """Whether the request goes ahead of others, since it waited for the write lock and others wait for it now."""
 
     # One statement.
 
     def _statement(self, plan: Plan, bindings: Sequence[SqlValue], sink: RowSink) -> Steps[WireResult]:
-        started, stream = self._clock(), self._stream
-        if stream.transaction.state is not Tx.NONE:
-            self._refuse_if_lost()
+        started = self._clock()
+        self._refuse_if_lost()
         if self._read_only and plan.needs_full_access:
             raise self._forbidden()
-        self._unwritable = ""
-        if (block := self._meter.block(self._record)) is not None:
-            self._look_for_blocks(plan, block)
+        block = self._meter.block(self._record)
+        if block.reads and not plan.commits:
+            raise blocked(block.reads)
         if not plan.only_reads:
+            self._unwritable = block.reason(writes=True, frees=plan.frees_space)
             self._use_primary()
         while True:
             try:
-                result = yield from self._attempt(plan, bindings, started, sink)
+                return (yield from self._attempt(plan, bindings, started, sink))
             except NeedsWriteLock:
                 self._prepare_to_write(plan)
-                assert self._stream.write_waiter is None, "the write lock was acquired and is not held"
-                yield from self._acquire_write_lock(started)
-            else:
-                break
-        if self._ahead and stream.write_waiter is None:
-            self._ahead = False
-            yield from stream.wait_for(Waiter.finished())
-        return result
+            assert self._stream.write_waiter is None, "the write lock was acquired and is not held"
+            yield from self._acquire_write_lock(started)
 
     def _prepare_to_write(self, plan: Plan) -> None:
         """Move the stream to the primary; raise an error if the statement may not write."""
         if self._read_only:
             raise self._forbidden() from None
         if self._unwritable:
-            raise quotas.blocked(self._unwritable) from None
+            raise blocked(self._unwritable) from None
         if self._stream.refuses_writes:
             raise Rejected.of(READONLY_TRANSACTION) from None
         self._use_primary()
         if plan.keyword == "BEGIN" and self._stream.transaction.state is Tx.OPEN:
             raise Rejected.of(NESTED) from None
-
-    def _look_for_blocks(self, plan: Plan, block: Block) -> None:
-        """Raise an error for a statement that may not even read; store the reason if it may not write."""
-        self._unwritable = block.reason(writes=True, frees=plan.frees_space)
-        if block.reads and not plan.commits:
-            raise quotas.blocked(block.reads)
 
     def _attempt(self, plan: Plan, bindings: Sequence[SqlValue], started: float, sink: RowSink) -> Steps[WireResult]:
         stream = self._stream
@@ -130,40 +119,30 @@ class Statements:
         ) as error:  # fmt: skip
             sink.drop()
             raise self._failed(connection.cause_of(error), plan, started) from None
-        self._finished(plan, started)
-        changed = connection.raw.changes() if plan.changes_rows else 0
-        self._meter.count(self._record, max(1, sink.count + changed), changed)
-        return WireResult(
-            sink.cols,
-            sink.rows,
-            affected_row_count=changed,
-            last_insert_rowid=str(connection.raw.last_insert_rowid()) if plan.inserts else None,
-            # What a replica applies while its rows are read is not in them.
-            replication_index=str(stream.database.index if stream.place is stream.database else index),
-            rows_read=sink.count,
-            rows_written=changed,
-            query_duration_ms=round((self._clock() - started) * 1000, 3),
-        )
-
-    def _hand_over(self, piece: bytes) -> Steps[None]:
-        """Send a piece to the reader; no thread is held until it is sent, and the sweeper checks the time limits."""
-        self._stream.pause(self._clock())
-        try:
-            yield piece
-        finally:
-            alive = self._stream.resume(self._clock())
-        if not alive:
-            raise Cancelled
-
-    def _finished(self, plan: Plan, started: float) -> None:
-        stream = self._stream
         stream.sync_state(started)
         if plan.begins_read_only:
             stream.refuses_writes = True
         if plan.changes_schema:
             stream.database.note_schema_change()
-        if stream.transaction.state is not Tx.NONE:
-            self._refuse_if_lost()  # its transaction's window may have ended while it ran
+        self._refuse_if_lost()  # its transaction's window may have ended while it ran
+        changed = connection.raw.changes() if plan.changes_rows else 0
+        self._meter.count(self._record, max(1, sink.count + changed), changed)
+        counts = {
+            "affected_row_count": changed,
+            "last_insert_rowid": str(connection.raw.last_insert_rowid()) if plan.inserts else None,
+            # What a replica applies while its rows are read is not in them.
+            "replication_index": str(stream.database.index if stream.place is stream.database else index),
+            "rows_read": sink.count,
+            "rows_written": changed,
+            "query_duration_ms": round((self._clock() - started) * 1000, 3),
+        }
+        return WireResult(sink.cols, sink.rows, counts)
+
+    def _hand_over(self, piece: bytes) -> Steps[None]:
+        """Send a piece to the reader; no thread is held until it is sent, and the sweeper checks the time limits."""
+        yield from self._stream.wait_for(piece, self._clock)
+        if self._stream.cancelled:
+            raise Cancelled
 
     def _failed(self, error: Exception, plan: Plan, started: float) -> Rejected:
         stream = self._stream
@@ -188,24 +167,22 @@ class Statements:
             self._loss_reported = True
         else:
             self._stream.sync_state(self._clock())
-        return Rejected.of(results.too_slow(self._limits.statement_time, ended=ended, wrote=wrote))
+        return Rejected.of(errors.too_slow(self._limits.statement_time, ended=ended, wrote=wrote))
 
     def _rejected(self, error: Exception, plan: Plan) -> Rejected:
         match error:
             case apsw.Error():
                 refusal = self._stream.connection.sandbox.refusal
                 size_limit = self._stream.connection.size_limit
-                wire = results.sqlite_error(error, skipped=plan.skipped, refusal=refusal, size_limit=size_limit)
+                wire = errors.sqlite_error(error, skipped=plan.skipped, refusal=refusal, size_limit=size_limit)
             case UsageExceeded():
                 wire = Error(f"SQLite error: {error}", error.code)
             case MemoryError():
-                wire = results.out_of_memory()
+                wire = errors.out_of_memory()
             case UnicodeDecodeError():
-                wire = results.bad_text(error)
-            case TooLarge(shared=True):
-                wire = results.no_memory(changed=plan.changes_rows)
+                wire = errors.bad_text(error)
             case TooLarge():
-                wire = results.too_large(self._limits.response, changed=plan.changes_rows)
+                wire = errors.too_large(self._limits.response, changed=plan.changes_rows, shared=error.shared)
             case _:
                 wire = Error(f"an argument or the SQL text cannot be stored: {error}", faults.ARGS_INVALID)
         return Rejected.of(wire)
@@ -217,25 +194,25 @@ class Statements:
         stream = self._stream
         if stream.database.paused and stream.place is not stream.database:
             raise Rejected(
-                f"the primary location {stream.database.code} is paused, so nothing can be written; reads go on. "
+                f"the primary location {stream.database.code} is paused, so nothing can be written; reads continue. "
                 "It is resumed with: pipemagic group locations resume GROUP " + stream.database.code,
                 "PRIMARY_PAUSED",
             )
         stream.use_primary()
 
-    def _wait_for(self, wanted: str | int | None) -> Steps[None]:
+    def _wait_for(self, index: str | int | None) -> Steps[None]:
         """Wait until the replica has the index of the request; a primary always has it."""
         place = self._stream.place
-        if wanted is None or not isinstance(place, Replica) or int(wanted) <= place.index:
+        if index is None or not isinstance(place, Replica) or int(index) <= place.index:
             return
-        waiter = place.wait_for(int(wanted), self._clock() + self._limits.replica_wait)
+        waiter = place.wait_for(int(index), self._clock() + self._limits.replica_wait)
         if not waiter.granted:
-            yield from self._stream.wait_for(waiter)
+            yield from self._stream.wait_for(waiter, self._clock)
         if self._stream.cancelled:
             raise Cancelled
         if not waiter.granted:
             raise Rejected(
-                f"the replica at {place.code} stands at replication_index {place.index} and did not reach {wanted} "
+                f"the replica at {place.code} stands at replication_index {place.index} and did not reach {index} "
                 f"within {self._limits.replica_wait:g} s; try again, or ask the primary",
                 "REPLICA_BEHIND",
             )
@@ -255,8 +232,7 @@ class Statements:
             deadline = min(deadline, stream.window_ends)
         stream.write_waiter = waiter = stream.database.write_lock.acquire(deadline)
         if not waiter.granted and not stream.cancelled:
-            yield from stream.wait_for(waiter)
-            self._ahead = True
+            yield from stream.wait_for(waiter, self._clock)
         if stream.cancelled:
             raise Cancelled
         self._refuse_if_lost()  # the window may have ended while it waited

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Stream, Transaction, Tx
 from pipemagic.service.auth.tokens import Owner
+from pipemagic.service.executor import Waiter
 from pipemagic.service.limits import Limits
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.sqlite.connection import Connection
 from pipemagic.service.sqlite.database import OpenDatabase
-from pipemagic.service.sqlite.write_lock import Waiter
 
 
 class ServerStream:
@@ -27,10 +27,9 @@ class ServerStream:
         self.entry = place.code
         """The location that it was opened at."""
         self.response_count = 0
-        self.life = Stream(phase=Phase.IN_USE)
+        self.state = Stream(phase=Phase.IN_USE)
         self.transaction = Transaction()
         self.stored: dict[int, str] = {}
-        self.stored_bytes = 0
         self.write_waiter: Waiter | None = None
         self.snapshot: int | None = None
         """The database's index when the open transaction took its snapshot; None if it has none."""
@@ -44,15 +43,15 @@ class ServerStream:
         """Guards the state of the running statement; also held while the sweeper ends an idle stream."""
         self._running = False
         self._interruptible = False
-        self._paused_since: float | None = None
-        self._waiting_for: Waiter | None = None
-        """What its request waits for between two statements, without a thread."""
+        self._waiting_for: Waiter | bytes | None = None
+        """What its request waits for without a thread: between two statements, or for the reader of the running one."""
+        self._waits_since = 0.0
         self._reader_waited = 0.0
-        """Seconds that the running statement waited for its reader, before the current pause."""
+        """Seconds that the running statement waited for its reader, before the present wait."""
         self.outpaced = False
         """Whether its cursor was ended because the database changed too much while its reader was slow."""
-        self._time_used = 0.0
         self._began = now
+        """When the running statement began, plus the time that it waited for its reader."""
         self.out_of_time = False
         """Whether the statement was stopped because it ran for too long."""
         self.done: Waiter | None = None
@@ -72,10 +71,10 @@ class ServerStream:
         if self.place is self.database:
             return
         with self.guard:
-            connection, self._connection, place = self._connection, None, self.place
+            connection, self._connection = self._connection, None
             self.place = self.database
         if connection is not None:
-            place.give_back(connection)
+            connection.release(connection)
 
     # The running statement.
 
@@ -85,7 +84,7 @@ class ServerStream:
             if self.cancelled or self.place.paused:
                 return False
             self._running, self._interruptible, self.out_of_time = True, interruptible, False
-            self._began, self._time_used, self._reader_waited = now, 0.0, 0.0
+            self._began, self._reader_waited = now, 0.0
             return True
 
     def end(self) -> None:
@@ -95,47 +94,34 @@ class ServerStream:
             if self._connection is not None:
                 self._connection.stopped = False
 
-    def pause(self, now: float) -> None:
-        """Record that the statement waits for its reader: until `resume` the sweeper may end what is overdue."""
-        with self.guard:
-            self._paused_since = now
-            self._time_used += now - self._began
-
-    def resume(self, now: float) -> bool:
-        """Record that the statement continues; return False if its stream was cancelled."""
-        with self.guard:
-            if self._paused_since is not None:
-                self._reader_waited += now - self._paused_since
-            self._paused_since, self._began = None, now
-            return not self.cancelled
-
     def reader_waited(self, now: float) -> float:
         """Return the seconds that its cursor has waited for its reader; 0 in a transaction, whose own limit applies."""
         with self.guard:
             if not self._running or self.cancelled or self.transaction.state is not Tx.NONE:
                 return 0.0
-            return self._reader_waited + (0.0 if self._paused_since is None else now - self._paused_since)
+            return self._reader_waited + (0.0 if self._waiting_for is None else now - self._waits_since)
 
     def end_outpaced(self) -> None:
         """End a cursor whose snapshot keeps the WAL from being moved to the file."""
         with self.guard:
             self.cancelled = self.outpaced = True
-            if self._paused_since is not None:
-                self._let_go()
+        self.end_if_waiting()
 
-    def wait_for(self, waiter: Waiter) -> Generator[Waiter, None, None]:
-        """Yield a waiter that its request must wait for, between two statements.
+    def wait_for(self, awaited: Waiter | bytes, clock: Callable[[], float]) -> Generator[Waiter | bytes, None, None]:
+        """Yield what its request must wait for: a waiter between two statements, or bytes that its reader must take.
 
         It holds no thread meanwhile, so the sweeper rolls back what is overdue: the request may wait long for a worker,
         and other writers wait for the write lock that it holds.
         """
         with self.guard:
-            self._waiting_for = waiter
+            self._waiting_for, self._waits_since = awaited, clock()
         try:
-            yield waiter
+            yield awaited
         finally:
             with self.guard:
-                self._waiting_for = None
+                waited, self._waiting_for = clock() - self._waits_since, None
+                self._reader_waited += waited
+                self._began += waited
 
     def enforce(self, now: float, limits: Limits) -> None:
         """Stop what is overdue: the transaction, the running statement, or the wait for a reader.
@@ -144,41 +130,39 @@ class ServerStream:
         that transaction and not to the next.
         """
         with self.guard:
-            if self._paused_since is not None:
-                if self.overdue(now):
-                    self.time_out()
-                elif now >= self._paused_since + limits.reader_wait:
-                    self.cancelled = True
-                    self._let_go()
-            elif self.overdue(now):
+            if self.overdue(now):
                 if self._waiting_for is not None:
                     self.time_out()
                 else:
                     self._stop()
-            elif self._running and now >= self._began + limits.statement_time - self._time_used:
+            elif isinstance(self._waiting_for, bytes):
+                if now >= self._waits_since + limits.reader_wait:
+                    self.cancelled = True
+                    self._abort()
+            elif self._running and now >= self._began + limits.statement_time:
                 self.out_of_time = True
                 self._stop()
 
     def next_deadline(self, limits: Limits) -> float:
         """Return the time at which the sweeper must check this stream, as far as known; infinity if never."""
         with self.guard:
-            if self.life.phase is Phase.IDLE:
+            if self.state.phase is Phase.IDLE:
                 deadline = self.idle_since + IDLE_LIMIT
-            elif self._paused_since is not None:
-                deadline = self._paused_since + limits.reader_wait
+            elif isinstance(self._waiting_for, bytes):
+                deadline = self._waits_since + limits.reader_wait
             elif self._running:
-                deadline = self._began + limits.statement_time - self._time_used
+                deadline = self._began + limits.statement_time
             else:
                 deadline = math.inf
             return deadline if self.window_ends is None else min(deadline, self.window_ends)
 
-    def end_if_paused(self) -> None:
+    def end_if_waiting(self) -> None:
         """Roll back and release the write lock if the request waits: no thread is in it that would do so."""
         with self.guard:
-            if self._waiting_for is not None or self._paused_since is not None:
-                self._let_go()
+            if self._waiting_for is not None:
+                self._abort()
 
-    def _let_go(self) -> None:
+    def _abort(self) -> None:
         self._roll_back()
         self.release_write_lock()
 
@@ -195,7 +179,7 @@ class ServerStream:
         waiter = self.write_waiter  # read once: the request's own thread may release it at any time
         if waiter is not None and not waiter.granted:
             self.database.write_lock.release(waiter)
-        if (waiting_for := self._waiting_for) is not None:
+        if isinstance(waiting_for := self._waiting_for, Waiter):
             waiting_for.finish()
 
     # The transaction.
@@ -210,9 +194,7 @@ class ServerStream:
             return
         self.transaction.observe(autocommit=autocommit)
         if autocommit:
-            self.window_ends = self.snapshot = None
-            self.refuses_writes = False
-            self.release_write_lock()
+            self._end_transaction()
             return
         if self.window_ends is None:
             self.window_ends = started + TRANSACTION_LIMIT
@@ -235,6 +217,9 @@ class ServerStream:
         """Roll back the overdue transaction; further requests of the pipeline fail with `TRANSACTION_TIMEOUT`."""
         self._roll_back()
         self.transaction.move("lose")
+        self._end_transaction()
+
+    def _end_transaction(self) -> None:
         self.window_ends = self.snapshot = None
         self.refuses_writes = False
         self.release_write_lock()
@@ -256,7 +241,7 @@ class ServerStream:
         connection, self._connection = self._connection, None
         try:
             if connection is not None:
-                self.place.give_back(connection)
+                connection.release(connection)
         finally:
             if self.write_waiter is not None:
                 self.release_write_lock()

@@ -13,30 +13,22 @@ import threading
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from functools import lru_cache
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipemagic.hrana import faults
 from pipemagic.hrana.stream import IDLE_LIMIT, Phase, Tx
 from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.database_api.stream import ServerStream
+from pipemagic.service.executor import Waiter
 from pipemagic.service.limits import Limits
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.database import OpenDatabase
-from pipemagic.service.sqlite.write_lock import Waiter
 
 log = logging.getLogger(__name__)
 
 _ID, _COUNT, _SEAL = 12, 4, 32
-
-
-class Census(NamedTuple):
-    """The number of open streams, and of those with an open transaction."""
-
-    open: int
-    transactions: int
 
 
 class StreamTable:
@@ -47,12 +39,6 @@ class StreamTable:
         self._key = random(32)
         self._lock = threading.Lock()
         self._streams: dict[bytes, ServerStream] = {}
-        self._shares = {
-            "token": math.ceil(limits.streams * limits.streams_of_token),
-            "database": math.ceil(limits.streams * limits.streams_of_database),
-            "account": math.ceil(limits.streams * limits.streams_of_account),
-            "organization": math.ceil(limits.streams * limits.streams_of_organization),
-        }
         self._used: Counter[tuple[str, Hashable]] = Counter()
         """The number of open streams of each token, database, account and organization."""
         self._expired: dict[bytes, float] = {}
@@ -60,11 +46,10 @@ class StreamTable:
     def __len__(self) -> int:
         return len(self._streams)
 
-    def census(self) -> Census:
-        """Count the streams."""
+    def count_transactions(self) -> int:
+        """Return the number of streams with an open transaction."""
         with self._lock:
-            streams = list(self._streams.values())
-        return Census(len(streams), sum(stream.transaction.state is Tx.OPEN for stream in streams))
+            return sum(stream.transaction.state is Tx.OPEN for stream in self._streams.values())
 
     def open(self, database: OpenDatabase, owner: Owner, place: OpenDatabase | Replica | None = None) -> ServerStream:
         """Begin a stream, in use, for ``owner``; raise `Refused` with 429 if no more may be open.
@@ -86,44 +71,41 @@ class StreamTable:
                 f"try again soon, idle streams end after {IDLE_LIMIT:g} s",
             )  # fmt: skip
         for scope, key in _scopes(owner):
-            if self._used[scope, key] >= self._shares[scope]:
+            most = math.ceil(self._limits.streams * getattr(self._limits, f"streams_of_{scope}"))
+            if self._used[scope, key] >= most:
                 raise Refused(
-                    429, f"Too many open streams: this {scope} has {self._shares[scope]:,} open, which is the limit "
+                    429, f"Too many open streams: this {scope} has {most:,} open, which is the limit "
                     f"of one {scope}; close those that are not needed, idle ones end after {IDLE_LIMIT:g} s",
                 )  # fmt: skip
 
-    def _remove(self, stream: ServerStream) -> bool:
-        """Remove a stream from the table; return False if it was removed before. Call it under the lock."""
-        if self._streams.pop(stream.number, None) is None:
-            return False
-        for scope in _scopes(stream.owner):
-            self._used[scope] -= 1
-            if not self._used[scope]:
-                del self._used[scope]
-        return True
+    def resume(self, baton: str, owner: Owner) -> ServerStream | Waiter:
+        """Return the stream of a baton, now in use; raise `Refused` if the baton is not valid.
 
-    def resume(self, baton: str, owner: Owner) -> ServerStream:
-        """Return the stream of a baton, now in use; raise `Refused` if the baton is not valid."""
+        Return a waiter if the cursor whose `next_baton` this is runs.
+        """
         number, count = self._unseal(baton, owner)
         with self._lock:
             stream = self._streams.get(number)
-            expired = number in self._expired
         if stream is None:
-            raise _expired() if expired else _invalid()
+            raise self._ended(number)
         with stream.guard:
-            if stream.response_count != count or stream.life.phase is Phase.IN_USE:
+            if stream.response_count == count and stream.done is not None:
+                return stream.done
+            if stream.response_count != count or stream.state.phase is Phase.IN_USE:
                 raise Refused(400, faults.BATON_USED, plain=True)
-            if stream.life.phase is not Phase.IDLE:
-                raise _expired() if stream.life.phase is Phase.EXPIRED else _invalid()
             late = self._clock() >= stream.idle_since + IDLE_LIMIT
-            if not late:
-                stream.life.move("begin")
-        if late:
-            self._expire(stream)
-            raise _expired()
-        return stream
+            if stream.state.phase is Phase.IDLE and not late:
+                stream.state.move("begin")
+                return stream
+        self._expire(stream)
+        raise self._ended(number)
 
-    def promise(self, stream: ServerStream) -> str:
+    def _ended(self, number: bytes) -> Refused:
+        if number in self._expired:
+            return Refused(400, "The stream has expired due to inactivity", faults.STREAM_EXPIRED)
+        return _invalid()
+
+    def next_baton(self, stream: ServerStream) -> str:
         """Return the baton that is valid after the current response; a request that sends it earlier waits."""
         with stream.guard:
             stream.response_count += 1
@@ -131,67 +113,52 @@ class StreamTable:
         return self._seal(stream)
 
     def finish(self, stream: ServerStream) -> str | None:
-        """Return the new baton, or the promised one, after a response; the idle time starts when that was `sent`.
+        """Return the new baton, or that of `next_baton`, after a response; the idle time starts when that was `sent`.
 
         Return None for a stream that was cancelled, and end it. This is decided under the guard: a cancellation after
         it finds the stream idle and ends it.
         """
         with stream.guard:
-            cancelled = stream.cancelled
-            if not cancelled:
+            if not (cancelled := stream.cancelled):
                 if stream.done is None:
                     stream.response_count += 1
                 stream.idle_since = math.inf
-                stream.life.move("finish")
+                stream.state.move("finish")
+                done, stream.done = stream.done, None
         if cancelled:
-            self.destroy(stream)
+            self.close(stream)
             return None
-        self._tell_who_waits(stream)
+        if done is not None:
+            done.finish()
         return self._seal(stream)
 
     def sent(self, stream: ServerStream, count: int) -> None:
         """Begin the idle time: the last byte of the response with this number was sent."""
         with stream.guard:
-            if stream.response_count == count and stream.life.phase is Phase.IDLE:
+            if stream.response_count == count and stream.state.phase is Phase.IDLE:
                 stream.idle_since = self._clock()
 
-    def under_way(self, baton: str, owner: Owner) -> Waiter | None:
-        """Return a waiter for the running cursor that this baton continues; None if there is none."""
-        number, count = self._unseal(baton, owner)
+    def close(self, stream: ServerStream) -> None:
+        """Remove a stream from the table and release what it holds."""
         with self._lock:
-            stream = self._streams.get(number)
-        return stream.done if stream is not None and stream.response_count == count else None
-
-    def _tell_who_waits(self, stream: ServerStream) -> None:
-        done, stream.done = stream.done, None
-        if done is not None:
-            done.finish()
-
-    def destroy(self, stream: ServerStream) -> None:
-        """End a stream whose request failed as a whole, or whose client hung up."""
-        self.close(stream, Phase.LOST)
-
-    def close(self, stream: ServerStream, phase: Phase = Phase.CLOSED) -> None:
-        """End a stream."""
-        with self._lock:
-            if not self._remove(stream):
+            if self._streams.pop(stream.number, None) is None:
                 return
-        with stream.guard:
-            if stream.life.phase is Phase.IN_USE:
-                stream.life.phase = phase
+            for scope in _scopes(stream.owner):
+                self._used[scope] -= 1
+                if not self._used[scope]:
+                    del self._used[scope]
         if stream.done is not None:
-            self._tell_who_waits(stream)
+            stream.done.finish()
         stream.release()
 
     def _expire(self, stream: ServerStream) -> None:
         with stream.guard:
-            if stream.life.phase is not Phase.IDLE or self._clock() < stream.idle_since + IDLE_LIMIT:
+            if stream.state.phase is not Phase.IDLE or self._clock() < stream.idle_since + IDLE_LIMIT:
                 return
-            stream.life.move("expire")
-        with self._lock:
-            self._remove(stream)
-            self._expired[stream.number] = self._clock()
-        stream.release()
+            stream.state.move("expire")
+            with self._lock:
+                self._expired[stream.number] = self._clock()
+        self.close(stream)
 
     # Batons: an id, a counter, and a MAC of both and of the owner.
 
@@ -238,14 +205,14 @@ class StreamTable:
             _tried(ServerStream.end_outpaced, slowest)
 
     def _sweep_one(self, stream: ServerStream, now: float) -> None:
-        if stream.life.phase is Phase.IN_USE:
+        if stream.state.phase is Phase.IN_USE:
             stream.enforce(now, self._limits)
             return
         if now >= stream.idle_since + IDLE_LIMIT:
             self._expire(stream)
             return
         with stream.guard:
-            if stream.life.phase is Phase.IDLE and stream.overdue(now):
+            if stream.state.phase is Phase.IDLE and stream.overdue(now):
                 stream.time_out()
 
     def next_deadline(self) -> float | None:
@@ -263,26 +230,20 @@ class StreamTable:
             streams = [one for one in self._streams.values() if of in (None, one.database) and at in (None, one.place)]
         for stream in streams:
             stream.cancel()
-            _tried(ServerStream.end_if_paused, stream)
+            _tried(ServerStream.end_if_waiting, stream)
             _tried(self._end_idle, stream)
 
     def _end_idle(self, stream: ServerStream) -> None:
         with stream.guard:
-            if stream.life.phase is not Phase.IDLE:
+            if stream.state.phase is not Phase.IDLE:
                 return
-            stream.life.move("begin")  # no request can begin now
+            stream.state.move("begin")  # no request can begin now
         self.close(stream)
 
 
-@lru_cache(maxsize=4096)
-def _scopes(owner: Owner) -> tuple[tuple[str, Hashable], ...]:
+def _scopes(owner: Owner) -> list[tuple[str, Hashable]]:
     """Return all scopes that a stream of an owner counts for; a token and a renewed one with its rights are one."""
-    return (
-        ("token", owner),
-        ("database", owner.database),
-        ("account", owner.account),
-        ("organization", owner.organization),
-    )
+    return [("token", owner), *((scope, getattr(owner, scope)) for scope in ("database", "account", "organization"))]
 
 
 def _tried(do: Callable[..., None], stream: ServerStream, *arguments: Any) -> bool:
@@ -293,10 +254,6 @@ def _tried(do: Callable[..., None], stream: ServerStream, *arguments: Any) -> bo
         log.exception("a stream could not be rolled back or ended")
         return False
     return True
-
-
-def _expired() -> Refused:
-    return Refused(400, "The stream has expired due to inactivity", faults.STREAM_EXPIRED)
 
 
 def _invalid() -> Refused:

@@ -1,5 +1,6 @@
-"""A primary's log of changes, and the replicas that follow it.
+"""Files that follow a primary database and answer reads.
 
-`wal` reads the pages of a commit, `changes` stores them, `pages` writes them into a replica's file. `replica` is one
-replica of a database, `followers` all of them, and `replicator` runs the threads that bring them up to date.
+`primary_pages` determines which pages a commit wrote and reads them, `replica_file` writes them to a replica's file.
+`replica` is one replica of a database, `replica_set` all of them, and `replicator` runs the threads that bring them up
+to date. `placement` selects the instance for a request.
 """

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import apsw
 from starlette.requests import Request
 
-from pipemagic.errors import ServiceError
+from pipemagic.service.catalog.catalog import Catalog
+from pipemagic.service.catalog.records import DatabaseRecord, GroupRecord
 from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.database_api.streams import StreamTable
 from pipemagic.service.engine import Engine, InstanceStatus
-from pipemagic.service.hosting import LOCAL_DOMAIN
-from pipemagic.service.hosts import host_of, origin_of
+from pipemagic.service.executor import Waiter
+from pipemagic.service.hosting import LOCAL_DOMAIN, host_of, origin_of
 from pipemagic.service.limits import Limits
-from pipemagic.service.locations import LOCATIONS, nearest, round_trip, similar
-from pipemagic.service.registry.catalog import Catalog
-from pipemagic.service.registry.records import DatabaseRecord, GroupRecord
-from pipemagic.service.replicas.followers import Followers, discard
-from pipemagic.service.replicas.replica import Replica, State
+from pipemagic.service.locations import LOCATIONS, Location, nearest, round_trip
+from pipemagic.service.replicas.replica import Replica
+from pipemagic.service.replicas.replica_set import ReplicaSet, discard, replicas_of
 from pipemagic.service.replicas.replicator import Replicator
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.database import OpenDatabase
 from pipemagic.service.sqlite.databases import Databases
-from pipemagic.service.sqlite.write_lock import Waiter
 
 log = logging.getLogger(__name__)
 
@@ -36,11 +36,11 @@ Place = OpenDatabase | Replica
 
 
 class Placement(Engine):
-    """The embedded engine: files of this process. Knows the instances of every database."""
+    """The part of the embedded engine for the instances of databases."""
 
     def __init__(
         self,
-        databases: Callable[[], Databases],
+        files: Path,
         streams: StreamTable,
         catalog: Catalog,
         limits: Limits,
@@ -49,131 +49,133 @@ class Placement(Engine):
         here: str | None = None,
         simulate_latency: bool = False,
     ) -> None:
-        if here is not None and here not in LOCATIONS:
-            close = similar(here)
-            raise ServiceError(
-                f"there is no location {here!r}" + (f"; did you mean {' or '.join(close)}?" if close else ""),
-                hint="pipemagic db locations lists them",
-                code="UNKNOWN_LOCATION",
-            )
         self.here = here
         self.replicator = Replicator()
         self._syncing = threading.Lock()
-        self._closing = threading.Event()
-        self._starter = threading.Thread(target=self._open_replicated, name="pipemagic-replicas", daemon=True)
-        self._databases, self._streams, self._catalog = databases, streams, catalog
+        self._unopened: list[DatabaseRecord] = []
+        self._files, self._streams, self._catalog = files, streams, catalog
         self._limits, self._clock = limits, clock
+        self.databases = Databases(files, catalog, limits, clock, self.replicate)
         self.simulates_latency = simulate_latency
         """Whether responses are delayed by the distance to their instance."""
 
-    # Which instances there are.
+    # Instances.
 
     def start(self) -> None:
-        """Start the replication, and continue what was unfinished when the service ended."""
+        """Start the replication, and continue unfinished copies."""
+        self._unopened = list(self._catalog.replicated())
+        self.replicator.schedule(self._open_next)
         self.replicator.start()
-        self._starter.start()
 
     def close(self) -> None:
-        """Let the threads finish their current work."""
-        self._closing.set()
-        if self._starter.is_alive():
-            self._starter.join()
-        for database in self._databases().in_use():
-            database.stop_following()
+        """End the threads after their current work."""
         self.replicator.close()
 
-    def _open_replicated(self) -> None:
-        self._open_all(self._catalog.replicated())
+    def _open_next(self) -> float | None:
+        if self._unopened:
+            self._open(self._unopened.pop(0))
+        return 0.0 if self._unopened else None
 
-    def drop(self, record: DatabaseRecord) -> None:
-        """Close a deleted database, once changes of its replicas have finished."""
+    @property
+    def locations(self) -> Mapping[str, Location]:
+        """All known locations."""
+        return LOCATIONS
+
+    def size(self, database: str) -> int:
+        """Return the size of a database in bytes, by its id."""
+        return self.databases.size(database)
+
+    def delete(self, record: DatabaseRecord) -> None:
+        """Close a deleted database once changes of its replicas have finished, and remove its files."""
         with self._syncing:
-            database = self._databases().pop(record.id)
+            database = self.databases.pop(record.id)
             if database is not None:
                 self._streams.end_all(database)
                 database.close()
+        # On Windows, files that are open stay until the next start removes them: the catalog records deletions.
+        shutil.rmtree(self._files / record.id, ignore_errors=True)
 
-    def _open_all(self, records: Iterable[DatabaseRecord]) -> list[tuple[OpenDatabase, DatabaseRecord]]:
-        """Open databases apart from those that wait for their file, whose replicas are created later."""
-        opened = []
-        for record in records:
-            if self._closing.is_set():
-                break
-            try:
-                if not self._databases().awaits_upload(record.id):
-                    opened.append((self._databases().open(record), record))
-            except (Refused, apsw.Error, OSError):  # deleted meanwhile, or damaged: the others go on
-                log.exception("the replicas of %s cannot be started", record.id)
-        return opened
+    def revoke_access(self, record: DatabaseRecord) -> None:
+        """End the streams of a database whose tokens are invalid."""
+        database = self.databases.get(record.id)
+        if database is not None:
+            self._streams.end_all(database)
+
+    def _open(self, record: DatabaseRecord) -> OpenDatabase | None:
+        """Open a database; return None if it waits for its upload, or cannot be opened."""
+        try:
+            return None if self.databases.awaits_upload(record.id) else self.databases.open(record)
+        except (Refused, apsw.Error, OSError):  # deleted meanwhile, or damaged: the others are still replicated
+            log.exception("the replicas of %s cannot be started", record.id)
+            return None
+
+    def _open_group(self, group: GroupRecord) -> Iterator[tuple[OpenDatabase, DatabaseRecord]]:
+        for record in self._catalog.databases(group.organization, group.name):
+            if (database := self._open(record)) is not None:
+                yield database, record
 
     def replicate(self, database: OpenDatabase, record: DatabaseRecord) -> None:
-        """Create and remove replicas of a database as its record names them."""
+        """Create and remove replicas of a database so that they match its record."""
         codes = record.locations[1:]
         paused = database.code in record.paused
         if paused and not database.paused:
             database.paused = True
             self._streams.end_all(at=database)
         database.paused = paused
-        if codes and database.followers is None:
-            database.followers = Followers(
-                database, self._limits, self._clock, self.replicator.schedule, self._end_streams
+        replicas = database.observer
+        if not codes:
+            if isinstance(replicas, ReplicaSet):
+                database.observer = None
+                replicas.close()
+            discard(database.path)  # also files of a location that was removed before the start
+            return
+        if replicas is None:
+            replicas = ReplicaSet(
+                database, self._clock, self.replicator, lambda replica: self._streams.end_all(at=replica)
             )
-        followers = database.followers
-        if followers is None:
-            discard(database.path)  # what was left of a location that was removed: without followers it gets stale
-        elif codes:
-            followers.set(codes, record.paused)
-        else:
-            database.followers = None
-            followers.remove()
+        assert isinstance(replicas, ReplicaSet)
+        replicas.update(codes, record.paused)
 
     def create(self, record: DatabaseRecord) -> None:
-        """Begin to create the replicas of a new database, unless it waits for its file."""
-        if len(record.locations) > 1 and not self._databases().awaits_upload(record.id):
-            self._databases().open(record)
+        """Begin to create the replicas of a new database, unless it waits for its upload."""
+        if len(record.locations) > 1 and not self.databases.awaits_upload(record.id):
+            self.databases.open(record)
 
-    def sync(self, group: GroupRecord) -> None:
+    def sync_locations(self, group: GroupRecord) -> None:
         """Apply a change of a group's locations to each of its databases."""
         with self._syncing:
-            for database, record in self._open_all(self._catalog.databases(group.organization, group.name)):
+            for database, record in self._open_group(group):
                 self.replicate(database, record)
 
-    def _end_streams(self, replica: Replica) -> None:
-        self._streams.end_all(at=replica)
-
-    # Where a new stream goes.
+    # The instance for a new stream.
 
     def choose(self, record: DatabaseRecord, request: Request) -> tuple[OpenDatabase, Place]:
         """Return the database, and its instance at the address of a request or, without one, the nearest ready one.
 
         Raise `Refused` (503) if that one is paused or not ready, or if none is ready.
         """
-        databases = self._databases()
+        databases = self.databases
         database = databases.get(record.id) or databases.open(record)
-        if database.followers is None and not database.paused:
+        if database.observer is None and not database.paused:
             return database, database
-        wanted = self.code_of(record, host_of(request.headers.get("host", "")))
-        places: dict[str, Place] = {database.code: database, **database.replicas}
-        if wanted is not None:
-            self._insist(places, wanted)
-            return database, places[wanted]
-        order = nearest(self.here, places) if self.here else list(places)
-        for code in order:
-            if self._answers(places[code]):
-                return database, places[code]
+        places: dict[str, Place] = {database.code: database, **replicas_of(database)}
+        code = self.code_of(record, host_of(request.headers.get("host", "")))
+        if code is not None:
+            return database, self._named(places, code)
+        for near in nearest(self.here, places) if self.here else places:
+            if _is_ready(places[near]):
+                return database, places[near]
         raise Refused(503, "every location of the database is paused or not ready", "LOCATION_PAUSED")
 
-    def _answers(self, place: Place) -> bool:
-        return place.ready if isinstance(place, Replica) else not place.paused
-
-    def _insist(self, places: dict[str, Place], code: str) -> None:
+    def _named(self, places: Mapping[str, Place], code: str) -> Place:
         place = places.get(code)
         if place is None:
             raise Refused(404, f"the database has no instance at {code}")
         if place.paused:
             raise Refused(503, f"the location {code} is paused", "LOCATION_PAUSED")
-        if not self._answers(place):
+        if not _is_ready(place):
             raise Refused(503, f"the replica at {code} is being created; try again soon", "REPLICA_NOT_READY")
+        return place
 
     def code_of(self, record: DatabaseRecord, host: str) -> str | None:
         """Return the location of the instance at a host name; None for the address of the database or the service."""
@@ -189,14 +191,14 @@ class Placement(Engine):
     def base_url(self, request: Request, stream: ServerStream) -> str | None:
         """Return the address of the stream's instance if that is another one than the request's.
 
-        Of interest for databases with several locations only.
+        Only databases with several locations have such addresses.
         """
-        asked = host_of(request.headers.get("host", ""))
-        record = self._catalog.database_by_host(asked)  # with the host names below the domain of the request
+        requested = host_of(request.headers.get("host", ""))
+        record = self._catalog.database_by_host(requested)  # with the host names below the domain of the request
         if record is None:
             return None
         host = record.instances.get(stream.entry, record.hostname)
-        if host == asked or not host.endswith("-" + record.hostname):
+        if host == requested or not host.endswith("-" + record.hostname):
             return None
         return origin_of(request, host)
 
@@ -212,29 +214,18 @@ class Placement(Engine):
         code = self.code_of(record, host) if self.simulates_latency else None
         return 0.0 if code is None or self.here is None else round_trip(self.here, code)
 
-    # How the instances are.
+    # The states of the instances.
 
     def status(self, record: DatabaseRecord) -> dict[str, InstanceStatus]:
         """Return the state of each instance of a database, the primary first."""
-        database = self._databases().get(record.id)
-        if database is None:
-            return self._status_unopened(record)
-        state = "paused" if database.paused else "ok"
-        found = {database.code: InstanceStatus(database.code, "primary", database.index, 0.0, state)}
-        for code, replica in list(database.replicas.items()):
-            lag = replica.lag()
-            state = "lagging" if replica.ready and lag > MAX_LAG else replica.state.value
-            found[code] = InstanceStatus(code, "replica", replica.index, round(lag, 3), state)
-        return found
-
-    def _status_unopened(self, record: DatabaseRecord) -> dict[str, InstanceStatus]:
-        """Return the states for a database that is not open: nothing was written since the start."""
-        index, (primary, *others) = self._catalog.reserved_index(record.id), record.locations
+        database = self.databases.get(record.id)
+        primary, *others = record.locations
         state = "paused" if primary in record.paused else "ok"
+        index = self._catalog.reserved_index(record.id) if database is None else database.index
         found = {primary: InstanceStatus(primary, "primary", index, 0.0, state)}
+        replicas = {} if database is None else replicas_of(database)
         for code in others:
-            state = State.PAUSED.value if code in record.paused else State.COPYING.value
-            found[code] = InstanceStatus(code, "replica", 0, 0.0, state)
+            found[code] = _replica_status(code, replicas.get(code), paused=code in record.paused)
         return found
 
     def states(self, group: GroupRecord) -> dict[str, str]:
@@ -251,14 +242,27 @@ class Placement(Engine):
         states = {one.code: one.state for one in self.status(record).values()}
         return states.get(code) == "ok" if code is not None else "ok" in states.values()
 
-    def waiting(self, group: GroupRecord, code: str, patience: float) -> list[Waiter]:
+    def wait_for_replicas(self, group: GroupRecord, code: str, timeout: float) -> list[Waiter]:
         """Return waiters that are granted when the group's replicas at a location are up to date."""
-        waiters, deadline = [], self._clock() + patience
-        for database, _ in self._open_all(self._catalog.databases(group.organization, group.name)):
-            replica = database.replicas.get(code)
+        waiters, deadline = [], self._clock() + timeout
+        for database, _ in self._open_group(group):
+            replica = replicas_of(database).get(code)
             if replica is not None:
                 waiters.append(replica.wait_for(database.index, deadline))
         return waiters
+
+
+def _is_ready(place: Place) -> bool:
+    return place.pool is not None and not place.paused
+
+
+def _replica_status(code: str, replica: Replica | None, *, paused: bool) -> InstanceStatus:
+    """Return the state of a replica; it is None if the database was not opened since the start."""
+    if replica is None:
+        return InstanceStatus(code, "replica", 0, 0.0, "paused" if paused else "copying")
+    lag = replica.lag()
+    state = "lagging" if replica.state == "ok" and lag > MAX_LAG else replica.state
+    return InstanceStatus(code, "replica", replica.index, round(lag, 3), state)
 
 
 def _label(host: str) -> str:

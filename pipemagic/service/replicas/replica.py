@@ -2,51 +2,65 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from enum import Enum
 from functools import partial
 from pathlib import Path
 
-import apsw
+import msgspec
 
-from pipemagic.service.files import sync_folder
+from pipemagic.service.executor import Waiter
+from pipemagic.service.files import sync_folder, write_private
 from pipemagic.service.limits import Limits
-from pipemagic.service.replicas.changes import ChangeLog
-from pipemagic.service.replicas.pages import PageFile, full_index
+from pipemagic.service.replicas.replica_file import ReplicaFile
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.connection import Connection
 from pipemagic.service.sqlite.pool import Closed, Pool
-from pipemagic.service.sqlite.write_lock import Waiter
 
-READER_PATIENCE = 5000
+READER_TIMEOUT = 5000
 """Milliseconds that a reader waits while a large commit is written."""
 
 
-class State(Enum):
-    """The state of a replica."""
+class FileFingerprint(msgspec.Struct, frozen=True):
+    """The size of a file in bytes and the time of its last change in ns: a write changes them."""
 
-    FOLLOWING = "ok"
-    COPYING = "copying"
-    PAUSED = "paused"
+    size: int
+    changed: int
+
+    @classmethod
+    def of(cls, path: Path) -> FileFingerprint:
+        """Return the fingerprint of a file."""
+        status = path.stat()
+        return cls(status.st_size, status.st_mtime_ns)
+
+
+class Record(msgspec.Struct):
+    """What a closed replica lacks, valid while neither file changes: numbers of pages of the primary."""
+
+    primary: FileFingerprint
+    replica: FileFingerprint
+    lacks: set[int]
 
 
 class Replica:
     """The replica of one database at the location ``code``.
 
-    Streams take connections from it as from the primary, for reading only.
+    Streams take connections from it as from the primary, for reading only. One thread at a time writes it.
     """
 
     def __init__(
         self, code: str, path: Path, limits: Limits, clock: Callable[[], float], end_streams: Callable[[Replica], None]
     ) -> None:
         self.code, self.path, self.limits, self._clock, self._end_streams = code, path, limits, clock, end_streams
-        self.busy = threading.Lock()
-        """Held while its file is written, replaced or closed."""
+        self._draft, self._record = path.with_name(path.name + ".new"), path.with_name(path.name + ".json")
         self.paused = False
-        self.copied = False
-        """Whether it has a file that the log can bring up to date."""
+        self.copied: int | None = 0
+        """Number of pages in the new copy of the primary; None if no copy is being made."""
+        self.changed: set[int] = set()
+        """Numbers of the pages that the primary wrote and that are to be written here."""
         self.schema_changes = 0
         self.behind_since: float | None = None
         """The time (of the service's clock) of the oldest commit that it has not applied; None if it has all."""
@@ -55,21 +69,16 @@ class Replica:
         self._lock = threading.Lock()
         self.pool: Pool | None = None
         """Its connections; None while it cannot be read."""
-        self._file: PageFile | None = None
+        self._file: ReplicaFile | None = None
         self._waiting: list[tuple[int, Waiter]] = []
-        self._gone = False
+        self._closed = False
 
     @property
-    def state(self) -> State:
-        """Its state."""
+    def state(self) -> str:
+        """Return paused, ok (it can be read) or copying."""
         if self.paused:
-            return State.PAUSED
-        return State.FOLLOWING if self.pool is not None else State.COPYING
-
-    @property
-    def ready(self) -> bool:
-        """Whether it can be read."""
-        return self.state is State.FOLLOWING
+            return "paused"
+        return "copying" if self.pool is None else "ok"
 
     def lag(self) -> float:
         """Return the age of the oldest commit that it lacks, in seconds."""
@@ -82,132 +91,139 @@ class Replica:
         """Return a read-only connection; raise `Refused` (503) if the replica has no file yet, or is paused."""
         pool = self.pool
         if pool is not None and not self.paused:
-            with suppress(Closed):  # a moment ago, by `retire`: the database itself is there
+            with suppress(Closed):  # by `detach`, a moment ago: the database itself is open
                 return pool.take()
-        raise Refused(503, f"the replica at {self.code} is not ready: {self.state.value}", "REPLICA_NOT_READY")
+        raise Refused(503, f"the replica at {self.code} is not ready: {self.state}", "REPLICA_NOT_READY")
 
-    def give_back(self, connection: Connection) -> None:
-        """Return a connection to its pool; one to a file that was replaced is closed."""
-        assert connection.home is not None
-        connection.home.give_back(connection)
+    # Writing.
 
-    # Following.
-
-    def load(self, log: ChangeLog, newest: int) -> None:
-        """Use the existing file if the log has all that it lacks. It may be torn, so it cannot be read yet."""
-        if not self.path.exists():
-            return
-        self._file = PageFile(self.path)
-        index = full_index(self._file.counter, newest)
-        self.copied = 0 < index >= log.base  # 0 is that of a file that could not be written to its end, too
-        if self.copied:
-            self.index = index
-        else:
-            self.retire()
-
-    def begin_with(self, copy: Path, index: int) -> None:
-        """Move a new copy into place and end the streams that read the old file."""
-        self.retire()
-        copy.replace(self.path)
-        sync_folder(self.path.parent)
-        self._file = PageFile(self.path)
-        self.copied = True
-        self._reach(index)
-
-    def apply(self, log: ChangeLog, most: int) -> bool:
-        """Apply commits of the log, up to ``most`` bytes; return False if there are none.
-
-        Raise apsw.BusyError if it should be tried again. After any other error the file is abandoned.
-        """
-        records = log.after(self.index, most)
-        if not records:
-            return False
-        log.flush()  # a replica never has what its primary could lose
-        assert self._file is not None
-        last = records[-1]
+    def resume(self, primary: FileFingerprint | None) -> None:
+        """Use the existing file if its record fits it and the primary; otherwise remove it."""
         try:
-            schema_changed = self._file.write(log.pages(records), last.pages, last.page_size, last.index)
-        except apsw.BusyError:
-            raise
-        except BaseException:
-            self.retire()
-            raise
-        self.schema_changes += schema_changed
-        self._reach(last.index)
-        return True
+            record = msgspec.json.decode(self._record.read_bytes(), type=Record)
+            if (record.primary, record.replica) == (primary, FileFingerprint.of(self.path)):
+                self.copied, self.changed = None, record.lacks
+                return
+        except (OSError, msgspec.MsgspecError):
+            pass
+        self.path.unlink(missing_ok=True)
 
-    def caught_up(self, index: int) -> None:
-        """Record that nothing is missing up to ``index``: it can be read from now on."""
+    def start_over(self) -> None:
+        """Begin a new copy of the primary. The existing file can be read until it is complete."""
+        self._record.unlink(missing_ok=True)
+        self._close_file()
+        self._draft.unlink(missing_ok=True)
+        self.copied, self.changed = 0, set()
+
+    def open_file(self, size: int) -> ReplicaFile:
+        """Return the file to write; begin a new copy of ``size`` bytes if it is needed. Raise OSError."""
+        if self._file is None:
+            self._record.unlink(missing_ok=True)  # times alone would not do if the machine loses its power
+            if self.copied is not None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                if shutil.disk_usage(self.path.parent).free < size:
+                    raise OSError(errno.ENOSPC, f"no room for a copy of {size:,} bytes", str(self._draft))
+                self._draft.touch()
+            self._file = ReplicaFile(self.path if self.copied is None else self._draft)
+        return self._file
+
+    def take_pages(self, count: int, most: int) -> tuple[Collection[int], bool]:
+        """Return the numbers of the pages to write next, and whether the replica has all ``count`` pages then.
+
+        These are the next ``most`` pages of a copy, otherwise the changed pages. They count as written from now on.
+        """
+        if self.copied is None or self.copied >= count:
+            changed, self.changed = self.changed, set()
+            return changed, True
+        begin, self.copied = self.copied, self.copied + most
+        return range(begin + 1, self.copied + 1), False
+
+    def discard_file(self) -> None:
+        """Abandon the file that a write has failed for."""
+        if self.copied is None:
+            self.detach()
+        self.start_over()
+
+    def complete(self, index: int) -> None:
+        """Record that it has all pages of the commit ``index``: it can be read from now on."""
+        if self.copied is not None:
+            self.detach()
+            self._draft.replace(self.path)
+            sync_folder(self.path.parent)
+            self.copied = None
         if self.pool is None:
-            self.pool = Pool(partial(Connection, self, busy_timeout=READER_PATIENCE), self.limits, self._clock)
-        self._reach(index)
-
-    def _reach(self, index: int) -> None:
+            self.pool = Pool(partial(Connection, self, busy_timeout=READER_TIMEOUT), self.limits, self._clock)
+        self.index = max(self.index, index)
         with self._lock:
-            self.index = max(self.index, index)
-            if self.pool is None:
-                return  # the waiters want to read it
-            done = [waiter for wanted, waiter in self._waiting if wanted <= self.index]
-            self._waiting = [one for one in self._waiting if one[0] > self.index]
-        for waiter in done:
+            reached = [waiter for least, waiter in self._waiting if least <= self.index]
+        for waiter in reached:
             waiter.granted = True
             waiter.finish()
 
     # Waiting for an index.
 
     def wait_for(self, index: int, deadline: float) -> Waiter:
-        """Return a waiter that is granted when reads see ``index``; it ends without that when the replica does."""
+        """Return a waiter that is granted when reads see ``index``; it is not granted if the replica is closed."""
         waiter = Waiter(deadline)
         with self._lock:
             waiter.granted = self.pool is not None and index <= self.index
-            waits = not (waiter.granted or self._gone)
-            if waits:
+            if not (waiter.granted or self._closed):
                 self._waiting.append((index, waiter))
-        if not waits:
-            waiter.finish()
+                return waiter
+        waiter.finish()
         return waiter
 
-    def expire(self, now: float) -> None:
-        """End the waits whose deadline has passed."""
+    def waiters(self) -> list[Waiter]:
+        """Return the waits for a later index, without those that have ended."""
         with self._lock:
-            late = [waiter for _, waiter in self._waiting if waiter.deadline <= now]
-            self._waiting = [one for one in self._waiting if one[1] not in late]
-        for waiter in late:
+            self._waiting = [one for one in self._waiting if not one[1].done]
+            return [waiter for _, waiter in self._waiting]
+
+    def end_waits(self) -> None:
+        """End all waits; they are not granted."""
+        for waiter in self.waiters():
             waiter.finish()
 
-    def next_deadline(self) -> float | None:
-        """Return the earliest deadline of a waiter; None if there is none."""
-        with self._lock:
-            return min((waiter.deadline for _, waiter in self._waiting), default=None)
+    # Closing.
 
-    # The end.
-
-    def retire(self) -> None:
-        """Close the file, which is about to be replaced; the caller holds `busy`.
+    def detach(self) -> None:
+        """Close the file, which is about to be replaced, and end the streams that read it.
 
         The pool is closed first, so that no stream takes a connection after the others have ended.
         """
-        self.copied = False
         pool, self.pool = self.pool, None
-        file, self._file = self._file, None
         if pool is not None:
             pool.close()
         self._end_streams(self)
+        self._close_file()
+
+    def _close_file(self) -> None:
+        file, self._file = self._file, None
         if file is not None:
             file.close()
 
     def close(self) -> None:
-        """End the streams and close the file and all connections, once the work on it has finished."""
-        with self.busy:
-            self.retire()
+        """End the streams and close all connections."""
+        self.detach()
         with self._lock:
-            self._gone = True
-        self.expire(float("inf"))
+            self._closed = True
+        self.end_waits()
+
+    def save_record(self, primary: FileFingerprint) -> None:
+        """Record what the closed file lacks, so that it needs no copy when the database is next opened.
+
+        Raise OSError or apsw.Error if the file cannot be made durable.
+        """
+        if self.copied is None:
+            file = ReplicaFile(self.path)
+            file.sync()
+            file.close()
+            record = Record(primary, FileFingerprint.of(self.path), self.changed)
+            write_private(self._record, msgspec.json.encode(record))
 
     def remove(self) -> None:
-        """Delete the file; on Windows an open one is removed when the database is next opened."""
+        """Delete the files; on Windows an open one is removed when the database is next opened."""
         self.close()
-        try:
-            self.path.unlink(missing_ok=True)
-        except PermissionError:  # a stream on Windows has it open
-            return
+        for path in (self._record, self._draft, self.path):
+            with suppress(PermissionError):  # a stream on Windows has it open
+                path.unlink(missing_ok=True)

@@ -1,90 +1,85 @@
-"""The threads that bring replicas up to date, and the order in which they do."""
+"""The threads that bring replicas up to date."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-
-from pipemagic.service.replicas.followers import Followers
-from pipemagic.service.replicas.replica import Replica
+from collections.abc import Callable
 
 log = logging.getLogger(__name__)
 
 RETRY_DELAY = 5.0
 """Seconds until the next attempt after an unexpected error."""
 THREADS = 2
-"""One may be copying a large database while the other applies small changes of others."""
+"""While one writes a large commit, the other writes small ones of other databases."""
+
+Work = Callable[[], float | None]
+"""Does a piece of work; returns the seconds until it must be called again, None if there is no more."""
 
 
 class Replicator:
-    """Calls `Followers.work` for replicas that were scheduled, each in one thread at a time."""
+    """Calls scheduled functions, each in one thread at a time."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._due: dict[Replica, tuple[float, Followers]] = {}
-        self._running: set[Replica] = set()
-        self._threads: list[threading.Thread] = []
+        self._due: dict[Work, float] = {}
+        self._running: set[Work] = set()
+        self._threads = [threading.Thread(target=self._run_forever, name=f"pipemagic-replication-{number}", daemon=True)
+                         for number in range(THREADS)]  # fmt: skip
         self._stopping = False
 
     def start(self) -> None:
         """Start the threads."""
-        for number in range(THREADS):
-            thread = threading.Thread(target=self._run, name=f"pipemagic-replication-{number}", daemon=True)
-            self._threads.append(thread)
+        for thread in self._threads:
             thread.start()
 
     def close(self) -> None:
-        """Let the threads finish their current work."""
+        """End the threads after their current work."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
         for thread in self._threads:
-            thread.join()
+            if thread.is_alive():
+                thread.join()
 
-    def schedule(self, followers: Followers, replica: Replica) -> None:
-        """Schedule work on a replica as soon as possible."""
-        now = time.monotonic()
+    def schedule(self, work: Work, delay: float = 0.0) -> None:
+        """Call ``work`` after a delay in seconds, or earlier if it is already due earlier."""
+        time_due = time.monotonic() + delay
         with self._changed:
-            if replica not in self._due or now < self._due[replica][0]:
-                self._due[replica] = (now, followers)
-                self._changed.notify()
+            self._due[work] = min(time_due, self._due.get(work, time_due))
+            self._changed.notify()
 
-    def run_due(self) -> bool:
-        """Do one piece of work that is due, in this thread; return False if there is none."""
-        job = self._take(wait=False)
-        if job is not None:
-            self._do(*job)
-        return job is not None
-
-    def _run(self) -> None:
-        while (job := self._take(wait=True)) is not None:
-            self._do(*job)
-
-    def _take(self, *, wait: bool) -> tuple[Followers, Replica] | None:
+    def run_due(self, *, wait: bool = False) -> bool:
+        """Do one piece of work that is due, or becomes due if ``wait`` is true; return False if there is none."""
         with self._changed:
             while not self._stopping:
-                idle = [replica for replica in self._due if replica not in self._running]
-                first = min(idle, key=lambda replica: self._due[replica][0], default=None)
-                delay = None if first is None else self._due[first][0] - time.monotonic()
-                if first is not None and delay is not None and delay <= 0.0:
-                    self._running.add(first)
-                    return self._due.pop(first)[1], first
+                work = min(self._due.keys() - self._running, key=self._due.__getitem__, default=None)
+                delay = None if work is None else self._due[work] - time.monotonic()
+                if work is not None and delay is not None and delay <= 0.0:
+                    break
                 if not wait:
-                    return None
+                    return False
                 self._changed.wait(delay)
-        return None
+            else:
+                return False
+            self._running.add(work)
+            del self._due[work]
+        self._run(work)
+        return True
 
-    def _do(self, followers: Followers, replica: Replica) -> None:
-        delay: float | None = None
+    def _run(self, work: Work) -> None:
         try:
-            delay = followers.work(replica)
-        except Exception:  # the thread has other replicas to serve
-            log.exception("a replica at %s cannot be brought up to date; trying again", replica.code)
+            delay = work()
+        except Exception:  # the thread also serves other replicas
+            log.exception("replicas cannot be brought up to date; trying again")
             delay = RETRY_DELAY
-        finally:
-            with self._changed:
-                self._running.discard(replica)
-                if delay is not None:  # also if it was scheduled meanwhile
-                    self._due[replica] = (time.monotonic() + delay, followers)
-                self._changed.notify()
+        with self._changed:
+            self._running.discard(work)
+            self._changed.notify()
+        if delay is not None:
+            self.schedule(work, delay)
+
+    def _run_forever(self) -> None:
+        while self.run_due(wait=True):
+            pass

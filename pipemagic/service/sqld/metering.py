@@ -1,102 +1,110 @@
-"""Rows that the nodes have counted, and the databases that are blocked since a quota is used up.
+"""Counts of rows from the nodes, and blocks of databases whose organization has used up a quota.
 
-SQL does not pass through the service, but sqld counts the rows of each namespace. So they are asked for now and
-then, and what the quotas say of an organization goes to the nodes as settings of its databases. A quota is
-therefore passed by what is used between two looks.
+SQL does not pass through the service, but sqld counts the rows of each namespace. They are read from time to time, and
+what the quotas of an organization refuse becomes settings of its databases. So usage between two reads can exceed a
+quota.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
-import apsw
-
-from pipemagic.service.registry.catalog import Catalog
-from pipemagic.service.registry.quotas import Meter
-from pipemagic.service.registry.records import DatabaseRecord
-from pipemagic.service.registry.usage import Counts, Quotas
+from pipemagic.service.catalog.records import DatabaseRecord
+from pipemagic.service.catalog.usage import NO_BLOCK, Counts, QuotaBlock, Quotas
+from pipemagic.service.engine import EngineContext
 from pipemagic.service.responses import Refused
-from pipemagic.service.sqld.admin import NodeDown, NoNamespace
-from pipemagic.service.sqld.engine import SqldEngine
+from pipemagic.service.sqld.admin import NodeDown, NodeState, NoNamespace
+from pipemagic.service.sqld.keys import label
 from pipemagic.service.sqld.namespaces import Namespaces
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY = 2.0
-"""Seconds between two looks at the databases of organizations that have a quota."""
-SELDOM = 30
-"""Of so many looks one is at all other databases, too: their counts are only shown."""
+INTERVAL = 2.0
+"""Seconds between two reads of the counts of organizations with a quota."""
+ALL_EVERY = 30
+"""The number of reads of which one includes all other organizations, whose counts are only displayed."""
 
 
 class Metering:
-    """Counts with a `Meter` what the nodes tell, and blocks what it says. One call to a node at a time."""
+    """Adds the counts of the nodes to the service's meter. ``configure`` applies a changed block to a database."""
 
-    def __init__(self, engine: SqldEngine, catalog: Catalog, meter: Meter, clock: Callable[[], float]) -> None:
-        self._engine, self._catalog, self._meter, self._clock = engine, catalog, meter, clock
-        self._namespaces = Namespaces(catalog.store)
-        self._looks = 0
-        self._unsettled: set[str] = set()  # organizations with a database that does not know its block yet
+    def __init__(
+        self, context: EngineContext, nodes: Mapping[str, NodeState], configure: Callable[[DatabaseRecord], None]
+    ) -> None:
+        self._catalog, self._meter, self._clock = context.catalog, context.meter, context.clock
+        self._nodes, self._configure = nodes, configure
+        self._namespaces = Namespaces(context.catalog.store)
+        self.blocks: dict[str, QuotaBlock] = {}
+        """The statements that quotas refuse, by organization."""
+        self._reads = 0
+        self._unapplied: set[str] = set()  # organizations with a database whose settings lack its block
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pipemagic-metering", daemon=True)
 
-    def start(self) -> None:
-        """Judge by the counts of before, then look at the nodes from time to time."""
+    def set_blocks(self) -> None:
+        """Set the blocks by the counts so far; call it before databases are configured."""
         for organization in self._catalog.organizations.all():
-            self._engine.block(organization.slug, self._meter.organization_block(organization.slug))
+            self.blocks[organization.slug] = self._meter.organization_block(organization.slug)
+
+    def start(self) -> None:
+        """Start the thread that reads the counts."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop, and write down what was counted."""
+        """Stop the thread."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
-        self._meter.flush()
 
-    def look(self) -> None:
-        """Count what is new, then block or let go the databases of organizations for which that has changed."""
-        everything = self._looks % SELDOM == 0
-        self._looks += 1
+    def _run(self) -> None:
+        while not self._stopping.wait(INTERVAL):
+            try:
+                self._read()
+            except Exception:  # any error: quotas would no longer apply
+                log.exception("the counts of the nodes cannot be recorded; the next read follows")
+
+    def _read(self) -> None:
+        """Count new rows, then block or unblock databases if the quotas of their organization require it."""
+        everything = self._reads % ALL_EVERY == 0
+        self._reads += 1
         slugs = [organization.slug for organization in self._catalog.organizations.all()]
-        limited = {slug for slug in slugs if self._catalog.usage.quotas(slug) != Quotas()}
-        for slug in slugs if everything else limited:
-            for record in self._catalog.databases(slug):
-                if self._stopping.is_set():
-                    return
-                self._count(record)
+        for slug in slugs:
+            if everything or self._catalog.usage.quotas(slug) != Quotas():
+                for record in self._catalog.databases(slug):
+                    self._count(record)
         self._meter.sweep(self._clock())
         for slug in slugs:
-            self._judge(slug)
+            self._apply_block(slug)
 
     def _count(self, record: DatabaseRecord) -> None:
         for code in record.locations:
-            if not self._engine.is_up(code):
-                continue
-            try:
-                stats = self._engine.stats(record, code)
-            except (NodeDown, NoNamespace):
-                continue  # its count waits there
-            rows = Counts(stats.rows_read, stats.rows_written)
-            new = self._namespaces.count(record.id, code, stats.count, rows)
-            if new != Counts():
-                self._meter.count(record, *new)
+            node = self._nodes.get(code)
+            if node is None or node.down is not None or self._stopping.is_set():
+                continue  # the node keeps its count
+            with suppress(NodeDown, NoNamespace):
+                stats = node.admin.stats(label(record))
+                rows = Counts(stats.rows_read_count, stats.rows_written_count)
+                new = self._namespaces.count(record.id, code, stats.id, rows)
+                if new != Counts():
+                    self._meter.count(record, *new)
 
-    def _judge(self, slug: str) -> None:
-        changed = self._engine.block(slug, self._meter.organization_block(slug))
-        if not changed and slug not in self._unsettled:
+    def _apply_block(self, slug: str) -> None:
+        before, block = self.blocks.get(slug, NO_BLOCK), self._meter.organization_block(slug)
+        self.blocks[slug] = block
+        if _effect(before) == _effect(block) and slug not in self._unapplied:
             return
-        self._unsettled.discard(slug)
+        self._unapplied.discard(slug)
         for record in self._catalog.databases(slug):
             try:
-                self._engine.configure(record)
-            except (Refused, NoNamespace) as error:
-                self._unsettled.add(slug)
-                log.warning("quotas do not reach %s/%s yet: %s", slug, record.name, error)
+                self._configure(record)
+            except Refused as refused:
+                self._unapplied.add(slug)
+                log.warning("quotas do not apply to %s/%s yet: %s", slug, record.name, refused)
 
-    def _run(self) -> None:
-        while not self._stopping.wait(LOOK_EVERY):
-            try:
-                self.look()
-            except apsw.Error:
-                log.exception("what the nodes have counted cannot be noted; it is tried again")
+
+def _effect(block: QuotaBlock) -> tuple[bool, ...]:
+    """Return which statements a block refuses, without its reasons: they contain figures that change all the time."""
+    return bool(block.reads), bool(block.writes), bool(block.growth)

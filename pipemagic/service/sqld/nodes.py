@@ -1,15 +1,18 @@
-"""Which libSQL servers there are, one node a location, and what a file that lists them has to say."""
+"""The libSQL servers that hold the databases: the file that lists them, and checks of their open ports."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
-import tomllib
-from collections.abc import Mapping
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
+
+import httpx
+import msgspec
 
 from pipemagic.errors import ServiceError
 from pipemagic.service.locations import LOCATIONS, Location
@@ -21,17 +24,22 @@ primary = "ams"
 code = "ams"                          # a location of the management API
 http = "https://ams.db.example.org"   # where clients reach it; a database is one label before this host
 admin = "http://10.0.0.1:8081"        # where this service reaches its admin API
-grpc = "https://10.0.0.1:5001"        # where replicas reach it; this service only checks who is let in
+grpc = "https://10.0.0.1:5001"        # where replicas reach it; this service only checks that it requires TLS
 admin_key_env = "SQLD_ADMIN_KEY"      # the variable that holds its --admin-auth-key
 """
-_MEMBERS = {"code", "http", "admin", "grpc", "domain", "admin_key_env", "name"}
+
+CHECK_TIMEOUT = 1.0
+_HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
+"""The first bytes of an HTTP/2 client, with an empty SETTINGS frame."""
+_SETTINGS = 4
+_SELECT = {"requests": [{"type": "execute", "stmt": {"sql": "SELECT 1"}}, {"type": "close"}]}
 
 
 @dataclass(frozen=True)
 class Node:
     """One libSQL server. ``http``, ``admin`` and ``grpc`` are addresses with scheme and port.
 
-    ``domain`` is what follows a database's label in the host name that clients use. ``name`` is for people.
+    ``domain`` is what follows a database's label in the host name that clients use. ``name`` is its display name.
     """
 
     code: str
@@ -43,107 +51,146 @@ class Node:
     admin_key: str = field(default="", repr=False)
 
     def url(self, label: str) -> str:
-        """Give the address of a database at this node."""
+        """Return the address of a database at this node."""
         parts = urlsplit(self.http)
         return f"{parts.scheme}://{label}.{self.domain}{f':{parts.port}' if parts.port else ''}"
 
     @property
     def location(self) -> Location:
         """The location as the management API lists it."""
-        known = LOCATIONS.get(self.code)
-        name = self.name or (known.name if known else self.code)
-        return Location(self.code, name, known.latitude if known else 0.0, known.longitude if known else 0.0)
+        known = LOCATIONS.get(self.code, Location(self.code, self.code, 0.0, 0.0))
+        return Location(self.code, self.name or known.name, known.latitude, known.longitude)
 
 
-@dataclass(frozen=True)
-class Nodes:
-    """All nodes by location; ``primary`` is the code of the one that takes the writes."""
-
-    primary_code: str
-    by_code: dict[str, Node]
-
-    @property
-    def primary(self) -> Node:
-        """The node that takes the writes."""
-        return self.by_code[self.primary_code]
-
-    @property
-    def replicas(self) -> list[Node]:
-        """The nodes that follow the primary."""
-        return [node for code, node in self.by_code.items() if code != self.primary_code]
-
-    @property
-    def locations(self) -> dict[str, Location]:
-        """The locations on offer, the primary's first."""
-        return {node.code: node.location for node in (self.primary, *self.replicas)}
+class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+    code: str
+    http: str
+    admin: str
+    grpc: str = ""
+    domain: str = ""
+    admin_key_env: str = ""
+    name: str = ""
 
 
-def load(path: Path, environment: Mapping[str, str] = os.environ) -> Nodes:
-    """Read the nodes of a file; `ServiceError` says what is wrong with it."""
+class _File(msgspec.Struct):
+    primary: str
+    nodes: list[_Entry]
+
+
+def load(path: Path, environment: Mapping[str, str] = os.environ) -> list[Node]:
+    """Return the nodes of a file, the primary first; raise `ServiceError` if the file is not valid."""
     try:
-        parsed = tomllib.loads(path.read_text("utf-8"))
+        file = msgspec.toml.decode(path.read_bytes(), type=_File)
+        nodes = {entry.code: _node(entry, environment) for entry in file.nodes}
+        if len(nodes) < len(file.nodes):
+            raise ValueError("a location has two nodes")
+        if file.primary not in nodes:
+            raise ValueError('primary = "CODE" must name the node that accepts writes')
     except OSError as error:
-        raise _bad(path, f"it cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise _bad(path, f"it is not TOML: {error}") from None
-    entries = parsed.get("nodes")
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries) or not entries:
-        raise _bad(path, "it has no [[nodes]]")
-    nodes: dict[str, Node] = {}
-    for entry in entries:
-        node = _node(path, entry, environment)
-        if node.code in nodes:
-            raise _bad(path, f"the location {node.code} has two nodes")
-        nodes[node.code] = node
-    primary = parsed.get("primary")
-    if primary not in nodes:
-        raise _bad(path, 'primary = "CODE" must name the node that takes the writes')
-    return Nodes(primary, nodes)
+        raise _bad(path, f"cannot be read: {error.strerror}") from None
+    except ValueError as error:  # msgspec's errors, and text that is not UTF-8, too
+        raise _bad(path, str(error)) from None
+    return [nodes.pop(file.primary), *nodes.values()]
 
 
-def _node(path: Path, entry: dict[str, Any], environment: Mapping[str, str]) -> Node:
-    code = entry.get("code")
-    if not isinstance(code, str) or code not in LOCATIONS:
-        raise _bad(path, f"{code!r} is no location; GET /v1/locations of a service lists them")
-    if unknown := sorted(set(entry) - _MEMBERS):
-        raise _bad(path, f"the node {code} has the unknown member {unknown[0]!r}")
-    if not all(isinstance(value, str) for value in entry.values()):
-        raise _bad(path, f"all members of the node {code} are texts")
-    for member in ("http", "admin"):
-        _check_address(path, code, member, entry.get(member, ""))
-    if entry.get("grpc"):
-        _check_address(path, code, "grpc", entry["grpc"])
-    variable = entry.get("admin_key_env", "")
+def _node(entry: _Entry, environment: Mapping[str, str]) -> Node:
+    if entry.code not in LOCATIONS:
+        raise ValueError(f"{entry.code!r} is not a location; GET /v1/locations of a service lists them")
+    for member in ("http", "admin", "grpc"):
+        address = getattr(entry, member)
+        if not _is_address(address) and (address or member != "grpc"):
+            raise ValueError(f'the node {entry.code} needs {member} = "http://HOST:PORT" or https')
+    variable = entry.admin_key_env
     if variable and not environment.get(variable):
-        raise _bad(path, f"the node {code} takes its admin key from {variable}, which is not set")
+        raise ValueError(f"the admin key of the node {entry.code} is read from {variable}, which is not set")
     return Node(
-        code, entry["http"], entry["admin"], entry.get("grpc", ""),
-        entry.get("domain") or _domain(path, code, entry["http"]), entry.get("name", ""),
+        entry.code, entry.http, entry.admin, entry.grpc, entry.domain or _domain(entry), entry.name,
         environment[variable] if variable else "",
     )  # fmt: skip
 
 
-def _check_address(path: Path, code: str, member: str, address: str) -> None:
+def _is_address(address: str) -> bool:
     try:
         parts = urlsplit(address)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not parts.username
     except ValueError:
-        usable = False
-    if not usable or parts.path.strip("/") or parts.query or parts.fragment:
-        raise _bad(path, f'the node {code} needs {member} = "http://HOST:PORT" or https')
+        return False
+    return bool(usable) and not (parts.path.strip("/") or parts.query or parts.fragment)
 
 
-def _domain(path: Path, code: str, http: str) -> str:
-    """Take the domain from the address: a name, or a loopback address, whose names are those below localhost."""
-    host = (urlsplit(http).hostname or "").rstrip(".")
+def _domain(entry: _Entry) -> str:
+    """Return the domain of an address: its name, or ``localhost`` for a loopback address."""
+    host = (urlsplit(entry.http).hostname or "").rstrip(".")
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
         return host
     if not address.is_loopback:
-        raise _bad(path, f'the node {code} needs domain = "NAME": its databases are names below it')
+        raise ValueError(f'the node {entry.code} needs domain = "NAME": its databases are names below it')
     return "localhost"
 
 
-def _bad(path: Path, what: str) -> ServiceError:
-    return ServiceError(f"{path}: {what}", hint="docs/sqld.md has an example of the file", code="BAD_NODES")
+def _bad(path: Path, reason: str) -> ServiceError:
+    return ServiceError(f"{path}: {reason}", hint="docs/sqld.md has an example of the file", code="BAD_NODES")
+
+
+# Checks of the ports, without a token, key or certificate.
+
+
+def open_client(address: str, timeout: float, headers: Mapping[str, str] | None = None) -> httpx.Client:
+    """Return a client for one of a node's addresses.
+
+    Each request has a connection of its own: the node may end at any time, and a request on a connection that the
+    node has closed would fail.
+    """
+    return httpx.Client(
+        base_url=address, headers=headers, timeout=timeout, trust_env=False, verify=ssl.create_default_context(),
+        limits=httpx.Limits(max_keepalive_connections=0),
+    )  # fmt: skip
+
+
+def refuse_open(node: Node) -> None:
+    """Raise `ServiceError` if the HTTP port of a node, which everybody can reach, runs SQL without a token.
+
+    The request names the namespace that every sqld has: sqld looks for the namespace before it checks the token.
+    """
+    if _status(node.http, "POST", "/v2/pipeline", json=_SELECT, headers={"host": f"default.{node.domain}"}) == 200:
+        raise ServiceError(
+            f"the node {node.code} runs SQL without a token at {node.http}",
+            hint="start it with --auth-jwt-key-file and --disable-default-namespace (docs/sqld.md)", code="NODE_OPEN",
+        )  # fmt: skip
+
+
+def warnings(node: Node) -> Iterator[str]:
+    """Yield a warning for each port that should not be open, unless only this service and the nodes can reach it."""
+    if _status(node.admin, "GET", "/") not in (None, 401, 403):
+        yield (
+            f"the admin port of the node {node.code} needs no key: set its LIBSQL_ADMIN_AUTH_KEY, and admin_key_env in "
+            "the nodes' file (docs/sqld.md)"
+        )
+    if node.grpc and accepts_plain_http2(node.grpc):
+        yield (
+            f"the gRPC port of the node {node.code} sends every database to any client: start it with --grpc-tls "
+            "(docs/sqld.md)"
+        )
+
+
+def accepts_plain_http2(grpc: str) -> bool:
+    """Return True if the port speaks HTTP/2 without TLS; False also if it cannot be reached from here."""
+    parts = urlsplit(grpc)
+    try:
+        with socket.create_connection((parts.hostname or "", parts.port or 5001), CHECK_TIMEOUT) as connection:
+            connection.sendall(_HTTP2_PREFACE)
+            header = connection.recv(9)
+    except OSError:
+        return False
+    return len(header) > 3 and header[0] == 0 and header[3] == _SETTINGS
+
+
+def _status(address: str, method: str, path: str, **request: object) -> int | None:
+    """Return the status of a response; None if the port cannot be reached from here."""
+    try:
+        with open_client(address, CHECK_TIMEOUT) as client:
+            return client.request(method, path, **request).status_code  # type: ignore[arg-type]
+    except httpx.HTTPError:
+        return None

@@ -1,17 +1,18 @@
-"""An open database: its primary file, and its replicas."""
+"""An open database: its primary file, its write lock and its commit counter; copies of a database."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Protocol
 
 import apsw
 
+from pipemagic.service.executor import Waiter
 from pipemagic.service.limits import Limits
-from pipemagic.service.replicas.followers import Followers
-from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.sqlite.connection import Connection
 from pipemagic.service.sqlite.pool import Pool
 from pipemagic.service.sqlite.write_lock import WriteLock
@@ -20,10 +21,35 @@ log = logging.getLogger(__name__)
 
 CHECKPOINT_PAGES = 1000
 INDEX_BLOCK = 1000
+COPY_PAGES = 1000
+"""Pages that are copied between two checks of whether the copy is still needed."""
+
+
+class Follower(Protocol):
+    """A replica of a database."""
+
+    pool: Pool | None
+
+    def waiters(self) -> Sequence[Waiter]:
+        """Return the waits for a later index."""
+
+
+class CommitObserver(Protocol):
+    """What follows the commits of a database."""
+
+    @property
+    def replicas(self) -> Mapping[str, Follower]:
+        """The replicas by location."""
+
+    def note(self, index: int, frames: int) -> None:
+        """Record the commit ``index``; the caller has the write lock, and the WAL has ``frames`` frames."""
+
+    def close(self) -> None:
+        """Close everything; called when the primary is closed."""
 
 
 class OpenDatabase:
-    """One open database: its file, its write lock, its commit counter, its replicas.
+    """One open database: its file, its write lock, its commit counter.
 
     It is also the primary: a place that streams take connections from.
     """
@@ -46,16 +72,19 @@ class OpenDatabase:
         self.schema_changes = 0
         self.pinned_wal = 0
         """Bytes of the WAL after the last commit if a reader kept it from being moved to the file, otherwise 0."""
-        self.followers: Followers | None = None
+        self.moved_frames = 0
+        """Frames of the WAL after the last commit if all were moved to the file: the next commit may start it anew."""
+        self.checkpoint_lock = threading.Lock()
+        """Held while a checkpoint runs, or while none may run."""
+        self.observer: CommitObserver | None = None
         self._lock = threading.Lock()
         self.index = self._reserved = index
         """The ``replication_index``: the number of commits of this database. It never decreases."""
         self.pool = Pool(self._connect, limits, clock)
-        self.take, self.give_back = self.pool.take, self.pool.give_back
+        self.take = self.pool.take
         path.parent.mkdir(parents=True, exist_ok=True)
         first = apsw.Connection(str(path))
         try:
-            first.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)  # replication reads the WAL of the last run
             first.pragma("journal_mode", "WAL")
             self._page_size = first.pragma("page_size")
         finally:
@@ -64,68 +93,80 @@ class OpenDatabase:
     def _connect(self) -> Connection:
         return Connection(self, on_commit=self._committed, page_size=self._page_size)
 
-    @property
-    def replicas(self) -> dict[str, Replica]:
-        """The replicas by location."""
-        followers = self.followers  # read once: a location may be removed at any time
-        return {} if followers is None else followers.replicas
-
     def note_schema_change(self) -> None:
         """Record that cached column lists may be stale."""
         self.schema_changes += 1
 
     def _committed(self, connection: Connection, frames: int) -> None:
         """Count a commit, record it for the replicas, keep the WAL short. The write lock is still held."""
-        index, followers = self._count(), self.followers
-        if followers is not None:
-            followers.note(index, frames)
-        if frames >= CHECKPOINT_PAGES:
-            if followers is not None:
-                followers.flush()
-            self.pinned_wal = 0 if connection.checkpoint() else frames * self._page_size
+        index, observer = self._count(), self.observer
+        if observer is not None:
+            observer.note(index, frames)
+        self.moved_frames = 0
+        if frames >= CHECKPOINT_PAGES and self.checkpoint_lock.acquire(blocking=False):
+            try:
+                self.moved_frames = frames if connection.checkpoint() else 0
+                self.pinned_wal = 0 if self.moved_frames else frames * self._page_size
+            finally:
+                self.checkpoint_lock.release()
 
     def _count(self) -> int:
         """Increment the index. Blocks of numbers are reserved durably, so a crash skips some and repeats none."""
         with self._lock:
             self.index += 1
-            if self.index > self._reserved and self._write_down(self.index + INDEX_BLOCK):
-                self._reserved = self.index + INDEX_BLOCK
+            if self.index > self._reserved:
+                self._reserve_until(self.index + INDEX_BLOCK)
             return self.index
 
-    def reach(self, index: int) -> None:
-        """Raise the index to ``index`` if that is higher: a crash left commits that were not counted."""
-        with self._lock:
-            self.index = max(self.index, index)
-            if self.index > self._reserved and self._write_down(self.index):
-                self._reserved = self.index
-
-    def _write_down(self, index: int) -> bool:
-        """Make the counter durable; return False if the disk fails, which does not affect the commit."""
+    def _reserve_until(self, index: int) -> None:
+        """Make the counter durable. An error of the disk does not affect the commit; the next one tries again."""
         try:
             self._reserve(index)
+            self._reserved = index
         except apsw.Error as error:
             log.warning("the commit counter of %s could not be written down: %s", self.path, error)
-            return False
-        return True
 
-    def queues(self) -> list[WriteLock | Replica]:
-        """Return what requests wait for: the write lock and the replicas."""
-        return [self.write_lock, *self.replicas.values()]
+    @property
+    def replicas(self) -> list[Follower]:
+        """The replicas."""
+        observer = self.observer  # read once: a location may be removed at any time
+        return [] if observer is None else list(observer.replicas.values())
+
+    def waiters(self) -> list[Waiter]:
+        """Return the waits for the write lock and for the replicas."""
+        return [*self.write_lock.waiters(), *(waiter for replica in self.replicas for waiter in replica.waiters())]
 
     def pools(self) -> list[Pool]:
         """Return the pools of the primary and of the replicas that can be read."""
-        replicas = list(self.replicas.values())
-        return [self.pool, *(pool for replica in replicas if (pool := replica.pool) is not None)]
-
-    def stop_following(self) -> None:
-        """Stop the replication soon."""
-        followers = self.followers
-        if followers is not None:
-            followers.stop()
+        return [self.pool, *(pool for replica in self.replicas if (pool := replica.pool) is not None)]
 
     def close(self) -> None:
         """Close the files and store the counter."""
         self.pool.close()
-        if self.followers is not None:
-            self.followers.close()
-        self._write_down(self.index)
+        if self.observer is not None:
+            self.observer.close()
+        self._reserve_until(self.index)
+
+
+class Stopped(Exception):
+    """The copy is no longer needed."""
+
+
+def snapshot(source: apsw.Connection, path: Path, stopped: Callable[[], bool]) -> None:
+    """Copy the database of a connection into a new file, in rollback-journal mode, synced.
+
+    A read transaction makes the copy consistent; it blocks no writer of a database in WAL mode. Raise `Stopped` once
+    ``stopped`` returns True.
+    """
+    source.execute("BEGIN")
+    try:
+        source.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # the transaction begins with the first read
+        with closing(apsw.Connection(str(path))) as target:
+            with target.backup("main", source, "main") as backup:
+                while not backup.done:
+                    if stopped():
+                        raise Stopped
+                    backup.step(COPY_PAGES)
+            target.pragma("journal_mode", "delete")
+    finally:
+        source.execute("ROLLBACK")

@@ -8,19 +8,18 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from pipemagic.service.catalog.catalog import Catalog
+from pipemagic.service.catalog.records import DatabaseRecord
+from pipemagic.service.executor import Waiter
 from pipemagic.service.files import sync_folder, write_private
 from pipemagic.service.limits import Limits
-from pipemagic.service.registry.catalog import Catalog
-from pipemagic.service.registry.records import DatabaseRecord
-from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.database import OpenDatabase
 from pipemagic.service.sqlite.pool import Closed
-from pipemagic.service.sqlite.write_lock import WriteLock
 
 PRIMARY = "primary.sqlite"
-ARRIVING = "arriving"  # in the folder of a database that is being created with a file
-AWAITS_UPLOAD = "awaits-upload"  # in the folder of a database that was created for a file
+UNFINISHED = "awaits-upload"
+"""A file in the folder of a database that is being created with a file, or that waits for its file."""
 UPLOAD_PATH = "/v1/upload"
 
 
@@ -48,51 +47,49 @@ class Databases:
 
     # -- files from elsewhere
 
-    def place(self, identifier: str, file: Path) -> None:
-        """Move a file into place for a new database; called before the catalog entry is committed."""
-        folder = self._folder / identifier
-        folder.mkdir(parents=True)
-        write_private(folder / ARRIVING, b"")
-        os.replace(file, folder / PRIMARY)
-        sync_folder(folder)
-
     def await_upload(self, identifier: str) -> None:
         """Make a new database unavailable until `supply`; called before the catalog entry is committed."""
         folder = self._folder / identifier
         folder.mkdir(parents=True)
-        write_private(folder / AWAITS_UPLOAD, b"")
+        write_private(folder / UNFINISHED, b"")
+
+    def place(self, identifier: str, file: Path) -> None:
+        """Move a file into place for a new database; called before the catalog entry is committed."""
+        self.await_upload(identifier)
+        self._move(identifier, file)
+
+    def _move(self, identifier: str, file: Path) -> None:
+        folder = self._folder / identifier
+        os.replace(file, folder / PRIMARY)
+        sync_folder(folder)
 
     def awaits_upload(self, identifier: str) -> bool:
         """Return True if a database still waits for its file."""
-        return (self._folder / identifier / AWAITS_UPLOAD).exists()
+        folder = self._folder / identifier
+        return (folder / UNFINISHED).exists() and not (folder / PRIMARY).exists()
 
     def supply(self, record: DatabaseRecord, file: Path) -> None:
         """Move into place the file that a database waits for.
 
         Raise `Refused`: 404 if the database was deleted meanwhile, 409 if it has a file already.
         """
-        folder = self._folder / record.id
         with self._lock_of(record.id):
             try:
                 if self._catalog.database_by_id(record.id) is None:
                     raise FileNotFoundError
                 if not self.awaits_upload(record.id):
                     raise Refused(409, f"the database {record.name} has its file already", "NOT_AWAITED")
-                os.replace(file, folder / PRIMARY)
-                sync_folder(folder)
-                (folder / AWAITS_UPLOAD).unlink()
-                sync_folder(folder)
+                self._move(record.id, file)
             except FileNotFoundError:
                 raise Refused(404, "the database was deleted") from None
 
     def finish_arrivals(self) -> None:
         """Clean up after a crash during a creation; called before any database is opened."""
-        for name in (ARRIVING, AWAITS_UPLOAD):
-            for mark in self._folder.glob(f"*/{name}"):
-                if self._catalog.database_by_id(mark.parent.name) is None:
-                    shutil.rmtree(mark.parent, ignore_errors=True)
-                elif name == ARRIVING:
-                    mark.unlink()
+        for mark in self._folder.glob(f"*/{UNFINISHED}"):
+            if self._catalog.database_by_id(mark.parent.name) is None:
+                shutil.rmtree(mark.parent, ignore_errors=True)
+            elif (mark.parent / PRIMARY).exists():
+                mark.unlink()
 
     # -- in use
 
@@ -165,16 +162,16 @@ class Databases:
 
     def expire(self, now: float) -> None:
         """End the waits whose deadline has passed."""
-        for queue in self._queues():
-            queue.expire(now)
+        for waiter in self._waiters():
+            if waiter.deadline <= now:
+                waiter.finish()
 
     def next_deadline(self) -> float | None:
         """Return the earliest deadline of a waiter; None if there is none."""
-        deadlines = (queue.next_deadline() for queue in self._queues())
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        return min((waiter.deadline for waiter in self._waiters()), default=None)
 
-    def _queues(self) -> list[WriteLock | Replica]:
-        return [queue for database in self.in_use() for queue in database.queues()]
+    def _waiters(self) -> list[Waiter]:
+        return [waiter for database in self.in_use() for waiter in database.waiters() if not waiter.done]
 
     def trim(self, now: float) -> None:
         """Close connections that were idle for long, and the ones idle longest if there are too many.

@@ -1,9 +1,9 @@
-"""SQL functions: SQLite's own ones with bounded running time, and those of an extension that apsw brings.
+"""SQL functions in the place of SQLite's own, and those of an extension that apsw brings.
 
 SQLite cannot stop a statement inside a function. ``instr``, ``replace``, ``unhex`` and the ``trim`` family with two
 arguments compare each position of one argument with all of the other, which takes hours for some megabytes. The
 functions here return what SQLite's return, but take and return only valid UTF-8 as text. The extension has
-``regexp`` (``x REGEXP y``) and ``regexpi``.
+``regexp`` (``x REGEXP y``) and ``regexpi``. ``pragma_database_list`` does not have the path of the file.
 
 Source: https://sqlite.org/src/file/src/func.c, https://sqlite.org/src/file/ext/misc/regexp.c
 """
@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
+from typing import Any
 
 import apsw
 
 from pipemagic.hrana.values import SqlValue
 
+DATABASE_LIST = "pragma_database_list"
 _MOST_STEPS = 500_000_000
 """The product of the arguments' sizes up to which SQLite's own function runs: about half a second."""
 _FEW_CHARACTERS = 32
@@ -51,61 +53,116 @@ def bound(connection: apsw.Connection, largest: int, stopped: Callable[[], bool]
     ``largest`` is the limit of a value in bytes. Once ``stopped`` returns True the functions raise
     `apsw.InterruptError`: between two functions of a row SQLite does not check whether it was interrupted.
     """
-
-    def checked(function: Callable[..., SqlValue], name: str) -> Callable[..., SqlValue]:
-        def call(*arguments: SqlValue) -> SqlValue:
-            if stopped():
-                raise apsw.InterruptError("interrupted")
-            return function(*arguments)
-
-        call.__name__ = name
-        return call
-
     functions: dict[str, tuple[int, Callable[..., SqlValue]]] = {
         "instr": (2, _instr),
-        "replace": (3, _replace(largest)),
-        "unhex": (2, _unhex),
-        "trim": (2, _trim("trim", str.strip)),
-        "ltrim": (2, _trim("ltrim", str.lstrip)),
-        "rtrim": (2, _trim("rtrim", str.rstrip)),
+        "replace": (3, partial(_replace, largest)),
+        "unhex": (2, lambda *_: NotImplemented),
+        "trim": (2, partial(_trim, str.strip)),
+        "ltrim": (2, partial(_trim, str.lstrip)),
+        "rtrim": (2, partial(_trim, str.rstrip)),
     }
     flags = int(apsw.SQLITE_INNOCUOUS)  # like SQLite's own: views, indexes and CHECK constraints may use them
     for name, (count, function) in functions.items():
-        connection.create_scalar_function(name, checked(function, name), count, deterministic=True, flags=flags)
+        checked = _checked(name, function, stopped)
+        connection.create_scalar_function(name, checked, count, deterministic=True, flags=flags)
 
 
-def _instr(text: SqlValue, wanted: SqlValue) -> SqlValue:
-    if isinstance(text, str) and isinstance(wanted, str):
-        return text.find(wanted) + 1
-    if isinstance(text, bytes) and isinstance(wanted, bytes):
-        return text.find(wanted) + 1
-    return _native("instr", text, wanted)
+def _checked(name: str, function: Callable[..., Any], stopped: Callable[[], bool]) -> Callable[..., SqlValue]:
+    """Return a function that calls SQLite's own one where ``function`` returns NotImplemented."""
+
+    def call(*arguments: SqlValue) -> SqlValue:
+        if stopped():
+            raise apsw.InterruptError("interrupted")
+        result = function(*arguments)
+        return _native(name, *arguments) if result is NotImplemented else result
+
+    call.__name__ = name
+    return call
 
 
-def _replace(largest: int) -> Callable[..., SqlValue]:
-    def replace(text: SqlValue, old: SqlValue, new: SqlValue) -> SqlValue:
-        if not (isinstance(text, str) and isinstance(old, str) and isinstance(new, str)):
-            return _native("replace", text, old, new)
-        if not old or old[0] == "\0":
-            return text
-        if len(new) > len(old) and len(text) + text.count(old) * (len(new) - len(old)) > largest:
-            raise _too_big("string or blob too big")  # before the memory is allocated
-        return text.replace(old, new)
+def count_changes_since(connection: apsw.Connection, before: Callable[[], int]) -> None:
+    """Replace ``changes()`` and ``total_changes()``, which SQLite cannot reset. ``before()``: the changes not to count.
 
-    return replace
+    One difference remains: after a statement of a trigger was counted, `changes()` in the trigger's next run returns
+    the count from before the outer statement, which may be that of the previous stream.
+    """
 
+    def total(*_: SqlValue) -> int:
+        return connection.total_changes() - before()
 
-def _trim(name: str, strip: Callable[[str, str], str]) -> Callable[..., SqlValue]:
-    def trim(text: SqlValue, characters: SqlValue) -> SqlValue:
-        if isinstance(text, str) and isinstance(characters, str) and len(characters) <= _FEW_CHARACTERS:
-            return strip(text, characters.partition("\0")[0])
-        return _native(name, text, characters)
+    def changes(*_: SqlValue) -> int:
+        return connection.changes() if total() else 0
 
-    return trim
+    connection.create_scalar_function("total_changes", total, 0, flags=apsw.SQLITE_INNOCUOUS)
+    connection.create_scalar_function("changes", changes, 0, flags=apsw.SQLITE_INNOCUOUS)
 
 
-def _unhex(text: SqlValue, ignored: SqlValue) -> SqlValue:
-    return _native("unhex", text, ignored)
+def hide_path(connection: apsw.Connection) -> None:
+    """Replace ``pragma_database_list``: one row, ``0|main|''``. The PRAGMA itself is read from it (see `statement`).
+
+    SQLite looks for a module of that name before it creates its own.
+    """
+    module: Any = _DatabaseList()
+    connection.create_module(DATABASE_LIST, module, use_bestindex_object=True, eponymous=True, eponymous_only=True)
+
+
+class _DatabaseList:
+    """A virtual table with one row."""
+
+    def Connect(self, *_: Any) -> tuple[str, _DatabaseList]:  # noqa: N802 - apsw calls these names
+        return "CREATE TABLE databases(seq, name, file)", self
+
+    def BestIndexObject(self, _: Any) -> bool:  # noqa: N802
+        return True
+
+    def Open(self) -> _Row:  # noqa: N802
+        return _Row()
+
+    def Disconnect(self) -> None:  # noqa: N802
+        pass
+
+
+class _Row:
+    """A cursor over that row."""
+
+    def Filter(self, *_: Any) -> None:  # noqa: N802
+        self._done = False
+
+    def Eof(self) -> bool:  # noqa: N802
+        return self._done
+
+    def Column(self, number: int) -> Any:  # noqa: N802
+        return (0, "main", "", 0)[number]  # -1 is the rowid
+
+    def Next(self) -> None:  # noqa: N802
+        self._done = True
+
+    def Close(self) -> None:  # noqa: N802
+        pass
+
+
+def _instr(text: SqlValue, part: SqlValue) -> Any:
+    if isinstance(text, str) and isinstance(part, str):
+        return text.find(part) + 1
+    if isinstance(text, bytes) and isinstance(part, bytes):
+        return text.find(part) + 1
+    return NotImplemented
+
+
+def _replace(largest: int, text: SqlValue, old: SqlValue, new: SqlValue) -> Any:
+    if not (isinstance(text, str) and isinstance(old, str) and isinstance(new, str)):
+        return NotImplemented
+    if not old or old[0] == "\0":
+        return text
+    if len(new) > len(old) and len(text) + text.count(old) * (len(new) - len(old)) > largest:
+        raise _too_big("string or blob too big")  # before the memory is allocated
+    return text.replace(old, new)
+
+
+def _trim(strip: Callable[[str, str], str], text: SqlValue, characters: SqlValue) -> Any:
+    if isinstance(text, str) and isinstance(characters, str) and len(characters) <= _FEW_CHARACTERS:
+        return strip(text, characters.partition("\0")[0])
+    return NotImplemented
 
 
 class _Native(threading.local):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable
 
@@ -47,10 +48,10 @@ class Pool:
         except apsw.CantOpenError as error:  # most likely there are no more file handles
             log.warning("no connection can be opened: %s", error)
             raise Refused(429, "Too many open connections; close the streams that are not needed") from None
-        connection.home = self
+        connection.release = self.release
         return connection
 
-    def give_back(self, connection: Connection) -> None:
+    def release(self, connection: Connection) -> None:
         """Keep a clean connection for the next stream; close any other."""
         try:
             if not connection.autocommit:
@@ -84,6 +85,4 @@ class Pool:
         """Close the idle connections, and each other one when it is returned."""
         with self._lock:
             self._closed = True
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        self.trim(math.inf)

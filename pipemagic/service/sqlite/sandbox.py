@@ -9,21 +9,6 @@ import apsw
 
 from pipemagic.service.limits import Limits
 
-READABLE = frozenset({
-    "analysis_limit", "application_id", "auto_vacuum", "automatic_index", "busy_timeout", "cache_size", "cache_spill",
-    "case_sensitive_like", "cell_size_check", "checkpoint_fullfsync", "collation_list", "compile_options",
-    "data_version", "defer_foreign_keys", "encoding", "foreign_key_check", "foreign_key_list", "foreign_keys",
-    "freelist_count", "full_column_names", "fullfsync", "function_list", "ignore_check_constraints",
-    "incremental_vacuum", "index_info", "index_list", "index_xinfo", "integrity_check", "journal_mode",
-    "journal_size_limit", "legacy_alter_table", "locking_mode", "max_page_count", "mmap_size", "module_list",
-    "optimize", "page_count", "page_size", "pragma_list", "query_only", "quick_check", "read_uncommitted",
-    "recursive_triggers", "reverse_unordered_selects", "schema_version", "secure_delete", "short_column_names",
-    "shrink_memory", "stats", "synchronous", "table_info", "table_list", "table_xinfo", "temp_store", "threads",
-    "trusted_schema",
-    "user_version", "wal_autocheckpoint",
-})  # fmt: skip
-"""Pragmas that may be read."""
-
 SETTABLE = frozenset({
     "application_id", "automatic_index", "cache_size", "case_sensitive_like", "cell_size_check",
     "defer_foreign_keys", "foreign_keys", "full_column_names", "ignore_check_constraints",
@@ -48,8 +33,20 @@ CATALOGUE = TAKES_NAME - {"incremental_vacuum", "optimize"} | {
 }  # fmt: skip
 """Pragmas that only read: those that a read-only token may use."""
 
+READABLE = CATALOGUE | TAKES_NAME | SETTABLE | {
+    "auto_vacuum", "busy_timeout", "cache_spill", "checkpoint_fullfsync", "fullfsync", "journal_mode",
+    "journal_size_limit", "max_page_count", "read_uncommitted", "shrink_memory", "synchronous", "temp_store",
+}  # fmt: skip
+"""Pragmas that may be read."""
+
 REFUSED_FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "optimize"})
 """Functions that load code, or (FTS3's ``optimize``) write although SQLite calls their SELECT read-only."""
+
+CREATE_TEMPORARY = frozenset({
+    apsw.SQLITE_CREATE_TEMP_TABLE, apsw.SQLITE_CREATE_TEMP_VIEW, apsw.SQLITE_CREATE_TEMP_TRIGGER,
+    apsw.SQLITE_CREATE_TEMP_INDEX,
+})  # fmt: skip
+"""Actions whose effect outlives the stream."""
 
 MAX_ARGUMENTS = 127
 """Arguments of a function, as in libSQL; SQLite allows 1000 by default, and each may have to be copied."""
@@ -97,12 +94,7 @@ class Sandbox:
                 return self._refuse(f"the function {second} is not available")
             case apsw.SQLITE_PRAGMA:
                 return self._authorize_pragma((first or "").lower(), second)
-            case (
-                apsw.SQLITE_CREATE_TEMP_TABLE
-                | apsw.SQLITE_CREATE_TEMP_VIEW
-                | apsw.SQLITE_CREATE_TEMP_TRIGGER
-                | apsw.SQLITE_CREATE_TEMP_INDEX
-            ):
+            case _ if action in CREATE_TEMPORARY:
                 self.dirty = True
             case apsw.SQLITE_CREATE_VTABLE | apsw.SQLITE_INSERT if "temp" in (schema, (first or "")[7:11]):
                 self.dirty = True  # a temporary table of a module without tables of its own

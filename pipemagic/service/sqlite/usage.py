@@ -62,24 +62,27 @@ class StatementUsage(msgspec.Struct):
     _due: float = 0.0
 
     def check_memory(self) -> bool:
-        """Return True if the statement must be stopped; `exceeded` is then the reason."""
-        too_much = self._takes_too_much_memory()
-        if too_much:
-            heap = apsw.hard_heap_limit(-1)
-            self.exceeded = UsageExceeded(
-                f"out of memory: the statement used more than half of the {heap:,} bytes that all statements of "
-                "this service have, and was stopped: use smaller values, or fewer at once",
-                "SQLITE_NOMEM",
-            )
-        return too_much
+        """Return True if the statement must be stopped; `exceeded` is then the reason.
+
+        It may use half of the heap, and more while a quarter is left for others.
+        """
+        used, heap = apsw.memory_used(), apsw.hard_heap_limit(-1)
+        if not 0 < heap * 3 < used * 4 or used - self.memory_before <= heap // 2:
+            return False
+        self.exceeded = UsageExceeded(
+            f"out of memory: the statement used more than half of the {heap:,} bytes that all statements of "
+            "this service have, and was stopped: use smaller values, or fewer at once",
+            "SQLITE_NOMEM",
+        )
+        return True
 
     def is_due(self) -> bool:
         """Return True if a statement that writes is to be checked with `check_writes`, which takes time."""
         now = time.monotonic()
-        first, due = not self._due, now >= self._due
-        if due:
-            self._due = now + _EVERY
-        return due and not first
+        if now < self._due:
+            return False
+        first, self._due = not self._due, now + _EVERY
+        return not first
 
     def check_writes(self, thread: int, to_database: int = 0) -> bool:
         """Return True if the statement must be stopped; `exceeded` is then the reason.
@@ -87,15 +90,22 @@ class StatementUsage(msgspec.Struct):
         It runs in a thread with this native id. ``to_database`` of the bytes that the thread wrote are no temporary
         files.
         """
-        self._count_writes(thread, to_database)
-        if self._written > self.limits.temporary and self._written > (limit := self._temporary_limit()):
+        if (written := _written_by(thread)) is not None:
+            written -= to_database
+            if thread == self._thread:
+                self._written += written - self._counted
+            self._thread, self._counted = thread, written
+        if self._written <= self.limits.temporary:
+            return False
+        # A sort of a whole table writes it once or twice, and so do VACUUM and CREATE INDEX.
+        limit = self.limits.temporary + 2 * (_size(self.path) + _size(self.path.with_name(self.path.name + "-wal")))
+        if self._written > limit:
             self.exceeded = UsageExceeded(
                 f"the statement wrote more than {limit:,} bytes of temporary files, the limit of this service, and was "
                 "stopped: sort or group fewer rows or columns, or create an index that has the order",
                 "SQLITE_FULL",
             )
-            return True
-        return False
+        return self._written > limit
 
     def count_anew(self) -> None:
         """Do not count what was written since the last count."""
@@ -114,28 +124,11 @@ class StatementUsage(msgspec.Struct):
             self.interval = max(SHORTEST_INTERVAL, before // 16)
         return self.interval != before
 
-    def _takes_too_much_memory(self) -> bool:
-        """Return True if it uses more than half of the heap while less than a quarter is left for others."""
-        used, heap = apsw.memory_used(), apsw.hard_heap_limit(-1)
-        return 0 < heap * 3 < used * 4 and used - self.memory_before > heap // 2
-
-    def _count_writes(self, thread: int, to_database: int) -> None:
-        if _COUNTS_WRITES and (written := _written_by(thread)) is not None:
-            written -= to_database
-            if thread == self._thread:
-                self._written += written - self._counted
-            self._thread, self._counted = thread, written
-
-    def _temporary_limit(self) -> int:
-        """Return the limit in bytes.
-
-        A sort of a whole table writes it once or twice, and so do VACUUM and CREATE INDEX.
-        """
-        return self.limits.temporary + 2 * (_size(self.path) + _size(self.path.with_name(self.path.name + "-wal")))
-
 
 def _written_by(thread: int) -> int | None:
     """Return the bytes that a thread has written; None if it has ended or no file can be opened."""
+    if not _COUNTS_WRITES:
+        return None
     try:
         with open(_THREAD_IO.format(thread=thread), "rb", buffering=0) as file:
             return int(file.read().split(b"wchar: ", 1)[1].split(b"\n", 1)[0])

@@ -1,1 +1,1 @@
-"""Databases in and out as a whole: plain SQLite files and SQL text."""
+"""Export and upload of whole databases, as SQLite files or as SQL text."""

@@ -1,180 +1,197 @@
-"""The endpoints that transfer whole databases, as a file or as SQL text.
+"""Endpoints that transfer whole databases, as a file or as SQL text.
 
-``GET /info`` and ``GET /export/1`` return the file, ``GET /dump`` the text; ``POST /v1/upload`` takes the file of a
-database that was created for it. Paths and responses are those of the public service and of sqld. A copy is a
-snapshot: it is written to disk first, so that a slow client does not block others, and is streamed from there.
+``GET /info`` and ``GET /export/1`` return the file, ``GET /dump`` the text; ``POST /v1/upload`` receives the file of a
+database that was created for it. Paths and responses are those of the public service and of sqld. An export is written
+to a temporary file first, so that a slow client does not hold a read transaction, and is sent from there. Each export
+is a new snapshot: it has no ETag and no ranges, which Starlette's `FileResponse` would offer.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-import secrets
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, suppress
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, BinaryIO
 
-import apsw
 from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive
 
 from pipemagic.service.auth.tokens import AccessGrant, Tokens
-from pipemagic.service.database_api.endpoints import TokenEndpoint
-from pipemagic.service.endpoint import SMALL_BODY, Admission, CancelToken, Disconnected, Runtime
+from pipemagic.service.catalog.records import DatabaseRecord
+from pipemagic.service.catalog.usage import UsageMeter
+from pipemagic.service.database_api.endpoints import Handler, TokenEndpoint
+from pipemagic.service.endpoint import SLOWEST, SMALL_BODY, Admission, CancelToken, Disconnected, Runtime
 from pipemagic.service.executor import Steps
-from pipemagic.service.registry.quotas import Meter, blocked
-from pipemagic.service.registry.records import DatabaseRecord
-from pipemagic.service.responses import Refused, StreamedResponse, json
-from pipemagic.service.sqlite.backup import Stopped
+from pipemagic.service.limits import MB, Limits
+from pipemagic.service.responses import Refused, StreamedResponse, json, storage_refusal
+from pipemagic.service.sqlite.database import snapshot
 from pipemagic.service.sqlite.databases import UPLOAD_PATH, Databases
-from pipemagic.service.sqlite.statement import Rejected
-from pipemagic.service.transfer import dumps
-from pipemagic.service.transfer.snapshots import snapshot
-from pipemagic.service.transfer.uploads import Spool, adopt, no_room
+from pipemagic.service.transfer.dump import dump
+from pipemagic.service.transfer.upload import validate_upload
 
 log = logging.getLogger(__name__)
 
-UPLOAD, DUMP, INFO = UPLOAD_PATH, "/dump", "/info"
 GENERATION = 1
 """The only generation: the history of a database is not kept."""
-
-_PIECE = 256 * 1024
-_WRITTEN_AT_ONCE = 1024 * 1024
+CHUNK = 256 * 1024
 NO_LIMIT = 2**62
-"""No limit of the body: the size limit of the database applies."""
-SQLITE, SQL = "application/vnd.sqlite3", "application/sql"
+"""The body of an upload is limited by the size limit of its database."""
+MARGIN = 64 * MB
+"""Bytes of the disk that transfers leave free; of a small disk, a twentieth."""
+EXPORT_TIME = 60.0
+"""Seconds in which a client must read an export, and one more for each `SLOWEST` bytes of the database."""
+RETRY_AFTER = 5
+"""Seconds after which a client should repeat a request that was refused because of another transfer."""
 
 
 class Transfers:
-    """Serves these requests. ``folder`` is for temporary files; its content is removed at the start.
+    """Exports and uploads. ``folder`` is for temporary files; its content is removed at the start."""
 
-    ``size_limit`` returns the limit of a database in bytes, None if it has none.
-    """
-
-    def __init__(
-        self, folder: Path, databases: Databases, tokens: Tokens, meter: Meter,
-        size_limit: Callable[[DatabaseRecord], int | None],
-    ) -> None:  # fmt: skip
+    def __init__(self, folder: Path, databases: Databases, tokens: Tokens, meter: UsageMeter, limits: Limits) -> None:
         self.databases = databases
-        self._folder, self._tokens, self._meter, self._size_limit = folder, tokens, meter, size_limit
+        self._folder, self._tokens, self._meter, self._limits = folder, tokens, meter, limits
+        self._running: dict[str, object] = {}
+        """A key for each database that is being exported or uploaded, by its id."""
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         databases.finish_arrivals()
 
     def routes(self, runtime: Runtime) -> list[Route]:
         """Return the routes, at every address of the service."""
-        dump, info, export = (
-            DownloadEndpoint(runtime, self._tokens, handler, body_limit=SMALL_BODY)
-            for handler in (self._text, self._info, self._file)
-        )
+        downloads: dict[str, Handler] = {"/info": self._info, "/dump": self._dump, "/export/{generation}": self._export}
         upload = UploadEndpoint(runtime, self._tokens, self._upload, body_limit=NO_LIMIT)
         upload.transfers = self
         return [
-            Route(DUMP, dump), Route(INFO, info), Route("/export/{generation}", export), Route(UPLOAD, upload),
+            Route(UPLOAD_PATH, upload),
+            *(Route(path, DownloadEndpoint(runtime, self._tokens, handler, body_limit=SMALL_BODY))
+              for path, handler in downloads.items()),
         ]  # fmt: skip
 
-    # -- upload
-
-    def begin_upload(self, grant: AccessGrant, declared: int) -> Spool:
-        """Return the destination of an upload, before its body is read.
-
-        Raise `Refused` if it cannot succeed: the token is read-only, or the database waits for no file.
-        """
-        database = _writable(grant)
-        self._check_awaited(database)
-        self._let_pass(database, writes=True)
-        spool = Spool(self._new_path(), self._size_limit(database))
+    @contextmanager
+    def _one_at_a_time(self, database: DatabaseRecord) -> Iterator[None]:
+        """Raise `Refused` (429) if another export or upload of the database is running: its client may be slow."""
+        key = object()
+        if self._running.setdefault(database.id, key) is not key:
+            line = f"another export or upload of the database {database.name} is running: try again when it has ended"
+            raise Refused(429, line, "TRANSFER_RUNNING", retry_after=RETRY_AFTER)
         try:
-            spool.expect(declared)
-        except Refused:
-            spool.discard()
-            raise
-        return spool
+            yield
+        finally:
+            del self._running[database.id]
 
-    def _upload(self, request: Request, admission: Admission, file: Path, cancel: CancelToken) -> Steps:  # noqa: ARG002
-        database = _writable(admission.context)
-        self._check_awaited(database)  # before the file is checked, which takes long
-        adopt(file, cancel)
-        self._fits(file, database)
-        _sync(file)
-        self.databases.supply(database, file)
+    @contextmanager
+    def _temporary_file(self, size: int) -> Iterator[Path]:
+        """Provide the path of a temporary file for about ``size`` bytes; raise `Refused` (507) if they do not fit."""
+        self._check_space(size)
+        with TemporaryDirectory(dir=self._folder, ignore_cleanup_errors=True) as folder:
+            yield Path(folder) / "database.sqlite"
+
+    def _check_space(self, size: int) -> None:
+        """Raise `Refused` (507) if a file of this size would use up the free space of the disk."""
+        disk = shutil.disk_usage(self._folder)
+        if disk.free < size + min(MARGIN, disk.total // 20):
+            raise Refused(507, "the disk of the service is full: make room on it and try again", "DISK_FULL")
+
+    def _must_end(self, cancel: CancelToken) -> bool:
+        """Raise `Refused` if a transfer is cancelled or the disk is full, otherwise return False."""
+        if cancel.cancelled:
+            raise Refused(503, "the transfer was cancelled: its client disconnected, or the service is stopping")
+        self._check_space(0)
+        return False
+
+    # Uploads.
+
+    @contextmanager
+    def begin_upload(self, grant: AccessGrant, size: int) -> Iterator[BinaryIO]:
+        """Provide the file for the body of an upload; ``size`` is 0 if it is not declared.
+
+        Raise `Refused`, before the body is read, if the upload cannot succeed.
+        """
+        database = grant.database
+        if grant.read_only:
+            raise Refused(403, "Authorization forbidden: the token is read-only")
+        if not self.databases.awaits_upload(database.id):
+            line = f"the database {database.name} accepts no upload: create one with the seed type database_upload"
+            raise Refused(409, line, "NOT_AWAITED")
+        self._meter.block(database).check(writes=True)
+        self._check_size(database, size)
+        with self._one_at_a_time(database), self._temporary_file(size) as path:
+            file = path.open("xb")
+            try:
+                yield file
+            finally:
+                with suppress(OSError):  # what a full disk did not take; `write` or `finish` has raised it
+                    file.close()
+
+    def write(self, grant: AccessGrant, file: BinaryIO, data: bytes) -> None:
+        """Write a part of a body; raise `Refused`: 413 if the file becomes too large, 507 if the disk is full."""
+        self._check_size(grant.database, file.tell() + len(data))
+        self._check_space(len(data))
+        with _disk_errors():
+            file.write(data)
+
+    def finish(self, file: BinaryIO) -> None:
+        """Flush and close the file; raise `Refused` (507) if the disk is full."""
+        with _disk_errors():
+            file.close()
+
+    def _check_size(self, database: DatabaseRecord, size: int) -> None:
+        limit = self._limits.size_of(database.configuration.size_limit)
+        if limit is not None and size > limit:
+            raise Refused(413, f"the file is larger than the {limit:,} bytes that the database may have")
+
+    def _upload(self, request: Request, admission: Admission, file: BinaryIO, cancel: CancelToken) -> Steps:  # noqa: ARG002
+        database, path = admission.context.database, Path(file.name)
+        validate_upload(path, self._limits, partial(self._must_end, cancel))
+        self._check_size(database, path.stat().st_size)  # a file that was rewritten may have grown
+        self.databases.supply(database, path)
         self.databases.open(database)  # now it can have its replicas
-        log.info("database %s/%s (%s) uploaded", database.organization, database.name, database.id)
+        log.info("uploaded the file of %s/%s (%s)", database.organization, database.name, database.id)
         return json({})
         yield
 
-    def _check_awaited(self, database: DatabaseRecord) -> None:
-        if not self.databases.awaits_upload(database.id):
-            raise Refused(
-                409, f"the database {database.name} takes no upload: create one with the seed type database_upload",
-                "NOT_AWAITED",
-            )  # fmt: skip
-
-    def _fits(self, path: Path, database: DatabaseRecord) -> None:
-        """Check the size again: a file that was rewritten may have grown."""
-        limit = self._size_limit(database)
-        if limit is not None and path.stat().st_size > limit:
-            raise Refused(413, f"the file is larger than the {limit:,} bytes that the database may have")
-
-    # -- download
+    # Exports.
 
     def _info(self, *_: object) -> Steps:
         return json({"current_generation": GENERATION, "snapshot": True})
         yield
 
-    def _text(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps:  # noqa: ARG002
-        path = self.copy(admission.context.database, cancel)
-        return (yield from _streamed(StreamedResponse(SQL), dumps.dump(path), path))
+    def _dump(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps:  # noqa: ARG002
+        database = admission.context.database
+        with self._one_at_a_time(database), self.copy(database, cancel) as path:
+            yield StreamedResponse("application/sql")
+            yield from _in_time(dump(path), path)
+        return b""
 
-    def _file(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps:  # noqa: ARG002
-        generation = request.path_params["generation"]
+    def _export(self, request: Request, admission: Admission, body: bytes, cancel: CancelToken) -> Steps:  # noqa: ARG002
+        generation, database = request.path_params["generation"], admission.context.database
         if generation != str(GENERATION):
-            raise Refused(404, f"there is no generation {generation[:20]} of the database; /info gives the current one")
-        path = self.copy(admission.context.database, cancel)
-        response = StreamedResponse(SQLITE, {"content-length": str(path.stat().st_size)})
-        return (yield from _streamed(response, _read(path), path))
+            raise Refused(404, f"the database has no generation {generation[:20]}; /info returns the current one")
+        with self._one_at_a_time(database), self.copy(database, cancel) as path, path.open("rb") as file:
+            yield StreamedResponse("application/vnd.sqlite3", {"content-length": str(path.stat().st_size)})
+            yield from _in_time(iter(lambda: file.read(CHUNK), b""), path)
+        return b""
 
-    def check_quotas(self, organization: str) -> None:
-        """Raise `Refused` (403) for a further database with content if the organization may not write any more."""
-        block = self._meter.organization_block(organization)
-        if block is not None and (reason := block.reason(writes=True)):
-            raise _forbidden(blocked(reason))
-
-    def copy(self, database: DatabaseRecord, cancel: CancelToken) -> Path:
-        """Copy a database to a new file, which the caller moves or removes."""
-        self._let_pass(database, writes=False)
+    @contextmanager
+    def copy(self, database: DatabaseRecord, cancel: CancelToken) -> Iterator[Path]:
+        """Copy a database to a temporary file, which is removed at the end unless it was moved."""
+        self._meter.block(database).check(writes=False)
         opened = self.databases.open(database)
         if opened.paused:
             raise Refused(503, f"the location {opened.code} is paused", "LOCATION_PAUSED")
-        path = self._new_path()
-        connection = opened.take()
-        try:
-            snapshot(connection.raw, path, lambda: cancel.cancelled)
-        except BaseException as error:
-            path.unlink(missing_ok=True)
-            if isinstance(error, Stopped):
-                raise Refused(503, "the copy was given up: its client hung up, or the service is stopping") from None
-            if isinstance(error, apsw.FullError | apsw.IOError):
-                raise no_room(error) from None
-            raise
-        finally:
-            opened.give_back(connection)
-        return path
-
-    # -- both
-
-    def _let_pass(self, database: DatabaseRecord, *, writes: bool) -> None:
-        """Raise `Refused` (403) if a quota or the database's configuration blocks its statements."""
-        try:
-            self._meter.check(database, writes=writes)
-        except Rejected as rejected:
-            raise _forbidden(rejected) from None
-
-    def _new_path(self) -> Path:
-        return self._folder / secrets.token_hex(12)
+        with self._temporary_file(self.databases.size(database.id)) as path:
+            connection = opened.take()
+            try:
+                snapshot(connection.raw, path, partial(self._must_end, cancel))
+            finally:
+                connection.release(connection)
+            yield path
 
 
 class DownloadEndpoint(TokenEndpoint):
@@ -189,57 +206,40 @@ class UploadEndpoint(TokenEndpoint):
     transfers: Transfers
     body_in_memory = False
 
-    async def read(self, request: Request, admission: Admission, receive: Receive, stack: AsyncExitStack) -> Path:
+    async def read(self, request: Request, admission: Admission, receive: Receive, stack: AsyncExitStack) -> BinaryIO:
         """Write the body to a file, which is removed at the end of the request; each part has the time limit."""
-        call = partial(self._runtime.executor.call, admission.tenant)
+        call: Callable[..., Any] = partial(self._runtime.executor.call, admission.tenant)
         declared = request.headers.get("content-length", "")
-        size = int(declared) if declared.isdecimal() else 0
-        spool: Spool = await call(self.transfers.begin_upload, admission.context, size)
-        stack.push_async_callback(call, spool.discard)
-        pending, size, more = [], 0, True
+        upload = self.transfers.begin_upload(admission.context, int(declared) if declared.isdecimal() else 0)
+        file: BinaryIO = await call(upload.__enter__)
+        stack.push_async_callback(call, upload.__exit__, None, None, None)
+        more = True
         while more:
             async with self._runtime.body_time():
                 message = await receive()
             if message["type"] == "http.disconnect":
                 raise Disconnected
             more = message.get("more_body", False)
-            pending.append(message.get("body", b""))
-            size += len(pending[-1])
-            if size >= _WRITTEN_AT_ONCE or not more:
-                await call(spool.write, b"".join(pending))
-                pending, size = [], 0
-        await call(spool.finish)
-        return spool.path
+            await call(self.transfers.write, admission.context, file, message.get("body", b""))
+        await call(self.transfers.finish, file)
+        return file
 
 
-def _writable(grant: AccessGrant) -> DatabaseRecord:
-    if grant.read_only:
-        raise Refused(403, "Authorization forbidden: the token is read-only")
-    return grant.database
-
-
-def _forbidden(rejected: Rejected) -> Refused:
-    return Refused(403, rejected.error.message, rejected.error.code)
-
-
-def _read(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            yield piece
-
-
-def _streamed(response: StreamedResponse, pieces: Iterator[bytes], path: Path) -> Steps:
-    """Yield the response and its pieces, then remove the file, also if the client hangs up."""
+@contextmanager
+def _disk_errors() -> Iterator[None]:
+    """Raise `Refused` for the errors of a disk, which are no faults of the service."""
     try:
-        yield response
-        yield from pieces
-    finally:
-        with suppress(OSError):
-            path.unlink()
-    return b""
+        yield
+    except OSError as error:
+        raise storage_refusal(error) or error from None
 
 
-def _sync(path: Path) -> None:
-    """Flush the file to disk before the upload is acknowledged."""
-    with path.open("r+b") as file:
-        os.fsync(file.fileno())
+def _in_time(chunks: Iterable[bytes], path: Path) -> Iterator[bytes]:
+    """Yield the chunks of an export while its client reads it in time; the server ends one that reads nothing."""
+    seconds = EXPORT_TIME + path.stat().st_size / SLOWEST
+    deadline = time.monotonic() + seconds
+    for chunk in chunks:
+        if time.monotonic() > deadline:
+            log.warning("an export was ended: its client did not read it within %.0f s", seconds)
+            raise Disconnected
+        yield chunk

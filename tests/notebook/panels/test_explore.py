@@ -10,7 +10,7 @@ import pytest
 from panel_page import PanelPage
 from waiting import PATIENCE, until
 
-from pipemagic import local
+from pipemagic import launcher
 from pipemagic.client.database import Database
 from pipemagic.errors import AnswerTimeout, ServerError
 from pipemagic.notebook.panels.explore import browsing, exporting
@@ -686,7 +686,7 @@ def test_tables_that_could_not_be_read(session, monkeypatch):
 @pytest.mark.usefixtures("flights")
 def test_a_service_that_is_started_anew(explore):
     panel = explore()
-    local.stop()
+    launcher.stop()
     panel.click("Next")
     panel.wait("Rows 26 to 50")
 

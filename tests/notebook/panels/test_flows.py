@@ -10,7 +10,7 @@ from panel_page import PanelPage
 from scripted_server import Answer, as_json
 from waiting import until
 
-from pipemagic import local
+from pipemagic import launcher
 from pipemagic.notebook.panels.ground import widget
 from pipemagic.notebook.panels.holdings import holdings_of
 from pipemagic.notebook.panels.opening import open_panel
@@ -146,7 +146,7 @@ def test_on_the_smallest_management_api(hosted):
 def test_the_service_is_killed_in_the_middle(session, service_folder):
     visit = Visit(session)
     visit.create_group("edge", "ams")
-    for child in local._started:
+    for child in launcher._started:
         if str(service_folder) in child.args:
             child.kill()
             child.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from waiting import until
 
-from pipemagic import local
+from pipemagic import launcher
 from pipemagic.notebook.panels.groups import replica_states
 from pipemagic.notebook.panels.holdings import holdings_of
 
@@ -259,9 +259,9 @@ def test_looking_at_replicas_starts_no_service_that_was_stopped(page, edge, plat
     platform.add_location("edge", "nrt")
     panel = page("groups")
     until(lambda: "caught up, lag" in cells(panel, "edge")["Replicas"])
-    local.stop(service_folder)
+    launcher.stop(service_folder)
     panel.wait("How the replicas are may be out of date: ")
-    assert local.find(service_folder) is None
+    assert launcher.find(service_folder) is None
     panel.click("Refresh groups and replicas")
     until(lambda: "may be out of date" not in panel.words)
     until(lambda: "caught up, lag" in cells(panel, "edge")["Replicas"])

@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 from nbconvert import HTMLExporter
 from nbformat.v4 import new_code_cell, new_notebook
 
-from pipemagic import local
+from pipemagic import launcher
 from pipemagic.notebook.panels.opening import NAMES
 
 HELPERS = Path(__file__).parents[2] / "helpers"
@@ -127,7 +127,7 @@ def saved(tmp_path_factory):
     left["exported"] = HTMLExporter().from_notebook_node(notebook)[0].encode()
     left["states"] = json.dumps(notebook.metadata["widgets"]).encode()
     yield left
-    local.stop(tmp_path / "data")
+    launcher.stop(tmp_path / "data")
 
 
 def pieces(secret: str) -> set[bytes]:

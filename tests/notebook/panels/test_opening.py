@@ -8,7 +8,7 @@ import pytest
 from panel_page import PanelPage
 from waiting import PATIENCE, until
 
-from pipemagic import local, panels
+from pipemagic import launcher, panels
 from pipemagic.errors import SessionError
 from pipemagic.notebook.commands import panel as command
 from pipemagic.notebook.panels.holdings import holdings_of
@@ -26,7 +26,7 @@ def unconnected(tmp_path, monkeypatch, closing):
     yield session
     closing()
     session.shut_down()
-    local.stop()
+    launcher.stop()
 
 
 def test_the_command_knows_every_panel():
@@ -114,8 +114,8 @@ def test_what_a_panel_begins_to_ask_when_the_session_ends_starts_no_service(unco
     monkeypatch.setattr(holdings, "_is_stale", lambda: ended.wait(PATIENCE) and is_stale())
     holdings.refresh()
     unconnected.shut_down()
-    local.stop()
+    launcher.stop()
     ended.set()
     assert holdings.wait(PATIENCE)
     assert holdings.error == "the session was shut down"
-    assert local.find(tmp_path / "data") is None
+    assert launcher.find(tmp_path / "data") is None

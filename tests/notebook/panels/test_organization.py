@@ -6,7 +6,7 @@ import pytest
 from started_services import shared_service
 from waiting import until
 
-from pipemagic import local
+from pipemagic import launcher
 from pipemagic.errors import StatementError
 from pipemagic.notebook.panels.organization.quotas import bars, words
 
@@ -119,7 +119,7 @@ def test_an_organization_that_is_not_there(panel, session):
 
 
 def test_a_panel_survives_a_restarted_service(panel, session):
-    local.stop()
+    launcher.stop()
     panel.click("Refresh the organization")
     until(lambda: not panel.panel.view.view.model.figures.busy)
     assert not panel.panel.view.view.model.figures.error

@@ -11,7 +11,7 @@ import pytest
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook
 
-from pipemagic import local
+from pipemagic import launcher
 from pipemagic.notebook.panels.ground import faces
 from pipemagic.notebook.panels.ground.tree import h
 from pipemagic.notebook.panels.ground.widget import WIDGET
@@ -92,7 +92,7 @@ def runs(tmp_path_factory):
 
     yield asyncio.run(run_both())
     for folder in folders:
-        local.stop(folder / "data")
+        launcher.stop(folder / "data")
 
 
 def test_every_panel_is_saved_in_html_and_in_text_and_live(runs):

@@ -9,7 +9,7 @@ import pytest
 from seed_server import SeedServer
 from waiting import Stopwatch, until
 
-from pipemagic import local
+from pipemagic import launcher
 from pipemagic.errors import StatementError
 
 SLOW = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) SELECT count(*) FROM n"
@@ -234,7 +234,7 @@ def test_roll_back_of_what_ended_with_its_service(panel, session):
     session.run("BEGIN")
     session.run("INSERT INTO t VALUES (1)")
     panel.wait_for("Roll back main")
-    local.stop()
+    launcher.stop()
     panel.click("Roll back main")
     panel.wait("The server had rolled it back already; cells run again on main.")
     assert panel.alerts == []

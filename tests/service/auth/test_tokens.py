@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pipemagic.errors import ServiceError
 from pipemagic.service.auth.tokens import Tokens, parse_expiration
-from pipemagic.service.registry.catalog import Catalog
+from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.responses import Refused
 
 
@@ -57,9 +57,9 @@ def setting(tmp_path):
 
 
 def test_the_token_in_the_file_opens_the_account(setting):
-    assert setting.tokens.check_platform(f"Bearer {setting.platform}").username == "local"
-    assert setting.tokens.check_platform(f"bearer  {setting.platform} ").username == "local"
-    assert setting.again().check_platform(f"Bearer {setting.platform}").username == "local"
+    assert setting.tokens.credential(f"Bearer {setting.platform}").account.username == "local"
+    assert setting.tokens.credential(f"bearer  {setting.platform} ").account.username == "local"
+    assert setting.again().credential(f"Bearer {setting.platform}").account.username == "local"
 
 
 def test_secrets_are_the_owners_alone(setting):
@@ -75,15 +75,15 @@ def test_deleting_the_file_revokes_its_token(setting):
     old = setting.platform
     (setting.folder / "platform-token").unlink()
     tokens = setting.again()
-    assert tokens.check_platform(f"Bearer {setting.platform}").username == "local"
+    assert tokens.credential(f"Bearer {setting.platform}").account.username == "local"
     with pytest.raises(Refused, match="platform token is invalid"):
-        tokens.check_platform(f"Bearer {old}")
+        tokens.credential(f"Bearer {old}")
 
 
 def test_a_file_that_the_catalog_does_not_know_counts(setting):
     """A crash between file and catalog, or a token that the user put there."""
     (setting.folder / "platform-token").write_text("pmp_of-my-own-choice-and-long-enough\n")
-    assert setting.again().check_platform("Bearer pmp_of-my-own-choice-and-long-enough").username == "local"
+    assert setting.again().credential("Bearer pmp_of-my-own-choice-and-long-enough").account.username == "local"
 
 
 @pytest.mark.parametrize(("header", "cause"), [
@@ -100,7 +100,7 @@ def test_a_file_that_the_catalog_does_not_know_counts(setting):
 def test_headers_without_a_token(setting, header, cause):
     assert setting.refusal(header) == (401, f"Unauthorized: `{cause}`")
     with pytest.raises(Refused) as caught:
-        setting.tokens.check_platform(header)
+        setting.tokens.credential(header)
     assert (caught.value.status, caught.value.message) == (401, f"Unauthorized: `{cause}`")
 
 
@@ -110,7 +110,7 @@ def test_headers_without_a_token(setting, header, cause):
 def test_the_scheme_is_in_any_case_and_blanks_around_a_header_are_no_part_of_it(setting, spelling):
     """As RFC 9110 has it; curl, browsers and the published clients send ``Bearer {}``."""
     assert setting.tokens.check_database(spelling.format(setting.issue()), None).subject == "ada"
-    assert setting.tokens.check_platform(spelling.format(setting.platform)).username == "local"
+    assert setting.tokens.credential(spelling.format(setting.platform)).account.username == "local"
 
 
 @pytest.mark.parametrize("spelling", [
@@ -121,21 +121,21 @@ def test_the_scheme_is_in_any_case_and_blanks_around_a_header_are_no_part_of_it(
 def test_a_token_with_surplus_characters_is_refused(setting, spelling):
     assert setting.refusal(spelling.format(setting.issue()))[0] == 401
     with pytest.raises(Refused) as caught:
-        setting.tokens.check_platform(spelling.format(setting.platform))
+        setting.tokens.credential(spelling.format(setting.platform))
     assert caught.value.status == 401
 
 
-def test_the_two_families_are_told_apart(setting):
+def test_the_error_names_a_token_of_the_other_kind(setting):
     assert setting.refusal(f"Bearer {setting.platform}") == (
         401, "Unauthorized: `The JWT is invalid`: this is a platform token; the database interface takes a "
         "database token")  # fmt: skip
     with pytest.raises(Refused, match="this is a database token"):
-        setting.tokens.check_platform(f"Bearer {setting.issue()}")
+        setting.tokens.credential(f"Bearer {setting.issue()}")
 
 
 def test_a_refusal_never_holds_the_token(setting):
     for bad in ("pmp_wrong-token", "eyJhbGciOiJub25lIn0.e30.", "a\udcff"):
-        for check in (setting.tokens.check_platform, lambda header: setting.tokens.check_database(header, None)):
+        for check in (setting.tokens.credential, lambda header: setting.tokens.check_database(header, None)):
             with pytest.raises(Refused) as caught:
                 check(f"Bearer {bad}")
             assert caught.value.status == 401
@@ -230,12 +230,12 @@ def test_the_key_stays(setting):
 
 def test_a_broken_key_file_is_said(setting):
     (setting.folder / "signing-key.pem").write_text("not a key")
-    with pytest.raises(ServiceError, match="is no Ed25519 key"):
+    with pytest.raises(ServiceError, match="is not an Ed25519 key"):
         setting.again()
 
 
 def test_the_memory_of_checked_tokens_is_bounded(setting, monkeypatch):
-    monkeypatch.setattr("pipemagic.service.auth.tokens._REMEMBERED", 4)
+    monkeypatch.setattr("pipemagic.service.auth.tokens._MOST_CACHED", 4)
     for number in range(9):
         setting.tokens.check_database(f"Bearer {setting.issue(subject=str(number))}", None)
     assert len(setting.tokens._grants) == 4

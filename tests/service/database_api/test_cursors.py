@@ -11,8 +11,8 @@ from asgi_calls import Disconnect, call
 from service_calls import CLOSE, GET_AUTOCOMMIT, caller_of, entries_of, execute, new_service
 
 from pipemagic.service.database_api import cursors
-from pipemagic.service.embedded import Service
 from pipemagic.service.limits import Limits
+from pipemagic.service.service import Service
 
 MANY = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {}) SELECT n, 'row ' || n FROM c"
 LONG = MANY.format(20_000)  # more than the pieces that are made before the first one is sent
@@ -131,10 +131,10 @@ def test_a_slow_reader_does_not_hold_the_turn_beyond_the_window(db, clock, servi
     response = db.cursor("BEGIN IMMEDIATE", "INSERT INTO t VALUES (1)", LONG, "COMMIT")
     baton, chunks = read_part(response)
     clock.advance(4.9)
-    service.sweep()
+    service.engine.sweep()
     assert db.run("SELECT count(*) FROM t").rows() == [["0"]]
     clock.advance(0.1)
-    service.sweep()
+    service.engine.sweep()
     assert db.run("INSERT INTO t VALUES (2)", "SELECT count(*) FROM t").rows(1) == [["1"]]
     codes = [json.loads(line).get("error", {}).get("code") for line in b"".join(chunks).splitlines()]
     assert codes == ["TRANSACTION_TIMEOUT"] * 2
@@ -146,15 +146,15 @@ def test_a_reader_that_takes_nothing_for_too_long_loses_the_stream(db, clock, se
     db.run("CREATE TABLE t(a)")
     baton, chunks = read_part(db.cursor(f"SELECT * FROM sqlite_schema, ({LONG})"))
     clock.advance(service.limits.reader_wait - 0.1)
-    service.sweep()
-    stream = next(iter(service.streams._streams.values()))
+    service.engine.sweep()
+    stream = next(iter(service.engine.streams._streams.values()))
     assert stream.connection.raw.txn_state("main") == 1
     clock.advance(0.1)
-    service.sweep()
+    service.engine.sweep()
     assert stream.connection.raw.txn_state("main") == 0
     last = json.loads(b"".join(chunks).splitlines()[-1])
     assert (last["type"], last["error"]["code"]) == ("error", "STREAM_ENDED")
-    assert len(service.streams) == 0
+    assert len(service.engine.streams) == 0
     assert db.post(execute("SELECT 1"), baton=baton).body == "Received an invalid baton"
 
 
@@ -164,7 +164,7 @@ def test_a_reader_that_keeps_taking_is_never_too_slow(db, clock, service):
     for piece in chunks:
         data += piece
         clock.advance(service.limits.reader_wait - 0.1)
-        service.sweep()
+        service.engine.sweep()
     assert json.loads(data.splitlines()[-1])["type"] == "step_end"
 
 
@@ -200,7 +200,7 @@ def test_hanging_up_ends_stream_and_transaction(db, service):
     _, chunks = read_part(db.cursor("BEGIN", "INSERT INTO t VALUES (1)", LONG, connection=connection))
     connection.set()
     chunks.close()
-    assert len(service.streams) == 0
+    assert len(service.engine.streams) == 0
     assert db.run("INSERT INTO t VALUES (2)", "SELECT a FROM t").rows(1) == [["2"]]
 
 
@@ -210,7 +210,7 @@ def test_hanging_up_interrupts(db, service):
     endless = f"SELECT sum(n) FROM ({MANY.format(10**10)})"
     call = threading.Thread(target=lambda: answers.append(db.cursor(endless, connection=connection)))
     call.start()
-    while not any(one._running for one in list(service.streams._streams.values())):
+    while not any(one._running for one in list(service.engine.streams._streams.values())):
         call.join(0.01)
     connection.set()
     call.join(10)
@@ -280,7 +280,7 @@ def test_a_malformed_body_is_400(db, body, service):
     headers = {**db.headers, "authorization": f"Bearer {db.token}"}
     response = call(service, "POST", "/v3/cursor", headers=headers, body=body)
     assert (response.status, response.content_type) == (400, "text/plain")
-    assert len(service.streams) == 0
+    assert len(service.engine.streams) == 0
 
 
 def test_the_time_of_a_statement_is_that_in_which_it_runs(tmp_path, clock):
@@ -291,7 +291,7 @@ def test_the_time_of_a_statement_is_that_in_which_it_runs(tmp_path, clock):
     data = b""
     for piece in chunks:
         clock.advance(10)
-        service.sweep()
+        service.engine.sweep()
         data += piece
     assert json.loads(data.splitlines()[-1])["type"] == "step_end"
     service.close()
@@ -321,13 +321,13 @@ def test_a_slow_reader_does_not_let_the_wal_grow(tmp_path, clock):
     with new_service(tmp_path, clock=clock, limits=limits) as service:
         db = caller_of(service, "db")
         db.run("CREATE TABLE t(a)", f"INSERT INTO t SELECT n FROM ({LONG})", "CREATE TABLE u(a)")
-        wal = service.databases.in_use()[0].path.with_name("primary.sqlite-wal")
+        wal = service.engine.databases.in_use()[0].path.with_name("primary.sqlite-wal")
         _, slow = read_part(db.cursor("SELECT a, hex(zeroblob(100)) FROM t"))
         clock.advance(6)
         _, quick = read_part(db.cursor("SELECT a, hex(zeroblob(100)) FROM t"))
         for _ in range(30):
             db.run("INSERT INTO u VALUES (zeroblob(1000000))")
-            service.sweep()
+            service.engine.sweep()
         last = entries_of(b'{"baton":null,"base_url":null}\n' + b"".join(slow)).entries[-1]
         assert (last["type"], last["error"]["code"]) == ("error", "STREAM_ENDED")
         assert "too slowly" in last["error"]["message"]
@@ -335,6 +335,6 @@ def test_a_slow_reader_does_not_let_the_wal_grow(tmp_path, clock):
         assert rest.splitlines()[-1].startswith(b'{"type":"step_end"')
         for _ in range(30):
             db.run("INSERT INTO u VALUES (zeroblob(1000000))")
-            service.sweep()
+            service.engine.sweep()
         assert wal.stat().st_size < 40_000_000
         assert db.run("PRAGMA integrity_check").rows() == [["ok"]]

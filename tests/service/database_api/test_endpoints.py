@@ -13,9 +13,9 @@ from asgi_calls import call
 from service_calls import CLOSE, Caller, caller_of, entries_of, execute
 
 from pipemagic.service import embedded
-from pipemagic.service.compression import SMALLEST, accepts_gzip
-from pipemagic.service.embedded import Service
 from pipemagic.service.limits import Limits
+from pipemagic.service.responses import SMALLEST, accepts_gzip
+from pipemagic.service.service import Service
 
 LONG = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000) SELECT n, 'row ' || n FROM c"
 ENDLESS = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT count(*) FROM c"
@@ -44,7 +44,7 @@ def test_a_stateless_statement(db, service):
     result = json.loads(read(answer))["result"]
     assert result["rows"] == [[{"type": "integer", "value": "7"}]]
     assert (result["affected_row_count"], result["last_insert_rowid"]) == (1, "1")
-    assert len(service.streams) == 0
+    assert len(service.engine.streams) == 0
 
 
 def test_a_stateless_statement_that_fails_is_400_with_its_code(db, service):
@@ -52,7 +52,7 @@ def test_a_stateless_statement_that_fails_is_400_with_its_code(db, service):
     body = json.loads(read(answer))
     assert (answer.status, answer.content_type, body["code"]) == (400, "application/json", "SQL_INPUT_ERROR")
     assert body["message"] == body["error"] == "SQL input error: no such column: nope (at offset 7)"
-    assert len(service.streams) == 0
+    assert len(service.engine.streams) == 0
 
 
 def test_a_stateless_batch_tells_each_step_and_leaves_no_transaction(db):
@@ -125,7 +125,7 @@ def test_a_compressed_cursor_nobody_reads_gives_its_stream_back(db, service):
     chunks = iter(send(db, "POST", "/v3/cursor", body, accept_encoding="gzip").chunks)
     next(chunks)
     chunks.close()
-    assert len(service.streams) == 0
+    assert len(service.engine.streams) == 0
 
 
 # Other origins.
@@ -177,8 +177,8 @@ def health(db):
 
 def test_health_is_looked_at_at_most_once_a_second(db, clock, service, monkeypatch):
     looks = []
-    write = service.health._write
-    monkeypatch.setattr(service.health, "_write", lambda: looks.append(write()))
+    write = service.engine.health._write
+    monkeypatch.setattr(service.engine.health, "_write", lambda: looks.append(write()))
     assert [health(db) for _ in range(5)] == [200] * 5
     assert len(looks) == 1
     clock.advance(1)
@@ -188,13 +188,13 @@ def test_health_is_looked_at_at_most_once_a_second(db, clock, service, monkeypat
 
 
 def test_a_disk_that_cannot_be_written_is_unhealthy_until_it_can(db, clock, service, caplog):
-    folder = service.health._folder
-    service.health._folder = folder / "gone"
+    folder = service.engine.health._folder
+    service.engine.health._folder = folder / "gone"
     assert [health(db), health(db)] == [503, 503]
     clock.advance(1)
     assert health(db) == 503
     assert caplog.text.count("not healthy: the data folder cannot be written") == 1
-    service.health._folder = folder
+    service.engine.health._folder = folder
     clock.advance(1)
     assert health(db) == 200
 
@@ -232,7 +232,7 @@ def test_a_disk_that_hangs_is_unhealthy_and_holds_one_caller_only(db, clock, ser
         begun.set()
         assert go_on.wait(10)
 
-    monkeypatch.setattr(service.health, "_write", hang)
+    monkeypatch.setattr(service.engine.health, "_write", hang)
     stuck = threading.Thread(target=health, args=(db,))
     stuck.start()
     assert begun.wait(10)
@@ -313,7 +313,7 @@ ALONE = {"stmt": {"sql": "SELECT 1"}}
         ("/v2/pipeline", PIPELINE, "_tokens", "recheck"),
         ("/v3/cursor", SMALL_CURSOR, "", "_where"),
         ("/v3/cursor", LARGE_CURSOR, "", "_where"),
-        ("/v3/cursor", SMALL_CURSOR, "_streams", "promise"),
+        ("/v3/cursor", SMALL_CURSOR, "_streams", "next_baton"),
         ("/v1/execute", ALONE, "", "_where"),
     ],
 )
@@ -325,7 +325,7 @@ def test_a_request_that_fails_beside_its_statements_leaves_no_stream(db, service
         raise apsw.NoMemError("out of memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr(getattr(service.api, owner) if owner else service.api, what, fail)
+        patch.setattr(getattr(service.engine.api, owner) if owner else service.engine.api, what, fail)
         assert send(db, "POST", path, body).status >= 500
-    assert len(service.streams) == 0
+    assert len(service.engine.streams) == 0
     assert db.run("INSERT INTO t VALUES (1)", "SELECT * FROM t").rows(1) == [["1"]]

@@ -8,8 +8,8 @@ import pytest
 from asgi_calls import call
 from service_calls import CLOSE, caller_of, execute
 
-from pipemagic.service.embedded import Service
 from pipemagic.service.limits import Limits
+from pipemagic.service.service import Service
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from service_calls import CLOSE, GET_AUTOCOMMIT, Caller, caller_of, execute, new
 
 from pipemagic.service import embedded
 from pipemagic.service.auth.tokens import Owner
-from pipemagic.service.embedded import Service
 from pipemagic.service.limits import Limits
 from pipemagic.service.responses import Refused
+from pipemagic.service.service import Service
 from pipemagic.service.sqlite import database
 
 EXPIRED = "The stream has expired due to inactivity"
@@ -116,12 +116,12 @@ def test_an_expired_stream_frees_its_lock_without_a_request_and_is_forgotten_lat
     db.run("CREATE TABLE t(a)")
     baton = db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)")).baton
     clock.advance(10.0)
-    service.sweep()
-    assert len(service.streams) == 0
+    service.engine.sweep()
+    assert len(service.engine.streams) == 0
     assert db.run("INSERT INTO t VALUES (2)", "SELECT a FROM t").rows(1) == [["2"]]
     assert db.post(baton=baton).body["code"] == "STREAM_EXPIRED"
     clock.advance(301)
-    service.sweep()
+    service.engine.sweep()
     assert db.post(baton=baton).body == INVALID
 
 
@@ -197,7 +197,7 @@ def test_describe_and_get_autocommit_do_not_use_up_the_news_of_a_timeout(db, clo
     db.run("CREATE TABLE t(a)")
     baton = db.post(execute("BEGIN"), execute("INSERT INTO t VALUES (1)")).baton
     clock.advance(5)
-    service.sweep()  # rolled back although nobody asks
+    service.engine.sweep()  # rolled back although nobody asks
     assert db.run("INSERT INTO t VALUES (9)").codes == ["ok", "ok"]
     answer = db.post(GET_AUTOCOMMIT, {"type": "describe", "sql": "SELECT 1"}, baton=baton)
     assert answer.codes == ["ok", "ok"]
@@ -255,11 +255,11 @@ def test_a_new_stream_sees_no_trace_of_an_earlier_one(db):
 
 def test_an_unwritten_stream_hands_its_connection_on(db, service):
     db.run("CREATE TABLE t(a)")
-    database = service.databases.open(service.catalog.database("local", "flights"))
+    database = service.engine.databases.open(service.catalog.database("local", "flights"))
     first = database.take()
-    database.give_back(first)
+    first.release(first)
     assert database.take() is first
-    database.give_back(first)
+    first.release(first)
 
 
 def test_columns_of_an_empty_result_follow_a_change_of_the_schema_on_another_stream(db):
@@ -310,23 +310,23 @@ def test_the_replication_index_counts_commits_and_never_goes_backwards(db, servi
 def test_a_deleted_database_ends_its_streams_and_its_files(db, service):
     baton = db.post(execute("BEGIN"), execute("CREATE TABLE t(a)")).baton
     record = service.catalog.database("local", "flights")
-    folder = service._files / record.id
+    folder = service.engine._files / record.id
     assert folder.exists()
     service.catalog.delete_database("local", "flights")
-    service._deleted(record)
+    service.engine.delete(record)
     assert not folder.exists()
-    assert len(service.streams) == 0
+    assert len(service.engine.streams) == 0
     assert db.post(execute("SELECT 1"), baton=baton).status in (401, 404)
 
 
 def test_a_deleted_database_is_not_made_again_by_a_request_under_way(service):
     record = service.catalog.create_database("local", "passing", "default")
     service.catalog.delete_database("local", "passing")
-    service._deleted(record)
+    service.engine.delete(record)
     with pytest.raises(Refused) as caught:
-        service.databases.open(record)  # its token was checked just before the deletion
+        service.engine.databases.open(record)  # its token was checked just before the deletion
     assert caught.value.status == 404
-    assert not (service._files / record.id).exists()
+    assert not (service.engine._files / record.id).exists()
 
 
 @contextmanager
@@ -381,7 +381,7 @@ def test_one_account_cannot_take_all_streams_with_many_tokens_and_databases(tmp_
         for number in range(8):
             last = opened(caller_of(service, f"db{number}", read_only=number % 2 == 0, subject="eve"), 4)[1]
         assert "this account has 12 open" in last.body["error"]
-        assert len(service.streams) == 12
+        assert len(service.engine.streams) == 12
         assert opened(caller_of(service, "db0"), 4)[1] is None
 
 
@@ -393,7 +393,7 @@ def test_one_database_and_one_organization_cannot_take_all_streams(tmp_path):
         for number in range(8):
             last = opened(caller_of(service, f"db{number}", subject=f"student{number}"), 4)[1]
         assert "this organization has 16 open" in last.body["error"]
-        assert len(service.streams) == 16
+        assert len(service.engine.streams) == 16
         account = service.catalog.accounts.create("ada")
         service.catalog.organizations.create(account, "acme")
         service.catalog.create_group("acme", "default", "ams")
@@ -405,8 +405,8 @@ def test_one_database_and_one_organization_cannot_take_all_streams(tmp_path):
 def test_a_class_and_a_benchmark_fit_into_the_shares(service):
     """500 streams of one token; 200 students with five each, in one account's databases."""
     streams, database = (
-        service.streams,
-        service.databases.open(service.catalog.create_database("local", "d", "default")),
+        service.engine.streams,
+        service.engine.databases.open(service.catalog.create_database("local", "d", "default")),
     )
     for _ in range(500):
         streams.open(database, Owner("local", "d", "ada", "rw"))
@@ -419,12 +419,12 @@ def test_a_class_and_a_benchmark_fit_into_the_shares(service):
 def test_every_end_of_a_stream_frees_its_share(tmp_path):
     long = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 500000) SELECT n FROM c"
     with limited(tmp_path, streams=8) as service:
-        db, streams = caller_of(service, "flights"), service.streams
+        db, streams = caller_of(service, "flights"), service.engine.streams
         ends = [
             lambda baton: db.post(CLOSE, baton=baton),
             lambda _baton: streams.end_all(),
-            lambda baton: (service._clock.advance(10), db.post(execute("SELECT 1"), baton=baton)),
-            lambda _baton: (service._clock.advance(10), service.sweep()),
+            lambda baton: (service.engine._clock.advance(10), db.post(execute("SELECT 1"), baton=baton)),
+            lambda _baton: (service.engine._clock.advance(10), service.engine.sweep()),
             lambda baton: db.cursor(long, baton=baton).chunks.close(),
         ]
         for end in ends:
@@ -458,7 +458,7 @@ def test_get_autocommit_tells_of_the_window_at_once(db, clock):
 def test_an_error_after_the_window_is_a_timeout_even_if_sqlite_rolled_back(db, clock, service):
     db.run("CREATE TABLE t(a UNIQUE)", "INSERT INTO t VALUES (1)")
     baton = db.post(execute("BEGIN IMMEDIATE")).baton
-    stream = next(iter(service.streams._streams.values()))
+    stream = next(iter(service.engine.streams._streams.values()))
     stream.connection.raw.create_scalar_function("late", lambda: clock.advance(5))
     answer = db.post(
         execute("INSERT OR ROLLBACK INTO t SELECT coalesce(late(), 1)"),
@@ -471,7 +471,7 @@ def test_an_error_after_the_window_is_a_timeout_even_if_sqlite_rolled_back(db, c
 
 def test_an_interrupt_for_a_window_hits_no_statement_after_it(db, clock, service):
     baton = db.post(execute("BEGIN")).baton
-    stream = next(iter(service.streams._streams.values()))
+    stream = next(iter(service.engine.streams._streams.values()))
     db.post(execute("COMMIT"), baton=baton)
     assert stream.begin(interruptible=True, now=clock())
     stream.enforce(clock() + 50, service.limits)
@@ -481,17 +481,17 @@ def test_an_interrupt_for_a_window_hits_no_statement_after_it(db, clock, service
 
 def test_a_stream_that_is_ended_while_its_answer_is_finished_does_not_stay(db, service, monkeypatch):
     db.run("CREATE TABLE t(a)")
-    finish = service.streams.finish
+    finish = service.engine.streams.finish
 
     def end_and_finish(stream):
-        service.streams.end_all()  # as by another thread: it still finds the stream in use
+        service.engine.streams.end_all()  # as by another thread: it still finds the stream in use
         return finish(stream)
 
     with monkeypatch.context() as patch:
-        patch.setattr(service.streams, "finish", end_and_finish)
+        patch.setattr(service.engine.streams, "finish", end_and_finish)
         answer = db.post(execute("BEGIN IMMEDIATE"))
     assert (answer.codes, answer.baton) == (["ok"], None)
-    assert len(service.streams) == 0
+    assert len(service.engine.streams) == 0
     assert db.run("INSERT INTO t VALUES (1)").codes == ["ok", "ok"]
 
 
@@ -502,7 +502,7 @@ def test_a_stream_that_cannot_be_rolled_back_does_not_keep_others_from_their_win
     db.run("CREATE TABLE t(a)")
     db.post(execute("BEGIN"))
     other = db.post(execute("BEGIN IMMEDIATE"))
-    broken, sound = service.streams._streams.values()
+    broken, sound = service.engine.streams._streams.values()
 
     def fail() -> None:
         raise error
@@ -510,8 +510,8 @@ def test_a_stream_that_cannot_be_rolled_back_does_not_keep_others_from_their_win
     with monkeypatch.context() as patch:
         patch.setattr(broken.connection, "rollback", fail)
         clock.advance(5)
-        service.sweep()
-    assert len(service.streams) == 1
+        service.engine.sweep()
+    assert len(service.engine.streams) == 1
     assert sound.write_waiter is None
     assert db.run("INSERT INTO t VALUES (1)").codes == ["ok", "ok"]
     assert db.post(execute("COMMIT"), baton=other.baton).codes == ["TRANSACTION_TIMEOUT"]
@@ -527,7 +527,7 @@ def test_the_sweeper_goes_on_after_any_error(db, service, monkeypatch):
         again.set()
 
     monkeypatch.setattr(embedded, "SWEEP_EVERY", 0.01)
-    monkeypatch.setattr(service.streams, "sweep", sweep)
+    monkeypatch.setattr(service.engine.streams, "sweep", sweep)
     service.start()
     assert again.wait(10)
 
@@ -540,7 +540,7 @@ def test_without_file_handles_for_a_connection_the_answer_is_429(db, service, mo
         patch.setattr(database, "Connection", fail)
         assert db.run("SELECT 1").status == 429
     assert db.run("SELECT 1").status == 200
-    assert len(service.streams) == 0
+    assert len(service.engine.streams) == 0
 
 
 def test_a_commit_is_acknowledged_though_the_work_after_it_fails(db, service, monkeypatch):
@@ -558,14 +558,14 @@ def test_a_commit_is_acknowledged_though_the_work_after_it_fails(db, service, mo
 def test_a_commit_that_has_begun_is_never_interrupted(db, clock, service, begin, end, event):
     db.run("CREATE TABLE t(a)")
     baton = db.post(execute(begin), execute("INSERT INTO t VALUES (1)")).baton
-    (stream,) = service.streams._streams.values()
+    (stream,) = service.engine.streams._streams.values()
     connection, hooked = Disconnect(), []
 
     def in_the_middle() -> bool:
         hooked.append(True)
         if event == "window":
             clock.advance(6)
-            service.sweep()
+            service.engine.sweep()
         else:
             connection.set()
         return False  # go on with the commit
@@ -582,12 +582,12 @@ def test_a_commit_that_has_begun_is_never_interrupted(db, clock, service, begin,
 def test_a_sweep_stops_what_runs_past_the_window_but_no_commit(db, clock, service, sql, stopped, monkeypatch):
     db.run("CREATE TABLE t(a)")
     baton = db.post(execute("BEGIN IMMEDIATE"), execute("INSERT INTO t VALUES (1)")).baton
-    (stream,) = service.streams._streams.values()
+    (stream,) = service.engine.streams._streams.values()
     run, seen = stream.connection.run, []
 
     def run_late(*arguments, **options):
         clock.advance(6)
-        service.sweep()
+        service.engine.sweep()
         seen.append(stream.connection.stopped)
         return run(*arguments, **options)
 

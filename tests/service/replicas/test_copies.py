@@ -13,137 +13,237 @@ from replicated import Replicated
 from service_calls import CLOSE, execute
 
 from pipemagic.service.auth.tokens import Owner
-from pipemagic.service.limits import Limits
-from pipemagic.service.replicas import pages
-from pipemagic.service.replicas.changes import ChangeLog, Stamp
+from pipemagic.service.replicas import replica_set
+from pipemagic.service.replicas.primary_pages import PrimaryPages, WalError
+from pipemagic.service.replicas.replica import FileFingerprint
+from pipemagic.service.replicas.replica_file import ReplicaFile
 from pipemagic.service.responses import Refused
-from pipemagic.service.sqlite.backup import Stopped
 
 
 @pytest.fixture
 def one(tmp_path):
-    one = Replicated(tmp_path / "data", limits=Limits(change_log=200_000))
+    one = Replicated(tmp_path / "data")
     one.run("CREATE TABLE t(id INTEGER PRIMARY KEY, a)", "INSERT INTO t(a) VALUES ('first')")
     yield one
     one.close()
 
 
 @pytest.fixture
-def during(monkeypatch):
-    """Have something done once, after a copy's snapshot was taken and before it is made."""
-    todo, copy = [], pages.copy
-
-    def copy_later(*arguments):
-        while todo:
-            todo.pop()()
-        return copy(*arguments)
-
-    monkeypatch.setattr(pages, "copy", copy_later)
-    return todo.append
+def in_pieces(one, monkeypatch):
+    """A database whose copy takes several pieces of work."""
+    monkeypatch.setattr(replica_set, "COPY_BYTES", 64 * 4096)
+    one.run("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 600)"
+            " INSERT INTO t(a) SELECT randomblob(2000) FROM n")  # fmt: skip
+    return one
 
 
-def replica_of(one, code="nrt"):
-    return one.database.replicas[code]
+def work(one, pieces=1):
+    for _ in range(pieces):
+        assert one.service.engine.replicator.run_due()
 
 
-def test_a_log_that_is_cut_while_a_copy_is_made_costs_another_copy(one, during):
-    during(lambda: [one.run("INSERT INTO t(a) VALUES (randomblob(100000))") for _ in range(4)])
-    one.location("nrt")
-    one.check("nrt")
+def test_a_copy_contains_commits_made_during_the_copy(in_pieces):
+    in_pieces.location("nrt")
+    work(in_pieces)
+    assert in_pieces.replica().state == "copying"
+    for statement in (
+        "UPDATE t SET a = 'changed' WHERE id % 50 = 0", "INSERT INTO t(a) VALUES (randomblob(300000))",
+        "DELETE FROM t WHERE id > 20", "VACUUM", "INSERT INTO t(a) VALUES (randomblob(900000))",
+    ):  # fmt: skip
+        work(in_pieces)
+        in_pieces.run(statement)
+    in_pieces.check("nrt")
 
 
-def test_a_log_that_fails_while_a_copy_is_made_costs_another_copy(one, during):
-    during(lambda: one.database.followers._give_up(OSError("disk full")))
-    one.location("nrt")
-    one.check("nrt")
+def test_a_copy_can_start_over_before_it_is_complete(in_pieces):
+    in_pieces.location("nrt")
+    work(in_pieces, 2)
+    in_pieces.lose_track()
+    in_pieces.run("DELETE FROM t WHERE id > 20")
+    in_pieces.check("nrt")
 
 
-@pytest.mark.parametrize("end", ["pause", "stop"])
-def test_a_copy_ends_when_it_is_not_wanted_any_more(one, during, end):
-    during(one.database.stop_following if end == "stop" else lambda: one.location("nrt", "/pause"))
-    if end == "stop":
-        one.location("syd")
-        one.follow()
-        during(one.database.stop_following)
+def test_a_copy_continues_after_a_pause_and_starts_over_after_a_restart(in_pieces):
+    in_pieces.location("nrt")
+    work(in_pieces, 2)
+    in_pieces.location("nrt", "/pause")
+    assert in_pieces.follow() <= 1
+    in_pieces.run("UPDATE t SET a = 'changed' WHERE id % 50 = 0")
+    in_pieces.location("nrt", "/resume")
+    work(in_pieces)
+    in_pieces.restart()
+    in_pieces.check("nrt")
+
+
+def test_a_transaction_of_a_client_delays_no_earlier_commit(in_pieces):
+    in_pieces.location("nrt")
+    in_pieces.follow()
+    in_pieces.run("UPDATE t SET a = 'earlier' WHERE id = 5")
+    writer = in_pieces.at("ams").post(
+        execute("PRAGMA cache_size = 10"), execute("BEGIN IMMEDIATE"), execute("UPDATE t SET a = randomblob(3000)")
+    )
+    in_pieces.follow()
+    assert in_pieces.at("nrt").run("SELECT count(*) FROM t WHERE a = 'earlier'").rows() == [["1"]]
+    in_pieces.at("ams").post(execute("ROLLBACK"), CLOSE, baton=writer.baton)
+    in_pieces.check("nrt")
+
+
+def test_a_replica_answers_while_the_disk_has_no_room_for_its_next_copy(one, monkeypatch, caplog):
     one.location("nrt")
     one.follow()
-    assert [path.name for path in one.files.glob("replicas/nrt*")] == []
+    usage = shutil.disk_usage(one.folder)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1000))
+        one.lose_track()
+        one.run("INSERT INTO t(a) VALUES ('second')")
+        work(one)
+        assert "no room for a copy of 8,192 bytes" in caplog.text
+        assert [path.name for path in one.files.glob("replicas/*")] == ["nrt.sqlite"]
+        assert one.at("nrt").run("SELECT count(*) FROM t").rows() == [["1"]]
+    while one.replica().index < one.database.index:
+        one.service.engine.replicator.run_due()
+    one.check("nrt")
+
+
+def test_commits_succeed_and_replicas_are_copied_if_the_wal_cannot_be_read(one, monkeypatch):
+    one.location("nrt")
+    one.follow()
+    with monkeypatch.context() as patch:
+        patch.setattr(PrimaryPages, "advance", lambda *_: (_ for _ in ()).throw(WalError("another program wrote")))
+        one.run("INSERT INTO t(a) VALUES ('second')")
+    one.run("INSERT INTO t(a) VALUES ('third')")
+    one.check("nrt")
+    assert one.at("nrt").run("SELECT count(*) FROM t").rows() == [["3"]]
+
+
+def test_a_commit_that_cannot_be_followed_is_not_reported_by_a_replica(one, monkeypatch):
+    """The commit is made after a thread has found that all earlier ones are recorded."""
+    one.location("nrt")
+    one.follow()
+    with monkeypatch.context() as patch:
+        patch.setattr(PrimaryPages, "advance", lambda *_: (_ for _ in ()).throw(WalError("another program wrote")))
+        one.run("INSERT INTO t(a) VALUES ('second')")
+    one.replica_set._work_on(one.replica())
+    assert one.replica().index == one.database.index - 1
+    one.clock.time += 5
+    assert one.replica().lag() == 5
+    one.check("nrt")
+
+
+@pytest.mark.parametrize("committed_before", [True, False])
+@pytest.mark.parametrize("mode", [None, apsw.SQLITE_CHECKPOINT_TRUNCATE])
+def test_what_another_program_wrote_last_is_in_the_replica_after_a_restart(one, mode, committed_before):
+    one.location("nrt")
+    one.follow()
     one.restart()
-    one.location("nrt", "/resume")
-    one.check(*one.record.locations[1:])
-
-
-def test_two_copies_of_a_database_are_made_one_after_the_other(one, during, caplog):
-    one.location("nrt")
-    one.location("syd")
-    during(lambda: one.service.placement.replicator.run_due())
-    one.service.placement.replicator.run_due()
-    while {replica_of(one, code).state.value for code in ("nrt", "syd")} != {"ok"}:
-        one.service.placement.replicator.run_due()
-    assert not [record for record in caplog.records if "copied anew" in record.message]
-    one.check("nrt", "syd")
-
-
-def test_a_replica_answers_while_the_disk_has_no_room_for_its_next_copy(one, during):
-    one.location("nrt")
-    one.follow()
-
-    def fail():
-        raise apsw.FullError("disk full")
-
-    one.database.followers._give_up(OSError("disk full"))
-    during(fail)
-    one.service.placement.replicator.run_due()
-    assert one.at("nrt").run("SELECT count(*) FROM t").rows() == [["1"]]
-    one.run("INSERT INTO t(a) VALUES ('second')")
-    while replica_of(one).index < one.database.index:
-        one.service.placement.replicator.run_due()
+    one.check("nrt")
+    if committed_before:
+        one.run("INSERT INTO t(a) VALUES ('second')")
+        one.follow()
+    outside = apsw.Connection(str(one.files / "primary.sqlite"))
+    outside.execute("INSERT INTO t(a) VALUES ('by hand')")
+    if mode is not None:
+        outside.wal_checkpoint(mode=mode)
+    outside.close()
+    one.restart()
     one.check("nrt")
 
 
-def test_a_copy_that_fails_leaves_no_file(one, tmp_path):
-    source = apsw.Connection(str(tmp_path / "source"))
-    source.execute("CREATE TABLE t(a)")
-    with pytest.raises(Stopped):
-        pages.copy(source, tmp_path / "folder" / "target", 1, lambda: True)
-    assert list((tmp_path / "folder").iterdir()) == []
-    source.close()
+def test_copies_of_a_database_at_two_locations_are_complete(in_pieces, caplog):
+    """Both are made at the same time, while other commits and a checkpoint are made."""
+    in_pieces.location("nrt")
+    work(in_pieces)
+    in_pieces.location("syd")
+    for _ in range(3):
+        work(in_pieces)
+        in_pieces.run("UPDATE t SET a = randomblob(3000)", "INSERT INTO t(a) VALUES ('more')")
+    in_pieces.check("nrt", "syd")
+    assert "copied anew" not in caplog.text
 
 
-def test_a_copy_that_has_no_room_is_not_begun(tmp_path, monkeypatch):
-    source, usage = apsw.Connection(str(tmp_path / "source")), shutil.disk_usage(tmp_path)
-    source.execute("CREATE TABLE t(a); INSERT INTO t VALUES (zeroblob(100000))")
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=100_000))
-    with pytest.raises(OSError, match=r"no room for a copy of 1[0-9]{2},[0-9]{3} bytes"):
-        pages.copy(source, tmp_path / "folder" / "target", 1, lambda: False)
-    assert list((tmp_path / "folder").iterdir()) == []
-    source.close()
+def test_a_copy_that_fails_leaves_no_file(in_pieces, monkeypatch, caplog):
+    in_pieces.location("nrt")
+    work(in_pieces)
+    with monkeypatch.context() as patch:
+        patch.setattr(ReplicaFile, "write", lambda *_: (_ for _ in ()).throw(apsw.FullError("the disk is full")))
+        work(in_pieces)
+    assert "the disk is full" in caplog.text
+    assert list(in_pieces.files.glob("replicas/*")) == []
+    assert in_pieces.replica().state == "copying"
+    while in_pieces.replica().state == "copying":
+        in_pieces.service.engine.replicator.run_due()
+    in_pieces.check("nrt")
 
 
-def test_a_log_that_cannot_be_begun_anew_hurts_no_commit(one, monkeypatch):
-    one.close()
-    one.options = {}
-    one.open()
+def test_continuous_writes_do_not_make_a_replica_lag(one, monkeypatch):
+    """A commit is made each time that the pages of the one before are written: the replica never has all of them."""
     one.location("nrt")
     one.follow()
-    create = ChangeLog.create
+    write = ReplicaFile.write
 
-    def fail(*_):
-        monkeypatch.setattr(ChangeLog, "create", create)
-        raise OSError(errno.ENOSPC, "disk full")
+    def commit_and_write(file, *pages):
+        one.run("INSERT INTO t(a) VALUES ('meanwhile')")
+        return write(file, *pages)
 
-    monkeypatch.setattr(ChangeLog, "create", fail)
-    for _ in range(6):
-        one.run("INSERT INTO t(a) VALUES (randomblob(1000000))")
+    one.run("INSERT INTO t(a) VALUES ('second')")
+    with monkeypatch.context() as patch:
+        patch.setattr(ReplicaFile, "write", commit_and_write)
+        for _ in range(20):
+            one.clock.time += 1
+            work(one)
+            assert (one.database.index - one.replica().index, one.replica().lag()) == (1, 0)
+    one.check("nrt")
+
+
+def test_replicas_get_changes_of_another_program_with_the_next_commit(one):
+    one.location("nrt")
+    one.follow()
+    outside = apsw.Connection(str(one.files / "primary.sqlite"))
+    for mode in (apsw.SQLITE_CHECKPOINT_TRUNCATE, apsw.SQLITE_CHECKPOINT_TRUNCATE, None):
+        outside.execute("INSERT INTO t(a) VALUES ('by hand')")
+        if mode is not None:
+            outside.wal_checkpoint(mode=mode)
+    outside.close()
+    one.run("INSERT INTO t(a) VALUES ('second')")
+    one.check("nrt")
+    assert one.at("nrt").run("SELECT count(*) FROM t").rows() == [["5"]]
+
+
+def test_a_commit_of_another_program_that_also_moved_it_to_the_file_costs_a_copy(one, caplog):
+    """It is in no WAL any more when the service commits, and the WAL seems to follow the earlier one."""
+    one.run("CREATE TABLE by_hand(a)")
+    one.location("nrt")
+    one.follow()
+    for _ in range(2):
+        one.run("INSERT INTO t(a) VALUES (randomblob(5000000))")
         one.follow()
-    assert ChangeLog.create == create  # it failed
+    one.run("INSERT INTO t(a) VALUES ('in the first frames of a WAL')")
+    assert "start over" not in caplog.text
+    outside = apsw.Connection(str(one.files / "primary.sqlite"))
+    outside.execute("INSERT INTO by_hand VALUES (1)")
+    outside.wal_checkpoint()
+    outside.close()
+    one.run("INSERT INTO t(a) VALUES ('second')")
+    one.check("nrt")
+
+
+def test_the_record_of_a_replica_is_removed_before_the_replica_is_written(one):
+    one.location("nrt")
+    one.follow()
+    one.restart()
+    one.check("nrt")
+    record = one.files / "replicas" / "nrt.sqlite.json"
+    assert record.exists()
+    one.run("INSERT INTO t(a) VALUES ('second')")
+    one.follow()
+    assert not record.exists()
     one.check("nrt")
 
 
 def test_nobody_waits_for_a_replica_that_is_gone(one):
     one.location("nrt")
     one.follow()
-    replica = replica_of(one)
+    replica = one.replica()
     paused = replica.wait_for(10**9, math.inf)
     one.location("nrt", "/pause")
     assert paused.wait(0)
@@ -155,12 +255,12 @@ def test_nobody_waits_for_a_replica_that_is_gone(one):
 
 
 def test_a_stream_that_came_to_a_place_while_that_was_paused_runs_nothing(one):
-    stream = one.service.streams.open(one.database, Owner("local", "id", "ada", "rw"))
+    stream = one.service.engine.streams.open(one.database, Owner("local", "id", "ada", "rw"))
     one.database.paused = True
     assert not stream.begin(interruptible=True, now=0.0)
     one.database.paused = False
     assert stream.begin(interruptible=True, now=0.0)
-    one.service.streams.destroy(stream)
+    one.service.engine.streams.close(stream)
 
 
 def test_a_database_whose_replicas_cannot_be_started_is_not_used_without_them(one, monkeypatch):
@@ -171,7 +271,7 @@ def test_a_database_whose_replicas_cannot_be_started_is_not_used_without_them(on
     one.follow()
     one.restart()
     with monkeypatch.context() as patch:
-        patch.setattr(Stamp, "of", fail)
+        patch.setattr(FileFingerprint, "of", fail)
         for _ in range(2):
             with pytest.raises(OSError, match="disk error"):
                 one.database  # noqa: B018  opened
@@ -226,7 +326,7 @@ def test_a_deleted_database_is_not_opened_for_its_replicas(one):
     record = one.record
     one.manage("DELETE", "/databases/x")
     with pytest.raises(Refused):
-        one.service.databases.open(record)
+        one.service.engine.databases.open(record)
     one.location("nrt")
     assert not (one.folder / "databases" / record.id).exists()
     one.service.catalog.create_database("local", "x", "g")

@@ -1,9 +1,10 @@
-"""The looks at a node's ports, beside real ones."""
+"""The checks of a node's ports, with real ones."""
 
 from __future__ import annotations
 
 import json
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,26 +13,26 @@ from sqld_server import Sqld
 from waiting import until
 
 from pipemagic.errors import ServiceError
-from pipemagic.service.registry.catalog import Catalog
+from pipemagic.service.catalog.catalog import Catalog
+from pipemagic.service.service import Service
 from pipemagic.service.sqld.binary import free_port
-from pipemagic.service.sqld.checks import lets_anybody_in, refuse_open, warnings
-from pipemagic.service.sqld.nodes import Node, Nodes
-from pipemagic.service.sqld.service import SqldService
+from pipemagic.service.sqld.engine import SqldEngine
+from pipemagic.service.sqld.nodes import Node, accepts_plain_http2, refuse_open, warnings
 
 
 def test_a_port_without_tls_is_found(sqld_binary: Path, tmp_path: Path):
     port = free_port()
     server = Sqld(sqld_binary, tmp_path, "--grpc-listen-addr", f"127.0.0.1:{port}")
     try:
-        assert until(lambda: lets_anybody_in(f"http://127.0.0.1:{port}"))
+        assert until(lambda: accepts_plain_http2(f"http://127.0.0.1:{port}"))
     finally:
         server.close()
-    assert not lets_anybody_in(f"http://127.0.0.1:{port}")
+    assert not accepts_plain_http2(f"http://127.0.0.1:{port}")
 
 
 def test_the_port_of_local_nodes_is_closed(sqld_engine: SqldEngineProcess):
     ports = json.loads((sqld_engine.folder / "nodes" / "ports.json").read_text())
-    assert not lets_anybody_in(f"https://127.0.0.1:{ports['ams'][2]}")
+    assert not accepts_plain_http2(f"https://127.0.0.1:{ports['ams'][2]}")
 
 
 def test_open_ports_of_a_node_are_found(sqld_binary: Path, tmp_path: Path):
@@ -43,7 +44,7 @@ def test_open_ports_of_a_node_are_found(sqld_binary: Path, tmp_path: Path):
         assert not [warning for warning in warnings(half) if "gRPC" in warning]
     with closing(Sqld(sqld_binary, tmp_path / "open", checked=False)) as server:
         node = Node("ams", server.address, f"http://127.0.0.1:{server.admin_port}")
-        service = SqldService(tmp_path / "data", Nodes("ams", {"ams": node}))
+        service = Service(tmp_path / "data", partial(SqldEngine, nodes=[node]))
         with closing(service), pytest.raises(ServiceError, match="without a token") as raised:
             service.start()
         assert "--auth-jwt-key-file" in raised.value.hint
@@ -54,7 +55,7 @@ def test_the_ports_of_local_nodes_are_closed(sqld_engine: SqldEngineProcess):
     for code, (http, admin, grpc) in ports.items():
         node = Node(code, *(f"http://127.0.0.1:{port}" for port in (http, admin, grpc)))
         refuse_open(node)
-        assert warnings(node) == []
+        assert list(warnings(node)) == []
 
 
 @pytest.mark.parametrize(("primary", "what"), [("ams", "databases of the embedded service"), ("nrt", "at ams")])
@@ -65,7 +66,7 @@ def test_a_folder_of_other_databases_is_refused(tmp_path: Path, primary: str, wh
     (tmp_path / "databases" / catalog.create_database("local", "d", "g").id).mkdir(parents=True)
     catalog.close()
     node = Node(primary, "http://127.0.0.1:9", "http://127.0.0.1:9")
-    service = SqldService(tmp_path, Nodes(primary, {primary: node}))
+    service = Service(tmp_path, partial(SqldEngine, nodes=[node]))
     with closing(service), pytest.raises(ServiceError, match=what) as raised:
         service.start()
     assert "--data" in raised.value.hint

@@ -1,4 +1,4 @@
-"""The management API in front of real nodes: what it makes, refuses and removes there."""
+"""The management API in front of real nodes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
-from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import psutil
@@ -20,7 +21,10 @@ from waiting import until
 
 from pipemagic import cli
 from pipemagic.errors import AuthError, NotFound, ServerError, StatementError
+from pipemagic.service.service import Service
+from pipemagic.service.sqld.admin import Stats
 from pipemagic.service.sqld.engine import SqldEngine
+from pipemagic.service.sqld.nodes import Node
 
 
 def test_a_database_is_at_the_address_that_the_api_gives(sqld_engine: SqldEngineProcess):
@@ -50,13 +54,13 @@ def test_the_metrics_show_which_nodes_are_up(sqld_engine: SqldEngineProcess):
     assert "pipemagic_streams_open" not in families
 
 
-def test_a_group_begins_at_the_primary_node(sqld_engine: SqldEngineProcess):
+def test_the_primary_location_of_a_group_is_that_of_the_primary_node(sqld_engine: SqldEngineProcess):
     refused = sqld_engine.ask("POST", "/groups", {"name": "far", "location": "nrt"})
     assert refused.status_code == 400
     assert "a group begins at ams" in refused.json()["error"]
 
 
-def test_a_replica_serves_what_its_primary_was_told(sqld_engine: SqldEngineProcess):
+def test_a_replica_returns_rows_written_at_its_primary(sqld_engine: SqldEngineProcess):
     sqld_engine.manage("POST", "/groups", {"name": "wide", "location": "ams"})
     sqld_engine.manage("POST", "/databases", {"name": "wide", "group": "wide"})
     with sqld_engine.open("wide") as db:
@@ -100,14 +104,14 @@ def test_a_deleted_database_is_gone_from_every_node(sqld_engine: SqldEngineProce
 
 
 @pytest.mark.parametrize("name", ["..", "../up", "A", "a.b", "a/b", "", "-a", "a" * 70, "default\n", "%2e%2e"])
-def test_names_that_sqld_would_take_are_refused(sqld_engine: SqldEngineProcess, name: str):
+def test_names_that_sqld_would_accept_are_refused(sqld_engine: SqldEngineProcess, name: str):
     before = sorted(path.name for path in (sqld_engine.folder / "nodes").rglob("*") if path.is_dir())
     refused = sqld_engine.ask("POST", "/databases", {"name": name, "group": "default"})
     assert refused.status_code == 400, refused.text
     assert sorted(path.name for path in (sqld_engine.folder / "nodes").rglob("*") if path.is_dir()) == before
 
 
-def test_a_namespace_of_somebody_else_is_left_alone(sqld_engine: SqldEngineProcess):
+def test_a_namespace_that_the_service_did_not_create_is_not_touched(sqld_engine: SqldEngineProcess):
     with _Admin(sqld_engine) as admin:
         assert admin.ask("POST", "/v1/namespaces/foreign-local/create") == 200
         refused = sqld_engine.ask("POST", "/databases", {"name": "foreign", "group": "default"})
@@ -116,7 +120,7 @@ def test_a_namespace_of_somebody_else_is_left_alone(sqld_engine: SqldEngineProce
         assert admin.ask("GET", "/v1/namespaces/foreign-local/config") == 200
 
 
-def test_sql_does_not_go_through_the_service(sqld_engine: SqldEngineProcess):
+def test_the_service_refuses_sql(sqld_engine: SqldEngineProcess):
     name = sqld_engine.create()
     answer = sqld_engine.http.post("/v2/pipeline", headers={"host": f"{name}-local.localhost"}, content=b"{}")
     assert answer.status_code == 421
@@ -171,7 +175,7 @@ def test_a_quota_that_is_used_up_blocks_until_overages_are_on(sqld_engine: SqldE
 
 
 @pytest.mark.parametrize("source", ["--from-file", "--from-dump", "--from-db"])
-def test_where_no_files_are_taken_the_error_says_how_else(
+def test_the_error_for_an_upload_shows_the_commands_to_use_instead(
     sqld_engine: SqldEngineProcess, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):  # fmt: skip
@@ -201,7 +205,7 @@ def test_where_no_files_are_taken_the_error_says_how_else(
 
 
 class _Admin:
-    """Speaks to the primary's admin API past the service, as a person with the key would."""
+    """A client of the admin API of the primary, beside the service."""
 
     def __init__(self, engine: SqldEngineProcess) -> None:
         port = json.loads((engine.folder / "nodes" / "ports.json").read_text())["ams"][1]
@@ -222,13 +226,39 @@ class _Admin:
         self._connection.close()
 
 
-def test_a_replica_that_has_not_all_of_its_primary_lags():
-    indexes = {"ams": 7, "nrt": 5, "ord": 7}
-    engine = SimpleNamespace(
-        _admins=indexes, nodes=SimpleNamespace(primary_code="ams"), _state=lambda _code: "ok",
-        stats=lambda _record, code: SimpleNamespace(index=indexes[code]),
-    )  # fmt: skip
-    told = SqldEngine.status(engine, SimpleNamespace(locations=tuple(indexes)))
-    assert [(one.code, one.state, one.lag) for one in told.values()] == [
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqldEngine]:
+    """An engine with three nodes that are up; each test sets what they respond."""
+    nodes = [Node(code, "http://127.0.0.1:9", "http://127.0.0.1:9") for code in ("ams", "nrt", "ord")]
+    with closing(Service(tmp_path, partial(SqldEngine, nodes=nodes))) as service:
+        service.catalog.create_group("local", "g", "ams")
+        for code in ("nrt", "ord"):
+            service.catalog.add_location("local", "g", code)
+        for state in service.engine._nodes.values():
+            monkeypatch.setattr(state, "down", None)
+        yield service.engine
+
+
+def test_a_replica_behind_its_primary_is_lagging(engine: SqldEngine, monkeypatch: pytest.MonkeyPatch):
+    for code, index in (("ams", 7), ("nrt", 5), ("ord", 7)):
+        monkeypatch.setattr(engine._nodes[code].admin, "stats", lambda _, index=index: Stats(replication_index=index))
+    status = engine.status(engine._catalog.create_database("local", "d", "g"))
+    assert [(one.code, one.state, one.lag) for one in status.values()] == [
         ("ams", "ok", 0.0), ("nrt", "lagging", None), ("ord", "ok", None),
     ]  # fmt: skip
+
+
+def test_a_rotated_key_is_not_set_again(engine: SqldEngine, monkeypatch: pytest.MonkeyPatch):
+    """A change of a quota's block may have read the database before its tokens were rotated."""
+    sent = []
+    for state in engine._nodes.values():
+        monkeypatch.setattr(state.admin, "create", lambda _, settings: sent.append(settings["jwt_key"]))
+        monkeypatch.setattr(state.admin, "configure", lambda _, settings: sent.append(settings["jwt_key"]))
+    before = engine._catalog.create_database("local", "d", "g")
+    engine.create(before)
+    old = sent.pop()
+    engine.revoke_access(engine._catalog.rotate_database("local", "d"))
+    sent.clear()
+    engine.configure(before)
+    assert len(sent) == 3
+    assert old not in sent

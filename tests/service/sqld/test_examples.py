@@ -30,10 +30,11 @@ def test_compose_names_only_options_of_sqld(sqld_binary: Path):
 def test_compose_and_nodes_fit_each_other():
     nodes = load(EXAMPLES / "nodes.toml", {"SQLD_ADMIN_KEY": "x"})
     found = services()
-    assert set(found) == set(nodes.by_code)
-    for code, node in nodes.by_code.items():
+    assert set(found) == {node.code for node in nodes}
+    for node in nodes:
+        code = node.code
         published = {port.rsplit(":", 1)[0]: port.rsplit(":", 1)[1] for port in found[code]["ports"]}
         assert published[urlsplit(node.http).netloc] == "8080"
         assert published[urlsplit(node.admin).netloc] == "8081"
         primary = any(argument.startswith("--grpc-listen-addr") for argument in found[code]["command"])
-        assert primary == (code == nodes.primary_code)
+        assert primary == (node is nodes[0])

@@ -1,4 +1,4 @@
-"""Nodes and the service end with SIGKILL while a session reads and writes: nothing acknowledged is lost."""
+"""Nodes and the service are killed or hang while sessions read and write: no acknowledged write is lost."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import itertools
 import os
 import signal
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 
+import httpx
 import pytest
 from long_waits import long_waits, selected
 from sqld_engine import SqldEngineProcess, nodes_of
@@ -20,6 +23,10 @@ from waiting import until
 import pipemagic
 from pipemagic.errors import ConnectError, PipemagicError, ServerError
 from pipemagic.session import Session
+
+PROMPT = 5.0
+"""Seconds for a response: a check of a node takes one at most, and the machine may be busy. Calls that wait for a node
+that hangs take 20."""
 
 
 @pytest.fixture(scope="module")
@@ -33,17 +40,31 @@ def engine(sqld_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     assert nodes_of(made.folder) == []
 
 
+def timed(engine: SqldEngineProcess, method: str, path: str, body: object = None) -> tuple[httpx.Response, float]:
+    """Send a request; return its response and its seconds."""
+    began = time.monotonic()
+    return engine.ask(method, path, body), time.monotonic() - began
+
+
 def hang_the_primary(binary: Path, folder: Path) -> None:
-    """Stop the node of a service with one node, as one that hangs: the service starts it again by itself."""
+    """Suspend the only node of a service: requests that need it fail soon, and the service restarts it."""
     engine = SqldEngineProcess(binary, folder, count=1)
     try:
         name = engine.create()
         pid = engine.pids()["ams"]
         os.kill(pid, signal.SIGSTOP)
-        refused = engine.ask("DELETE", f"/databases/{name}")
-        assert (refused.status_code, refused.json()["code"]) == (503, "NODE_DOWN")
-        assert engine.ask("POST", "/databases", {"name": "other", "group": "default"}).status_code == 503
-        until(lambda: engine.pids().get("ams", pid) != pid, "the node that hangs was not started again", 90)
+        for method, path, body in (
+            ("DELETE", f"/databases/{name}", None), ("POST", f"/databases/{name}/auth/rotate", None),
+            ("POST", "/databases", {"name": "other", "group": "default"}),
+            ("PATCH", f"/databases/{name}/configuration", {"block_writes": True}),
+        ):  # fmt: skip
+            refused, seconds = timed(engine, method, path, body)
+            assert (refused.status_code, refused.json()["code"]) == (503, "NODE_DOWN")
+            assert seconds < PROMPT, path
+        for path in ("/databases", "/groups/default", f"/databases/{name}/instances", f"/databases/{name}/usage"):
+            shown, seconds = timed(engine, "GET", path)
+            assert (shown.status_code, seconds < PROMPT) == (200, True), path
+        until(lambda: engine.pids().get("ams", pid) != pid, "the node that hangs was not restarted", 90)
         until(lambda: engine.states()["ams"] == "ok")
         assert [one["Name"] for one in engine.manage("GET", "/databases")["databases"]].count("other") == 0
         engine.manage("DELETE", f"/databases/{name}")
@@ -55,7 +76,7 @@ def hang_the_primary(binary: Path, folder: Path) -> None:
 def hung(
     request: pytest.FixtureRequest, sqld_binary: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[], None]]:
-    """Have a service find a node that hangs, which takes some 10 s, beside the other tests; gives its outcome."""
+    """Have a service find a node that hangs, which takes some 10 s, beside the other tests; return its outcome."""
     folder = tmp_path_factory.mktemp("sqld-hung")
     with long_waits() as waits:
         if selected(request, test_without_its_primary_nothing_is_changed):
@@ -99,10 +120,10 @@ class Cells(ABC):
         self._stop.set()
         self._thread.join()
 
-    def goes_on(self) -> None:
+    def wait_for_progress(self) -> None:
         """Wait until more statements have succeeded."""
         seen = self.count()
-        until(lambda: self.count() > seen + 20, f"it stopped: {self.errors[-1:]}")
+        until(lambda: self.count() > seen + 20, f"no progress: {self.errors[-1:]}")
 
 
 class Writer(Cells):
@@ -179,20 +200,20 @@ def test_no_acknowledged_write_is_lost_when_nodes_die(engine: SqldEngineProcess)
             stack.enter_context(session)
         for code in ("nrt", "ams", "ams", "nrt"):
             for session in sessions:
-                session.goes_on()
+                session.wait_for_progress()
             seen, failed = spared.count(), len(writer.errors) + len(at_primary.errors)
             engine.kill_node(code)
             if code == "nrt":
-                assert len(writer.errors) + len(at_primary.errors) == failed, "what is a replica to the primary?"
-            assert spared.count() > seen, "nothing could be read at the other replica meanwhile"
+                assert len(writer.errors) + len(at_primary.errors) == failed, "the primary needs no replica"
+            assert spared.count() > seen, "no reads at the other replica meanwhile"
         for session in sessions:
-            session.goes_on()
+            session.wait_for_progress()
     assert [at_primary.lost, killed.lost, spared.lost] == [[], [], []]
-    assert spared.errors == [], "the primary's end is nothing to who reads at a replica"
+    assert spared.errors == [], "the end of the primary does not affect reads at a replica"
     acknowledged = set(writer.acknowledged)
     there = ids(engine, name, "ams")
     assert acknowledged <= there
-    # A row too many is one whose answer was lost, and the writer was told so.
+    # A surplus row is one whose response was lost: the writer got an error.
     assert len(there - acknowledged) <= len(writer.errors)
     for code in ("nrt", "ord"):
         until(lambda code=code: ids(engine, name, code) == there, f"{code} does not catch up")
@@ -202,13 +223,13 @@ def test_no_acknowledged_write_is_lost_when_nodes_die(engine: SqldEngineProcess)
     until(lambda: set(engine.states().values()) == {"ok"})
 
 
-def test_a_node_that_is_down_is_said_to_be(engine: SqldEngineProcess):
+def test_a_node_that_was_killed_is_ok_again(engine: SqldEngineProcess):
     engine.kill_node("ord")
     until(lambda: engine.states()["ord"] == "ok")
     assert engine.http.get("/health").status_code == 200
 
 
-def test_nothing_is_left_running_after_kill_9_and_all_is_there_again(engine: SqldEngineProcess):
+def test_the_nodes_end_when_the_service_is_killed_and_keep_their_data(engine: SqldEngineProcess):
     name = engine.create()
     with engine.open(name) as db:
         db.execute("CREATE TABLE t (id INTEGER PRIMARY KEY)")
@@ -222,7 +243,7 @@ def test_nothing_is_left_running_after_kill_9_and_all_is_there_again(engine: Sql
         assert list(db.execute("SELECT id FROM t").rows) == [(1,)]
 
 
-def test_the_environment_neither_makes_nodes_talkative_nor_others_than_they_are(engine: SqldEngineProcess):
+def test_variables_of_sqld_do_not_reach_the_nodes(engine: SqldEngineProcess):
     """With SQLD_PRIMARY_GRPC_URL the primary would be a replica; with RUST_LOG it would log statements."""
     engine.kill()
     until(lambda: nodes_of(engine.folder) == [])
@@ -238,7 +259,7 @@ def test_the_environment_neither_makes_nodes_talkative_nor_others_than_they_are(
     engine.start()
 
 
-def test_what_a_crash_cut_short_is_finished(engine: SqldEngineProcess):
+def test_changes_that_a_crash_interrupted_are_finished(engine: SqldEngineProcess):
     """Between the steps of creating and deleting, as they stand in the catalog."""
     import apsw
 
@@ -287,7 +308,7 @@ def test_a_namespace_that_was_lost_is_not_replaced_by_an_empty_one(engine: SqldE
         assert list(db.execute("SELECT 1").rows) == [(1,)]
 
 
-def test_a_location_is_taken_down_and_up_again(engine: SqldEngineProcess):
+def test_a_location_is_paused_and_resumed(engine: SqldEngineProcess):
     until(lambda: set(engine.states().values()) == {"ok"})  # the test before may have started the nodes again
     name = engine.create()
     with engine.open(name) as db:
@@ -305,7 +326,7 @@ def test_a_location_is_taken_down_and_up_again(engine: SqldEngineProcess):
     assert ids(engine, name, "nrt") == {1}
 
 
-def test_a_removed_location_has_nothing_left(engine: SqldEngineProcess):
+def test_a_removed_location_keeps_no_data(engine: SqldEngineProcess):
     name = engine.create()
     assert (engine.folder / f"nodes/ord/data/dbs/{name}-local").exists()
     engine.manage("DELETE", "/groups/default/locations/ord")
@@ -313,6 +334,30 @@ def test_a_removed_location_has_nothing_left(engine: SqldEngineProcess):
     engine.manage("POST", "/groups/default/locations/ord")
     with engine.open(name, "ord") as replica:
         assert list(replica.execute("SELECT 1").rows) == [(1,)]
+
+
+def test_a_replica_that_hangs_delays_no_other_database(engine: SqldEngineProcess):
+    """Databases of its group wait until it is known to be down; meanwhile all others are managed as before."""
+    until(lambda: set(engine.states().values()) == {"ok"})
+    engine.manage("POST", "/groups", {"name": "near", "location": "ams"})
+    pid = engine.pids()["ord"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(timed, engine, "POST", "/databases", {"name": "at-all", "group": "default"})
+            for number in range(5):
+                made, seconds = timed(engine, "POST", "/databases", {"name": f"near{number}", "group": "near"})
+                assert (made.status_code, seconds < PROMPT) == (200, True), made.text
+                rotated, seconds = timed(engine, "POST", f"/databases/near{number}/auth/rotate")
+                assert (rotated.status_code, seconds < PROMPT) == (200, True), rotated.text
+            made, seconds = waiting.result()
+            assert (made.status_code, seconds < 2 * PROMPT) == (200, True)
+    finally:
+        with suppress(ProcessLookupError):  # it was restarted
+            os.kill(pid, signal.SIGCONT)
+    until(lambda: set(engine.states().values()) == {"ok"})
+    assert (engine.folder / "nodes/ord/data/dbs/at-all-local").exists()
+    engine.manage("DELETE", "/groups/near")
 
 
 def test_without_its_primary_nothing_is_changed(hung: Callable[[], None]):

@@ -1,4 +1,4 @@
-"""Tokens at real nodes: which of them open nothing, whatever the door."""
+"""Tokens at real nodes: which of them are valid, at each interface of a node."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import ssl
 import struct
 from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import httpx
@@ -76,13 +77,13 @@ def name_of(doors: Doors) -> str:
     return doors.label.removesuffix("-local")
 
 
-def test_the_right_token_opens_both(sqld_engine: SqldEngineProcess, doors: Doors):
+def test_the_token_of_the_database_is_accepted(sqld_engine: SqldEngineProcess, doors: Doors):
     token = sqld_engine.mint(name_of(doors))
     assert until(lambda: doors.sql(token) == 200)
     assert doors.log(token) == "0"
 
 
-def test_the_token_of_another_database_opens_nothing(sqld_engine: SqldEngineProcess, doors: Doors):
+def test_the_token_of_another_database_is_refused(sqld_engine: SqldEngineProcess, doors: Doors):
     token = sqld_engine.mint(sqld_engine.create())
     assert doors.sql(token) == 401
     assert doors.log(token) != "0"
@@ -90,7 +91,7 @@ def test_the_token_of_another_database_opens_nothing(sqld_engine: SqldEngineProc
     assert doors.sql(token, **{"x-namespace": doors.label}) == 401
 
 
-def test_no_token_and_forged_ones_open_nothing(sqld_engine: SqldEngineProcess, doors: Doors):
+def test_missing_and_forged_tokens_are_refused(sqld_engine: SqldEngineProcess, doors: Doors):
     token = sqld_engine.mint(name_of(doors))
     claims: dict[str, Any] = jwt.decode(token, options={"verify_signature": False})
     own = Ed25519PrivateKey.generate()
@@ -104,7 +105,7 @@ def test_no_token_and_forged_ones_open_nothing(sqld_engine: SqldEngineProcess, d
         assert doors.log(one, **{"x-proxy-authorization": '"FullAccess"', "libsql-proxied": "true"}) != "0", one
 
 
-def test_the_default_namespace_is_open_to_nobody(sqld_engine: SqldEngineProcess, doors: Doors):
+def test_the_default_namespace_is_closed(sqld_engine: SqldEngineProcess, doors: Doors):
     assert doors.sql(None, host="default.localhost") == 401
     assert doors.sql(sqld_engine.mint(name_of(doors)), host="default.localhost") == 401
 
@@ -168,25 +169,64 @@ def test_a_database_grows_to_its_size_limit(sqld_engine: SqldEngineProcess, grou
     sqld_engine.manage("DELETE", "/databases/small")
 
 
-def test_groups_have_no_tokens(sqld_engine: SqldEngineProcess, group: str):
-    refused = sqld_engine.ask("POST", f"/groups/{group}/auth/tokens")
-    assert refused.status_code == 400
-    assert "one for each database" in refused.json()["error"]
+def group_token(engine: SqldEngineProcess, query: str = "") -> str:
+    return str(engine.manage("POST", f"/groups/doors/auth/tokens{query}")["jwt"])
+
+
+def test_the_token_of_a_group_opens_its_databases_only(sqld_engine: SqldEngineProcess, doors: Doors):
+    """It also opens databases that are created later."""
+    token = group_token(sqld_engine)
+    assert until(lambda: doors.sql(token) == 200)
+    assert doors.log(token) == "0"
+    later, other = "doors-later", sqld_engine.create()
+    sqld_engine.manage("POST", "/databases", {"name": later, "group": "doors"})
+    with sqld_engine.open(later, token=token) as db:
+        db.execute("CREATE TABLE t (x)")
+    with closing(Doors(sqld_engine, "ams", other)) as foreign:
+        assert (foreign.sql(token), foreign.log(token) != "0") == (401, True)
+    sqld_engine.manage("DELETE", f"/databases/{later}")
+
+
+def test_a_read_only_token_of_a_group_reads_only(sqld_engine: SqldEngineProcess, doors: Doors):
+    token = group_token(sqld_engine, "?authorization=read-only")
+    with sqld_engine.open(name_of(doors), token=token) as db:
+        assert list(db.execute("SELECT 1").rows) == [(1,)]
+        with pytest.raises(PipemagicError) as raised:
+            db.execute("CREATE TABLE t (x)")
+        assert "403" in str(raised.value) or "forbidden" in str(raised.value).lower()
+
+
+def test_a_rotated_database_refuses_the_tokens_of_its_group(sqld_engine: SqldEngineProcess, doors: Doors):
+    """The other databases of the group still accept them; a rotation of the group's tokens includes it again."""
+    sqld_engine.manage("POST", "/databases", {"name": "doors-other", "group": "doors"})
+    with closing(Doors(sqld_engine, "ams", "doors-other")) as other:
+        old = group_token(sqld_engine)
+        assert until(lambda: doors.sql(old) == 200)
+        sqld_engine.manage("POST", f"/databases/{name_of(doors)}/auth/rotate")
+        assert (doors.sql(old), doors.log(old) != "0", other.sql(old)) == (401, True, 200)
+        own = sqld_engine.mint(name_of(doors))
+        assert until(lambda: doors.sql(own) == 200)
+        assert doors.sql(group_token(sqld_engine)) == 401
+        sqld_engine.manage("POST", "/groups/doors/auth/rotate")
+        assert [door.sql(token) for door in (doors, other) for token in (old, own)] == [401] * 4
+        new = group_token(sqld_engine)
+        assert until(lambda: doors.sql(new) == other.sql(new) == 200)
+    sqld_engine.manage("DELETE", "/databases/doors-other")
 
 
 def test_the_port_between_the_nodes_lets_only_nodes_in(sqld_engine: SqldEngineProcess):
     port = json.loads((sqld_engine.folder / "nodes" / "ports.json").read_text())["ams"][2]
     with socket.create_connection(("127.0.0.1", port), timeout=5) as plain:
         plain.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0")
-        assert not said(plain).startswith(b"\0\0"), "it speaks HTTP/2 with anybody"
+        assert not received(plain).startswith(b"\0\0"), "it accepts HTTP/2 without TLS"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with socket.create_connection(("127.0.0.1", port), timeout=5) as raw, context.wrap_socket(raw) as stranger:
-        assert said(stranger) == b"", "it speaks with somebody who shows no certificate"
+        assert received(stranger) == b"", "it accepts a client without a certificate"
 
 
-def said(connection: socket.socket) -> bytes:
-    """What the other side says; nothing if it hangs up."""
+def received(connection: socket.socket) -> bytes:
+    """Return what the other side sends; nothing if it closes the connection."""
     try:
         return connection.recv(100)
     except OSError:
@@ -205,4 +245,4 @@ def test_secrets_stay_out_of_logs_and_command_lines(sqld_engine: SqldEngineProce
     private = [*sqld_engine.folder.rglob("*.key"), *sqld_engine.folder.glob("*.pem")]
     assert private
     assert all(path.stat().st_mode & 0o077 == 0 for path in private)
-    assert " INFO libsql_server" not in said, "nodes are to say what is wrong, nothing else"
+    assert " INFO libsql_server" not in said, "nodes log warnings and errors only"

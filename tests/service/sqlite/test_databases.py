@@ -22,7 +22,9 @@ class SlowOpening:
     def __init__(self, service):
         self.catalog = service.catalog
         self.opening, self.go_on = threading.Event(), threading.Event()
-        self.databases = Databases(service._files, service.catalog, service.limits, lambda: 0.0, self._replicate)
+        self.databases = Databases(
+            service.folder / "databases", service.catalog, service.limits, lambda: 0.0, self._replicate
+        )
         self.records = {
             name: service.catalog.create_database(service.catalog.home.slug, name, "default")
             for name in ("slow", "quick")

@@ -106,7 +106,7 @@ def test_indexes_with_these_functions_are_readable_elsewhere(db, service):
         "CREATE TABLE t(a CHECK (instr(a, 'x') = 0), g AS (replace(a, 'b', 'c')))",
         "CREATE INDEX i ON t(ltrim(a, '0'))", "INSERT INTO t(a) VALUES ('00ab'), ('0ü')",
     )  # fmt: skip
-    path = service.databases.in_use()[0].path
+    path = service.engine.databases.in_use()[0].path
     with sqlite3.connect(path) as plain:
         assert plain.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         query = "SELECT a, g FROM t INDEXED BY i WHERE ltrim(a, '0') = 'ab'"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from service_calls import caller_of
 
-from pipemagic.service.embedded import Service
 from pipemagic.service.limits import Limits
+from pipemagic.service.service import Service
 
 MOST = 3
 
@@ -23,7 +23,7 @@ def kept(service):
     """Count the connections that are kept, by database."""
     counts = {}
     for record in service.catalog.databases("local"):
-        database = service.databases.get(record.id)
+        database = service.engine.databases.get(record.id)
         counts[record.name] = 0 if database is None else len(database.pool)
     return counts
 
@@ -34,16 +34,16 @@ def test_the_connections_idle_longest_are_closed_when_all_databases_keep_too_man
         caller.run("SELECT 1")
         clock.advance(1)
     callers[0].run("SELECT 1")
-    service.sweep()
+    service.engine.sweep()
     assert kept(service) == {"d0": 1, "d1": 0, "d2": 0, "d3": 1, "d4": 1}
     assert all(caller.run("SELECT 1").codes == ["ok", "ok"] for caller in callers)
 
 
-def test_a_connection_that_nobody_wants_for_a_while_is_closed(service, clock):
+def test_an_idle_connection_is_closed(service, clock):
     caller_of(service, "d0").run("SELECT 1")
     clock.advance(service.limits.idle_connection_age)
-    service.sweep()
+    service.engine.sweep()
     assert kept(service) == {"d0": 1}
     clock.advance(0.1)
-    service.sweep()
+    service.engine.sweep()
     assert kept(service) == {"d0": 0}

@@ -16,7 +16,7 @@ from service_calls import CLOSE, caller_of, execute, new_service
 
 from pipemagic.service.executor import Executor, Tenant
 from pipemagic.service.limits import MB, Limits
-from pipemagic.service.sqlite import storage
+from pipemagic.service.responses import storage_refusal
 from pipemagic.service.sqlite.connection import Connection
 from pipemagic.service.sqlite.statement import parse
 from pipemagic.service.sqlite.usage import StatementUsage
@@ -43,7 +43,9 @@ def db(small):
 def spilled(service):
     """The bytes that the kept connections wrote to temporary files."""
     counted = apsw.SQLITE_DBSTATUS_TEMPBUF_SPILL
-    return sum(one.raw.status(counted)[0] for database in service.databases.in_use() for one in database.pool._idle)
+    return sum(
+        one.raw.status(counted)[0] for database in service.engine.databases.in_use() for one in database.pool._idle
+    )
 
 
 @pytest.mark.parametrize("read_only", [True, False])
@@ -221,7 +223,7 @@ def test_writes_are_not_counted_without_file_handles(tmp_path):
 
 @pytest.mark.parametrize("error", [apsw.NoMemError("out of memory"), MemoryError()])
 def test_a_request_without_memory_is_not_an_internal_error(error):
-    refused = storage.refusal(error)
+    refused = storage_refusal(error)
     assert (refused.status, refused.code) == (503, "OUT_OF_MEMORY")
 
 

@@ -9,7 +9,7 @@ import pytest
 from asgi_calls import call
 from service_calls import caller_of
 
-from pipemagic.service.embedded import Service
+from pipemagic.service.service import Service
 
 
 class Courier:

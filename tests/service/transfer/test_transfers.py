@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import threading
+import time
 from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from pipemagic.service.catalog.usage import Quotas
 from pipemagic.service.endpoint import CancelToken
 from pipemagic.service.limits import Limits
-from pipemagic.service.registry.usage import Quotas
 from pipemagic.service.responses import Refused
-from pipemagic.service.sqlite.backup import Stopped
-from pipemagic.service.transfer.snapshots import snapshot
-from pipemagic.service.transfer.uploads import Spool
+from pipemagic.service.sqlite.database import Stopped, snapshot
+from pipemagic.service.transfer import endpoints, upload
+
+ROOMY_DISK, FULL_DISK = SimpleNamespace(total=10**12, free=10**11), SimpleNamespace(total=10**12, free=10**7)
 
 
 def make_file(path, script="CREATE TABLE t (a); INSERT INTO t VALUES (1), ('two')", *before):
@@ -103,6 +108,72 @@ def test_a_damaged_database_is_refused(courier, tmp_path):
         assert (status, body["code"]) == (400, "CORRUPT_DATABASE")
 
 
+HEADER_FIELDS = {  # https://sqlite.org/fileformat2.html#the_database_header
+    "page size": (16, 2), "write version": (18, 1), "read version": (19, 1), "reserved space": (20, 1),
+    "maximum payload fraction": (21, 1), "minimum payload fraction": (22, 1), "leaf payload fraction": (23, 1),
+    "change counter": (24, 4), "page count": (28, 4), "first freelist page": (32, 4), "freelist pages": (36, 4),
+    "schema cookie": (40, 4), "schema format": (44, 4), "cache size": (48, 4), "largest root page": (52, 4),
+    "text encoding": (56, 4), "user version": (60, 4), "incremental vacuum": (64, 4), "application id": (68, 4),
+    "reserved for expansion": (72, 4), "version-valid-for": (92, 4), "version number": (96, 4), "page type": (100, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", HEADER_FIELDS)
+def test_a_damaged_header_is_refused_unless_the_database_is_usable(field, courier, tmp_path, caplog):
+    file, (offset, size) = tmp_path / "f", HEADER_FIELDS[field]
+    script = "CREATE TABLE t (a); CREATE INDEX i ON t (a); INSERT INTO t VALUES (1), ('two')"
+    good = make_file(file, script).read_bytes()
+    for number, value in enumerate({0, 1, 3, 5, 255, 256**size // 2, 256**size - 2}):
+        name = f"flights{number}"
+        awaiting(courier, name)
+        file.write_bytes(good[:offset] + value.to_bytes(size, "big") + good[offset + size :])
+        status, body = courier.upload(name, file)
+        if status == 200:
+            caller = courier.caller(name)
+            assert caller.run("SELECT a FROM t").rows(0) == [["1"], ["two"]]
+            assert caller.run("INSERT INTO t VALUES (3)", "PRAGMA integrity_check").rows(1) == [["ok"]]
+        else:
+            assert (status, body["code"]) in {(400, "NOT_A_DATABASE"), (400, "CORRUPT_DATABASE")}, (value, body)
+    assert not [record for record in caplog.records if record.exc_info]
+    assert courier.left_over() == []
+
+
+def test_a_truncated_file_is_refused(courier, tmp_path, caplog):
+    awaiting(courier)
+    good = make_file(tmp_path / "f").read_bytes()
+    for size in (1, 16, 99, 100, 511, 512, 4095, 4096, 4097, len(good) - 1):
+        (tmp_path / "f").write_bytes(good[:size])
+        status, body = courier.upload("flights", tmp_path / "f")
+        assert (status, body.get("code")) in {(400, "NOT_A_DATABASE"), (400, "CORRUPT_DATABASE")}, (size, body)
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+SLOW = "(a + " + " + ".join(["length(hex(zeroblob(400000)))"] * 20) + ")"
+"""An expression that takes about 0.1 s."""
+
+
+@pytest.mark.parametrize("script", [
+    "CREATE TABLE t (a, CHECK ((a + 1) > 0))", "CREATE TABLE t (a, b TEXT NOT NULL AS ((a + 1)))",
+    "CREATE TABLE t (a); CREATE INDEX i ON t ((a + 1))", "CREATE TABLE t (a); CREATE VIEW v AS SELECT (a + 1) FROM t",
+    "CREATE TABLE t (a); CREATE INDEX i ON t (a) WHERE (a + 1) > 0",
+    "CREATE TABLE t (a); CREATE TRIGGER r AFTER UPDATE ON t BEGIN SELECT (a + 1) FROM t; END",
+])  # fmt: skip
+def test_expressions_of_the_schema_have_a_time_limit(script, courier, tmp_path, monkeypatch):
+    monkeypatch.setattr(upload, "CHECK_TIME", 0.3)
+    awaiting(courier)
+    file = make_file(tmp_path / "f", script)
+    with closing(sqlite3.connect(file)) as db:
+        db.executemany("INSERT INTO t VALUES (?)", [(number,) for number in range(1000)])
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute("UPDATE sqlite_schema SET sql = replace(sql, '(a + 1)', ?)", (SLOW,))
+        db.commit()
+    started = time.monotonic()
+    status, body = courier.upload("flights", file)
+    assert time.monotonic() - started < 10
+    assert (status, body) == (200, {}) or (status, body["code"]) in {(400, "CHECK_TIMEOUT"), (400, "CORRUPT_DATABASE")}
+    assert courier.left_over() == []
+
+
 def test_rows_from_before_a_constraint_are_no_damage(courier, tmp_path):
     awaiting(courier)
     script = (
@@ -143,8 +214,8 @@ def test_nothing_of_the_schema_runs(courier, tmp_path):
     assert caller.run("SELECT * FROM v").codes[0] in ("SQLITE_AUTH", "SQLITE_ERROR")
 
 
-def test_the_size_limit(tmp_path, clock, service, courier):
-    service.limits = Limits(database=20_000)
+def test_the_size_limit(tmp_path, service, courier):
+    service.engine.transfers._limits = Limits(database=20_000)
     awaiting(courier)
     file = make_file(tmp_path / "f", "CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(50000))")
     assert courier.upload("flights", file)[0] == 413  # as it declares
@@ -159,7 +230,7 @@ def test_an_upload_to_a_database_that_is_deleted_meanwhile(courier, tmp_path, se
     file = make_file(tmp_path / "f")
     courier.call("DELETE", "/v1/organizations/local/databases/flights", courier.token)
     with pytest.raises(Refused) as caught:
-        service.databases.supply(record, file)
+        service.engine.databases.supply(record, file)
     assert caught.value.status == 404
     assert courier.upload("flights", file, token=token)[0] == 401
     assert not (courier.folder / "databases" / record.id).exists()
@@ -169,7 +240,7 @@ def test_after_a_crash(courier, reopened, service, tmp_path):
     """A creation that the catalog did not see is cleaned up; a database that waits goes on waiting."""
     awaiting(courier)
     lost = courier.folder / "databases" / "0000-lost"
-    service.databases.place(lost.name, make_file(tmp_path / "f"))
+    service.engine.databases.place(lost.name, make_file(tmp_path / "f"))
     (courier.folder / "transfers" / "half").write_bytes(b"x")
     after = reopened()
     assert after.left_over() == []
@@ -179,15 +250,57 @@ def test_after_a_crash(courier, reopened, service, tmp_path):
     assert after.caller("flights").run("SELECT a FROM t").rows(0) == [["1"], ["two"]]
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this machine has no /dev/full")
-def test_a_full_disk(tmp_path):
-    spool = Spool(tmp_path / "s", None)
-    spool._file.close()
-    with open("/dev/full", "wb", buffering=0) as spool._file, pytest.raises(Refused) as caught:
-        spool.write(b"x")
-    assert (caught.value.status, caught.value.code) == (507, "DISK_FULL")
-    spool.discard()
-    assert not spool.path.exists()
+def test_an_upload_that_would_fill_the_disk(courier, tmp_path, monkeypatch):
+    awaiting(courier)
+    file = make_file(tmp_path / "f")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: FULL_DISK)
+    status, body = courier.upload("flights", file)
+    assert (status, body["code"]) == (507, "DISK_FULL")
+    assert courier.left_over() == []
+
+
+def test_an_upload_with_an_expression_that_sqlite_could_not_be_interrupted_in(courier, tmp_path):
+    awaiting(courier)
+    calls = ",".join(["max(" + ",".join(["hex(zeroblob(499999 + a))"] * 100) + ")"] * 120)
+    script = f"""
+        CREATE TABLE t(a); CREATE INDEX i ON t(abs(a)); INSERT INTO t VALUES (1); PRAGMA writable_schema = ON;
+        UPDATE sqlite_schema SET sql = 'CREATE INDEX i ON t(max({calls}))' WHERE name = 'i';
+    """
+    status, body = courier.upload("flights", make_file(tmp_path / "f", script))
+    assert (status, body["code"]) == (400, "CORRUPT_DATABASE")
+    assert "too big" in body["message"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize("size", [1, 1000])  # one that the buffer takes, so that closing fails, and a larger one
+def test_an_upload_that_the_disk_does_not_take(courier, tmp_path, monkeypatch, caplog, size):
+    awaiting(courier)
+    file = make_file(tmp_path / "f")
+    content = file.read_bytes()
+    file.write_bytes(content * size)
+    opened = Path.open
+    monkeypatch.setattr(
+        Path,
+        "open",
+        lambda path, mode="r", *args: opened(Path("/dev/full"), "wb") if mode == "xb" else opened(path, mode, *args),
+    )
+    status, body = courier.upload("flights", file)
+    assert (status, body["code"]) == (507, "DISK_FULL")
+    assert courier.left_over() == []
+    assert [record for record in caplog.records if record.exc_info] == []
+    monkeypatch.undo()
+    file.write_bytes(content)
+    assert courier.upload("flights", file)[0] == 200
+
+
+def test_a_second_upload_of_a_database_is_refused_until_the_first_ends(courier, service, tmp_path):
+    awaiting(courier)
+    grant = SimpleNamespace(database=service.catalog.database("local", "flights"), read_only=False)
+    file = make_file(tmp_path / "f")
+    with service.engine.transfers.begin_upload(grant, 0):
+        status, body = courier.upload("flights", file)
+        assert (status, body["code"]) == (429, "TRANSFER_RUNNING")
+    assert courier.upload("flights", file)[0] == 200
 
 
 # -- copies
@@ -253,6 +366,60 @@ def test_an_answer_that_nobody_takes_leaves_nothing(courier):
         response = courier.call("GET", path, courier.caller("flights").token)
         assert courier.left_over() != []
         response.chunks.close()
+        assert courier.left_over() == []
+
+
+def test_one_export_of_a_database_at_a_time(courier):
+    """Exports that are not read do not add up on the disk."""
+    for name in ("flights", "other"):
+        courier.create(name)
+        courier.caller(name).run("CREATE TABLE t (a)")
+    token = courier.caller("flights").token
+    unread = courier.call("GET", "/export/1", token)
+    for path in ("/export/1", "/dump"):
+        refused = courier.call("GET", path, token)
+        assert (refused.status, refused.headers["retry-after"]) == (429, "5")
+        body = courier.answer(refused)[1]
+        assert (body["code"], "try again" in body["message"]) == ("TRANSFER_RUNNING", True)
+    assert len(courier.left_over()) == 1
+    assert courier.call("GET", "/info", token).status == 200
+    assert courier.call("GET", "/export/1", courier.caller("other").token).status == 200
+    assert courier.create("copy", type="database", name="flights")[0] == 200
+    unread.chunks.close()
+    assert courier.call("GET", "/dump", token).status == 200
+
+
+def test_an_export_that_would_fill_the_disk(courier, monkeypatch):
+    courier.create("flights")
+    courier.caller("flights").run("CREATE TABLE t (a)")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: FULL_DISK)
+    for path in ("/export/1", "/dump"):
+        status, body = courier.answer(courier.call("GET", path, courier.caller("flights").token))
+        assert (status, body["code"]) == (507, "DISK_FULL")
+    status, body = courier.create("copy", type="database", name="flights")
+    assert (status, body["code"]) == (507, "DISK_FULL")
+    assert courier.left_over() == []
+
+
+def test_an_export_stops_when_the_disk_becomes_full(courier, monkeypatch):
+    courier.create("flights")
+    courier.caller("flights").run("CREATE TABLE t (a)", "INSERT INTO t VALUES (zeroblob(10000000))")
+    disks = iter([ROOMY_DISK, ROOMY_DISK])
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: next(disks, FULL_DISK))
+    assert courier.call("GET", "/export/1", courier.caller("flights").token).status == 507
+    assert courier.left_over() == []
+
+
+def test_an_export_that_is_read_too_slowly_ends(courier, monkeypatch):
+    courier.create("flights")
+    courier.caller("flights").run("CREATE TABLE t (a)", "INSERT INTO t VALUES (zeroblob(1000000))")
+    monkeypatch.setattr(endpoints, "EXPORT_TIME", 0.5)
+    monkeypatch.setattr(endpoints, "SLOWEST", 10**9)
+    for path in ("/export/1", "/dump"):
+        response = courier.call("GET", path, courier.caller("flights").token)
+        next(response.chunks)
+        time.sleep(0.6)
+        assert len(b"".join(response.chunks)) < 500_000
         assert courier.left_over() == []
 
 
@@ -322,11 +489,11 @@ def test_a_copy_is_given_up_with_its_client(courier, service):
     record = service.catalog.database("local", "flights")
     cancel = CancelToken()
     cancel.cancel()
-    with pytest.raises(Refused) as caught:
-        service.transfers.copy(record, cancel)
+    with pytest.raises(Refused) as caught, service.engine.transfers.copy(record, cancel):
+        pass
     assert caught.value.status == 503
     assert courier.left_over() == []
-    connection = service.databases.open(record).take()
+    connection = service.engine.databases.open(record).take()
     with pytest.raises(Stopped):
         snapshot(connection.raw, courier.folder / "x", lambda: True)
     assert connection.autocommit
@@ -342,7 +509,7 @@ def replicated(courier, service):
     service.catalog.add_location("local", "default", "nrt")
 
     def follow():
-        while service.placement.replicator.run_due():
+        while service.engine.replicator.run_due():
             pass
 
     return follow

@@ -1,0 +1,62 @@
+"""Print code lines and modules of the package's parts: lines without blanks, comments and docstrings.
+
+Run it as ``python .ci/size.py [FOLDER...]``. Without arguments it prints each part of `LIMITS` and fails if one is
+larger than that.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import sys
+import tokenize
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LIMITS = {
+    "pipemagic/service": (9200, 85),
+    "pipemagic/cli": (1600, 12),
+    "pipemagic/launcher.py": (230, 1),
+}
+"""The most code lines and modules of a part."""
+
+LAYOUT = {
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING,
+    tokenize.ENDMARKER,
+}  # fmt: skip
+
+
+def code_lines(path: Path) -> int:
+    """Return the number of lines of a module that hold code."""
+    source = path.read_text("utf-8")
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in LAYOUT:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
+                lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(lines)
+
+
+def size(part: Path) -> tuple[int, int]:
+    """Return the code lines and the modules of a folder or a file."""
+    paths = list(part.rglob("*.py")) if part.is_dir() else [part]
+    return sum(map(code_lines, paths)), len(paths)
+
+
+def main(names: list[str]) -> int:
+    """Print a line for each part; return 1 if a part exceeds its limits."""
+    too_large = False
+    for name in names or ["pipemagic", *LIMITS, "tests"]:
+        lines, modules = size(ROOT / name)
+        limits = LIMITS.get(name)
+        note = "" if limits is None else f"  (at most {limits[0]} in {limits[1]})"
+        too_large |= limits is not None and (lines > limits[0] or modules > limits[1])
+        print(f"{lines:7,} code lines in {modules:3} modules  {name}{note}")
+    return int(too_large)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,341 @@
+"""Find, start, lease and stop the embedded service.
+
+One process serves a data folder for all kernels and programs that use it. Each of them holds a lease: an open
+connection, which the operating system closes when the process ends. The service ends a while after the last lease.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Self
+
+from pipemagic import __version__, service
+from pipemagic.errors import ServiceError
+from pipemagic.service import files
+from pipemagic.service.files import make_private_folder
+
+FOLDER_VARIABLE = "PIPEMAGIC_DATA"
+
+RESPONSE_TIMEOUT = 5.0  # seconds; the service is on this machine
+START_TIMEOUT = 30.0  # seconds, for a very busy machine; usually a quarter of a second is enough
+STOP_TIMEOUT = 5.0  # seconds; the service ends within two
+PROBE_TIMEOUT = 1.0  # seconds, for other processes that test the lock
+
+_MAIN = Path(service.__file__).with_name("__main__.py")
+_CONNECTION_ERRORS = (OSError, http.client.HTTPException)
+
+
+class _Child(subprocess.Popen[str]):
+    """A process that may outlive this one."""
+
+    def __del__(self) -> None:
+        """Do not warn that the process is still running."""
+
+
+_started: list[_Child] = []  # polled until they end, which may be long after their leases
+
+
+@dataclass(frozen=True)
+class LocalService:
+    """A running service on this machine. ``url`` is its own address, ``organization`` a slug.
+
+    ``public_url`` is its address for other machines, None if it has none.
+    """
+
+    url: str
+    organization: str
+    version: str
+    folder: Path
+    public_url: str | None = None
+
+    def platform_token(self) -> str:
+        """Read the token for its management API."""
+        return (self.folder / files.PLATFORM_TOKEN_FILE).read_text("ascii").strip()
+
+
+class Lease:
+    """Keeps a service running until it is closed, or until this process ends."""
+
+    def __init__(self, service: LocalService, alive: Callable[[], bool], release: Callable[[], None]) -> None:
+        self.service = service
+        self._alive = alive
+        self._release = weakref.finalize(self, release)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the service is still connected; does not send anything."""
+        return self._release.alive and self._alive()
+
+    def close(self) -> None:
+        """Release the lease, if it is not released yet."""
+        self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Lease of {self.service.url}{'' if self.alive else ', ended'}>"
+
+
+def default_folder() -> Path:
+    """Return the data folder: ``PIPEMAGIC_DATA``, or the platform's place for a user's data."""
+    if named := os.environ.get(FOLDER_VARIABLE):
+        return Path(named).expanduser().absolute()
+    import platformdirs
+
+    return platformdirs.user_data_path("pipemagic", appauthor=False)
+
+
+def find(folder: Path | None = None) -> LocalService | None:
+    """Return the service over the folder that runs on this machine, or None. Do not start or change anything."""
+    found = _read_runtime_file(_absolute(folder))
+    with suppress(*_CONNECTION_ERRORS):
+        if found is not None and _is_locked(found.folder):
+            _request(found, "GET", "/health")
+            return found
+    return None
+
+
+def check(folder: Path | None = None) -> LocalService | None:
+    """Return the service over the folder, or None if none is running. Do not start one.
+
+    Raises `ServiceError` for a service that does not respond, or that is of another version.
+    """
+    folder = _absolute(folder)
+    found = _read_runtime_file(folder)
+    if not folder.is_dir() or not _is_locked(folder):
+        return None
+    if found is None:
+        hint = f"read {folder / files.LOG_FILE}; the service may be on another machine that shares the folder"
+        raise ServiceError(f"a service has locked the data folder {folder}, but its address is unknown", hint=hint)
+    try:
+        _request(found, "GET", "/health")
+    except _CONNECTION_ERRORS as error:
+        raise _failure(found, f"does not respond: {error}") from None
+    _check_version(found)
+    return found
+
+
+def ensure(folder: Path | None = None, *, meanwhile: Callable[[], None] = lambda: None) -> Lease:
+    """Lease the service over the folder; start it if it is not running.
+
+    ``meanwhile`` is called while it starts. Raises `ServiceError` if it cannot be started or is of another version.
+    """
+    folder = _absolute(folder)
+    _poll_children()
+    found = find(folder)
+    if found is not None:
+        with suppress(*_CONNECTION_ERRORS):  # it may be stopping
+            return _open_lease(found)
+    make_private_folder(folder)
+    from filelock import FileLock, Timeout
+
+    try:
+        with FileLock(folder / files.START_LOCK_FILE, timeout=START_TIMEOUT):
+            return _open_lease(find(folder) or _spawn(folder, stdin=subprocess.DEVNULL, meanwhile=meanwhile)[1])
+    except Timeout:
+        message = f"another process has been starting the service for more than {START_TIMEOUT:g} s"
+        hint = f"read {folder / files.LOG_FILE}, then try again"
+        raise ServiceError(message, hint=hint, code="START_TIMEOUT") from None
+
+
+def temporary(*, meanwhile: Callable[[], None] = lambda: None) -> Lease:
+    """Start a service with a new folder; both are removed when the lease or this process ends.
+
+    ``meanwhile`` is called while it starts.
+    """
+    _poll_children()
+    folder = Path(tempfile.mkdtemp(prefix="pipemagic-"))
+    try:
+        child, started = _spawn(folder, "--temporary", stdin=subprocess.PIPE, meanwhile=meanwhile)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    owner = os.getpid()
+
+    def release() -> None:
+        if os.getpid() != owner:  # the lease belongs to the process that forked this one
+            return
+        assert child.stdin is not None
+        child.stdin.close()  # the service ends with its standard input
+        try:
+            child.wait(STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        shutil.rmtree(folder, ignore_errors=True)  # a service that was killed has not removed it
+
+    return Lease(started, lambda: child.poll() is None, release)
+
+
+def stop(folder: Path | None = None) -> bool:
+    """Stop the service over the folder and wait for its end; return False if none was running."""
+    found = find(folder)
+    if found is None:
+        return False
+    from filelock import FileLock, Timeout
+
+    try:
+        _request(found, "POST", files.STOP_PATH, found.platform_token())
+        with FileLock(found.folder / files.LOCK_FILE).acquire(timeout=STOP_TIMEOUT, poll_interval=0.02):
+            pass  # the service released the lock: it has ended
+    except (*_CONNECTION_ERRORS, Timeout) as error:
+        raise _failure(found, f"does not end: {error}", code="STOP") from None
+    _poll_children()
+    return True
+
+
+# -- find
+
+
+def _absolute(folder: Path | None) -> Path:
+    return folder.absolute() if folder else default_folder()
+
+
+def _read_runtime_file(folder: Path) -> LocalService | None:
+    """Read the address of the service; return None without the file, and if another host of a shared home wrote it."""
+    try:
+        about = json.loads((folder / files.RUNTIME_FILE).read_bytes())
+        if about["host"] != platform.node():
+            return None
+        return LocalService(about["url"], about["organization"], about["version"], folder, about.get("public_url"))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _is_locked(folder: Path) -> bool:
+    """Return True if a service runs: it holds its lock until it ends, while a pid may be reused.
+
+    The test takes that lock for a moment. One process tests at a time, so that none mistakes another for the service.
+    """
+    from filelock import FileLock, Timeout
+
+    tests, lock = FileLock(folder / files.PROBE_LOCK_FILE), FileLock(folder / files.LOCK_FILE)
+    try:
+        with tests.acquire(PROBE_TIMEOUT, poll_interval=0.005), lock.acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
+    except OSError:
+        return False
+
+
+def _failure(found: LocalService, problem: str, code: str = "") -> ServiceError:
+    hint = f"end the process whose pid is in {found.folder / files.RUNTIME_FILE}"
+    return ServiceError(f"the service at {found.url} {problem}", hint=hint, code=code)
+
+
+def _check_version(found: LocalService) -> None:
+    if found.version != __version__:
+        message = f"the running service is of pipemagic {found.version}, this is pipemagic {__version__}"
+        hint = "stop it with `pipemagic stop` or `%pipedb stop` and connect again; another environment started it"
+        raise ServiceError(message, hint=hint, code="VERSION_MISMATCH")
+
+
+# -- requests
+
+
+def _request(found: LocalService, method: str, path: str, token: str = "") -> None:
+    connection, response = _send(found, method, path, token)
+    with closing(connection):
+        response.read()
+
+
+def _send(
+    found: LocalService, method: str, path: str, token: str
+) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    """Send a request without a proxy; raise `ServiceError` unless the status of the response is 200."""
+    connection = http.client.HTTPConnection(found.url.removeprefix("http://"), timeout=RESPONSE_TIMEOUT)
+    try:
+        connection.request(method, path, headers={"Authorization": f"Bearer {token}"} if token else {})
+        response = connection.getresponse()
+        if response.status != 200:
+            raise _failure(found, f"returned {response.status} {response.reason}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection, response
+
+
+def _open_lease(found: LocalService) -> Lease:
+    _check_version(found)
+    connection, response = _send(found, "GET", files.LEASE_PATH, found.platform_token())
+    held = connection.sock
+    try:
+        response.readline()  # the lease counts from now on
+        held.settimeout(0)
+    except BaseException:
+        connection.close()
+        raise
+
+    def alive() -> bool:
+        try:
+            held.recv(1, socket.MSG_PEEK)
+        except OSError as error:
+            return isinstance(error, BlockingIOError)  # nothing more is sent during the lease
+        return False
+
+    return Lease(found, alive, connection.close)
+
+
+# -- start
+
+
+def _spawn(folder: Path, *options: str, stdin: int, meanwhile: Callable[[], None]) -> tuple[_Child, LocalService]:
+    """Start a service that shares only the pipes with this process, and wait until it is ready."""
+    detached: dict[str, Any] = {"start_new_session": True}  # no Ctrl-C and no hang-up of this terminal
+    if sys.platform == "win32":
+        detached = {"creationflags": subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP}
+    log = folder / files.LOG_FILE
+    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as errors:
+        child = _Child(
+            [sys.executable, "-P", str(_MAIN), "--data", str(folder), *options],
+            stdin=stdin, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=folder.anchor, **detached,
+        )  # fmt: skip
+    _started.append(child)
+    assert child.stdout is not None
+    with child.stdout as pipe:
+        meanwhile()
+        message = _read_message(child, pipe)
+    if "url" in message:
+        return child, LocalService(message["url"], message["organization"], __version__, folder)
+    if child.stdin is not None:
+        child.stdin.close()
+    child.wait()
+    raise ServiceError(
+        message.get("error", "the embedded service could not be started"),
+        hint=message.get("hint", f"read the end of {log}"), code=message.get("code", ""),
+    )  # fmt: skip
+
+
+def _read_message(child: _Child, pipe: IO[str]) -> dict[str, Any]:
+    """Read the JSON object that the service prints first; an empty one if it ends, or is killed after the timeout."""
+    timer = threading.Timer(START_TIMEOUT, child.kill)
+    timer.start()
+    try:
+        line = next((line for line in pipe if line.startswith("{")), "{}")  # skip what sitecustomize prints
+        return dict(json.loads(line))
+    finally:
+        timer.cancel()
+
+
+def _poll_children() -> None:
+    """Forget the started services that have ended; the poll removes their processes from the system."""
+    _started[:] = [child for child in _started if child.poll() is None]

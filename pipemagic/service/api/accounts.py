@@ -1,0 +1,85 @@
+"""Accounts: sign-up, login, logout and passwords."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipemagic.service.api.routing import ApiRequest, Body, Route
+from pipemagic.service.catalog.accounts import Account
+from pipemagic.service.executor import Steps
+from pipemagic.service.responses import Refused
+
+
+class Credentials(Body):
+    """A username and a password."""
+
+    username: str
+    password: str
+
+
+class NewPassword(Body):
+    """A new password, and the current one; the operator may omit the current one and name another account."""
+
+    password: str
+    current: str = ""
+    username: str | None = None
+
+
+@Route("POST", "/v1/auth/signup", public=True)
+def sign_up(request: ApiRequest, body: Credentials) -> Steps:
+    """Create an account and log in."""
+    signed_up = yield from request.platform.logins.sign_up(body.username, body.password, request.address)
+    return _login_json(*signed_up)
+
+
+@Route("POST", "/v1/auth/login", public=True)
+def log_in(request: ApiRequest, body: Credentials) -> Steps:
+    """Exchange a username and a password for a token."""
+    logged_in = yield from request.platform.logins.log_in(body.username, body.password, request.address)
+    return _login_json(*logged_in)
+
+
+@Route("POST", "/v1/auth/invalidate")
+def log_out(request: ApiRequest) -> Any:
+    """End all logins of the account."""
+    return {"ValidFrom": int(request.platform.logins.log_out(request.account))}
+
+
+@Route("POST", "/v1/auth/password")
+def change_password(request: ApiRequest, body: NewPassword) -> Steps:
+    """Set a new password; the operator may set that of any account, without the current one."""
+    username = body.username
+    if username is None or username == request.account.username:
+        logins = request.platform.logins
+        yield from logins.change_password(request.account, body.password, body.current, request.address)
+        return {}
+    if not request.account.operator:
+        raise Refused(403, "only the operator of this service may set the password of another account")
+    account = request.catalog.accounts.find(username)
+    if account is None:
+        raise Refused(404, f"user {username} not found")
+    yield from request.platform.logins.reset_password(account, body.password, request.address)
+    return {}
+
+
+@Route("POST", "/v1/users", operator="may create accounts for others")
+def create_user(request: ApiRequest, body: Credentials) -> Steps:
+    """Create an account for another person."""
+    account = yield from request.platform.logins.open_account(body.username, body.password, request.address)
+    return {"user": account_json(account)}
+
+
+@Route("GET", "/v1/user")
+@Route("GET", "/v1/current-user")
+def get_user(request: ApiRequest) -> Any:
+    """Return the account."""
+    return {"user": account_json(request.account)}
+
+
+def account_json(account: Account) -> dict[str, Any]:
+    """Return an account as JSON; its e-mail address is not stored."""
+    return {"username": account.username, "name": account.username, "email": "", "avatarUrl": "", "plan": "self-hosted"}
+
+
+def _login_json(account: Account, token: str) -> Any:
+    return {"token": token, "username": account.username, "organization": account.username}

@@ -1,0 +1,227 @@
+"""Databases, their instances and their settings."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from pipemagic import __version__
+from pipemagic.service.api.routing import ORG, ApiRequest, Body, Name, Route, Size, format_time, size_in_bytes
+from pipemagic.service.catalog.records import DatabaseRecord
+from pipemagic.service.responses import Refused
+
+log = logging.getLogger(__name__)
+
+DATABASES = f"{ORG}/databases"
+DATABASE = f"{DATABASES}/{{db}}"
+
+
+class Seed(msgspec.Struct):
+    """The initial content of a database: a copy of another one (`database`), or an upload (`database_upload`)."""
+
+    type: str | None = None
+    name: str | None = None
+    value: str | None = None
+    """The name, as the public command-line tool sends it."""
+    timestamp: Any = None
+
+
+class NewDatabase(Body):
+    """A new database; its group is named by ``group``, or by ``group_id``."""
+
+    unsupported = ("is_schema", "schema", "remote_encryption")
+
+    name: Name
+    group: str | None = None
+    group_id: str | None = None
+    size_limit: Size | None = None
+    seed: Seed | None = None
+
+
+class DatabaseSettings(Body):
+    """The settings of a database; missing ones do not change. A ``size_limit`` of 0 removes the limit."""
+
+    unsupported = ("allow_attach", "allowed_ips")
+
+    size_limit: Size | None = None
+    block_reads: bool | None = None
+    block_writes: bool | None = None
+    delete_protection: bool | None = None
+
+
+@Route("GET", DATABASES, query={"group": {"type": "string"}})
+def list_databases(request: ApiRequest) -> Any:
+    """List the databases of an organization, or of one group."""
+    query = request.http.query_params
+    if query.get("schema") or query.get("parent") or query.get("type") == "schema":
+        return {"databases": []}  # this service has no schema databases
+    records = request.catalog.databases(request["org"], query.get("group") or None)
+    return {"databases": [database_json(request, record) for record in records]}
+
+
+@Route("GET", DATABASE)
+def get_database(request: ApiRequest) -> Any:
+    """Return one database."""
+    return {"database": database_json(request, _database(request))}
+
+
+@Route("POST", DATABASES)
+def create_database(request: ApiRequest, body: NewDatabase) -> Any:
+    """Create a database in a group: empty, as a copy of another one, or for a file that is uploaded next."""
+    group = _group_name(request, body)
+    request.platform.engine.check_new(f"{body.name}-{request['org']}")
+    with _seed(request, body.seed) as prepare:
+        record = request.catalog.create_database(
+            request["org"], body.name, group, size_limit=size_in_bytes(body.size_limit) or None, prepare=prepare
+        )  # fmt: skip
+    request.platform.engine.create(record)
+    log.info("database %s/%s created as %s", request["org"], record.name, record.id)
+    return {"database": {
+        "DbId": record.id, "Hostname": request.with_local_names(record).hostname, "Name": record.name,
+        "IssuedCertCount": 0, "IssuedCertLimit": 0,  # a published client requires them
+        **_address(request, record),
+    }}  # fmt: skip
+
+
+def _group_name(request: ApiRequest, body: NewDatabase) -> str:
+    """Return the name of a new database's group; newer clients may send its id."""
+    if body.group is not None:
+        return body.group
+    if body.group_id is None:
+        raise Refused(400, '"group" is missing')
+    for group in request.catalog.groups(request["org"]):
+        if group.id == body.group_id:
+            return group.name
+    raise Refused(400, "group not found")
+
+
+def _seed(request: ApiRequest, seed: Seed | None) -> AbstractContextManager[Callable[[str], None]]:
+    """Return a context with a function that moves the seed to a new database, by its id.
+
+    Raise `Refused` (400) for an invalid seed.
+    """
+    if seed is None:
+        return nullcontext(lambda _: None)
+    if seed.type == "database_upload":
+        return request.platform.engine.seed(None)
+    if seed.type == "database":
+        return request.platform.engine.seed(_original(request, seed))
+    if seed.type == "dump":
+        raise Refused(400, "SQL text is not accepted here: send a SQLite file with the seed database_upload")
+    raise Refused(400, f"unknown seed type {str(seed.type)[:40]!r}: use database or database_upload")
+
+
+def _original(request: ApiRequest, seed: Seed) -> DatabaseRecord:
+    """Return the database to copy."""
+    name = seed.name or seed.value
+    if not name:
+        raise Refused(400, '"seed.name" must name the database to copy')
+    if seed.timestamp:
+        raise Refused(400, "only the current state of a database can be copied: omit seed.timestamp")
+    return request.catalog.database(request["org"], name)
+
+
+@Route("DELETE", DATABASE)
+def delete_database(request: ApiRequest) -> Any:
+    """Delete a database and its files."""
+    request.platform.engine.check_change()
+    record = request.catalog.delete_database(request["org"], request["db"])
+    finish_deletion(request, record)
+    return {"database": record.name}
+
+
+def finish_deletion(request: ApiRequest, database: DatabaseRecord) -> None:
+    """Delete the data of a database that is no longer in the catalog."""
+    log.info("database %s/%s (%s) deleted", database.organization, database.name, database.id)
+    request.platform.engine.delete(database)
+
+
+@Route("GET", f"{DATABASE}/instances")
+def list_instances(request: ApiRequest) -> Any:
+    """List the instances of a database, the primary first."""
+    return {"instances": _instances_json(request, _database(request))}
+
+
+@Route("GET", f"{DATABASE}/instances/{{instance}}")
+def get_instance(request: ApiRequest) -> Any:
+    """Return the instance at one location."""
+    for instance in _instances_json(request, _database(request)):
+        if instance["name"] == request["instance"]:
+            return {"instance": instance}
+    raise Refused(404, f"database {request['db']} has no instance at {request['instance']}")
+
+
+@Route("POST", f"{DATABASE}/wakeup")
+@Route("POST", f"{DATABASE}/update")
+def wake_database(request: ApiRequest) -> Any:
+    """Do nothing: databases are always running and up to date."""
+    _database(request)
+    return {}
+
+
+@Route("GET", f"{DATABASE}/configuration")
+def get_settings(request: ApiRequest) -> Any:
+    """Return the settings of a database."""
+    return _settings_json(_database(request))
+
+
+@Route("PATCH", f"{DATABASE}/configuration")
+def update_settings(request: ApiRequest, body: DatabaseSettings) -> Any:
+    """Change the settings of a database, from the next request on."""
+    changes = body.given()
+    if "size_limit" in changes:
+        changes["size_limit"] = size_in_bytes(body.size_limit) or None
+    request.platform.engine.check_change()
+    record = request.catalog.configure_database(request["org"], request["db"], changes)
+    request.platform.engine.configure(record)
+    return _settings_json(record)
+
+
+def _settings_json(record: DatabaseRecord) -> dict[str, Any]:
+    """Return the settings as JSON; the size is text, and ``0`` is no limit."""
+    settings = msgspec.structs.asdict(record.configuration)
+    return {**settings, "size_limit": str(record.configuration.size_limit or 0), "allow_attach": False}
+
+
+def _database(request: ApiRequest) -> DatabaseRecord:
+    return request.catalog.database(request["org"], request["db"])
+
+
+def _address(request: ApiRequest, record: DatabaseRecord) -> dict[str, str]:
+    """Return the field ``url`` of a database that is not at the service's own address."""
+    url = request.platform.engine.addresses(record).get(record.locations[0])
+    return {"url": url} if url else {}
+
+
+def database_json(request: ApiRequest, record: DatabaseRecord) -> dict[str, Any]:
+    """Return a database as JSON, with all fields that published clients require."""
+    record = request.with_local_names(record)
+    return {
+        "Name": record.name, "DbId": record.id, "Hostname": record.hostname, "hostname": record.hostname,
+        "group": record.group, "primaryRegion": record.locations[0], "regions": record.locations,
+        "type": "logical", "version": __version__, "is_schema": False, "schema": "", "allow_attach": False,
+        "block_reads": record.configuration.block_reads, "block_writes": record.configuration.block_writes,
+        "sleeping": False, "archived": False, "delete_protection": record.configuration.delete_protection,
+        "created_at": format_time(record.created),
+        **_address(request, record),
+    }  # fmt: skip
+
+
+def _instances_json(request: ApiRequest, record: DatabaseRecord) -> list[dict[str, Any]]:
+    """Return one instance per location as JSON, each with its host name, and its address if it has one."""
+    record, addresses = request.with_local_names(record), request.platform.engine.addresses(record)
+    instances = []
+    for one in request.platform.engine.status(record).values():
+        url = addresses.get(one.code)
+        own = {"hostname": urlsplit(url).hostname or "", "url": url} if url else {}
+        instances.append({
+            "uuid": f"{record.id}-{one.code}", "name": one.code, "type": one.role, "region": one.code,
+            "hostname": record.instances.get(one.code, record.hostname), "status": one.state,
+            "replication_index": str(one.index), "lag_seconds": one.lag, **own,
+        })  # fmt: skip
+    return instances

@@ -1,0 +1,147 @@
+"""The description of both APIs in OpenAPI 3.1, at ``GET /openapi.json``.
+
+The paths of the management API are those of its routes. Bodies are described by the structs that decode them.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from pipemagic import __version__
+from pipemagic.hrana import columns
+from pipemagic.hrana.cursors import CursorRequest
+from pipemagic.hrana.messages import BatchBody, ExecuteBody, PipelineRequest, PipelineResponse
+from pipemagic.service.api.routing import ROUTES, Route
+from pipemagic.service.responses import JSON
+from pipemagic.service.responses import TEXT as PLAIN
+
+PATH = "/openapi.json"
+
+Schema = dict[str, Any]
+
+OBJECT: Schema = {"type": "object"}
+TEXT: Schema = {"type": "string"}
+
+READING = (200, 400, 401, 403, 404, 413, 429, 503)
+CHANGING = (*READING, 409, 422, 507)
+AT_DATABASE = (200, 400, 401, 403, 404, 409, 413, 429, 503, 507)
+
+
+class ApiError(msgspec.Struct):
+    """An error; ``error`` is the same as ``message``."""
+
+    error: str
+    message: str
+    code: str
+
+
+class StatementResponse(msgspec.Struct):
+    """The result of a statement or of a batch."""
+
+    result: dict[str, Any]
+
+
+_BY_COLUMNS = {
+    "name": columns.HEADER, "in": "header", "required": False, "schema": {"type": "string", "enum": [columns.VALUE]},
+    "description": "the client can read large results by columns",
+}  # fmt: skip
+
+_DATABASE_API: tuple[tuple[str, str, type, type | None, list[Schema]], ...] = (
+    ("/v2/pipeline", "Run requests on a stream", PipelineRequest, PipelineResponse, [_BY_COLUMNS]),
+    ("/v3/pipeline", "Run requests on a stream", PipelineRequest, PipelineResponse, [_BY_COLUMNS]),
+    ("/v3/cursor", "Run one batch and stream its rows as JSON lines", CursorRequest, None, [_BY_COLUMNS]),
+    ("/v1/execute", "Run one statement", ExecuteBody, StatementResponse, []),
+    ("/v1/batch", "Run one batch", BatchBody, StatementResponse, []),
+)  # fmt: skip
+"""POST requests: path, summary, body, response (None: lines of text) and parameters."""
+
+_WITHOUT_TOKEN = (
+    ("/v2", "Confirm that version 2 is supported", PLAIN, TEXT),
+    ("/v3", "Confirm that version 3 is supported", PLAIN, TEXT),
+    ("/version", "Return the version", PLAIN, TEXT),
+    (PATH, "Describe the API", JSON, OBJECT),
+)
+"""GET requests: path, summary, content type and schema of the response."""
+
+
+@cache
+def description() -> dict[str, Any]:
+    """Return the description as one JSON object."""
+    paths: dict[str, dict[str, Any]] = {
+        "/health": {"get": {"summary": "Check the service", "security": [], "responses": {
+            "200": {"description": "healthy"}, "503": {"description": "not healthy"},
+        }}},
+    }  # fmt: skip
+    for path, summary, content_type, schema in _WITHOUT_TOKEN:
+        paths[path] = {
+            "get": {"summary": summary, "security": [], "responses": _responses((200,), content_type, schema)}
+        }
+    for path, summary, body, response, parameters in _DATABASE_API:
+        good = (PLAIN, TEXT) if response is None else (JSON, _ref(response))
+        paths[path] = {"post": {
+            "summary": summary, "security": [{"database": []}], "parameters": parameters, "requestBody": _body(body),
+            "responses": _responses(AT_DATABASE, *good),
+        }}  # fmt: skip
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "pipemagic", "version": __version__, "description": (__doc__ or "").partition("\n")[0]},
+        "paths": paths,
+        "components": {
+            "schemas": _schemas(),
+            "securitySchemes": {
+                "platform": {"type": "http", "scheme": "bearer", "description": "a platform token"},
+                "database": {"type": "http", "scheme": "bearer", "description": "a token of the database"},
+            },
+        },
+    }
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    names = re.findall(r"\{(\w+)\}", route.path)
+    operation: dict[str, Any] = {
+        "summary": (route.endpoint.__doc__ or "").partition("\n")[0],
+        "parameters": [
+            *({"name": name, "in": "path", "required": True, "schema": TEXT} for name in names),
+            *({"name": name, "in": "query", "required": False, "schema": one} for name, one in route.query.items()),
+        ],
+        "security": [] if route.public else [{"platform": []}],
+        "responses": _responses(
+            READING if route.method == "GET" else CHANGING, JSON, {"type": ["object", "array"]}
+        ),
+    }  # fmt: skip
+    if route.body is not None:
+        operation["requestBody"] = _body(route.body, required=not route.body.optional)
+    return operation
+
+
+def _body(kind: type, *, required: bool = True) -> dict[str, Any]:
+    return {"required": required, "content": {JSON: {"schema": _ref(kind)}}}
+
+
+def _ref(kind: type) -> Schema:
+    return {"$ref": f"#/components/schemas/{kind.__name__}"}
+
+
+def _responses(statuses: tuple[int, ...], content_type: str, schema: Schema) -> dict[str, Any]:
+    """Describe the responses; an error is JSON, or one line of text in the database API."""
+    good = {content_type: {"schema": schema}}
+    error = {JSON: {"schema": _ref(ApiError)}, PLAIN: {"schema": TEXT}}
+    return {
+        str(status): {"description": HTTPStatus(status).phrase, "content": good if status == 200 else error}
+        for status in statuses
+    }
+
+
+def _schemas() -> dict[str, Schema]:
+    """Return the schemas of all structs that a path refers to."""
+    kinds: set[type] = {route.body for route in ROUTES if route.body is not None}
+    for _, _, body, response, _ in _DATABASE_API:
+        kinds |= {body, response or ApiError}
+    return msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")[1]

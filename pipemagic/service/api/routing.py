@@ -1,0 +1,197 @@
+"""The routes of the management API: how functions are registered for them, and what they receive."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
+
+import msgspec
+from starlette.requests import Request
+
+from pipemagic.service.auth.logins import Logins
+from pipemagic.service.auth.tokens import Tokens
+from pipemagic.service.catalog.accounts import Account, Credential
+from pipemagic.service.catalog.catalog import Catalog
+from pipemagic.service.catalog.organizations import Role
+from pipemagic.service.catalog.records import DatabaseRecord, utc
+from pipemagic.service.catalog.usage import UsageMeter
+from pipemagic.service.endpoint import CancelToken
+from pipemagic.service.engine import Engine
+from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK_HOSTS, host_of
+from pipemagic.service.limits import parse_size
+from pipemagic.service.responses import Refused
+
+ORG = "/v1/organizations/{org}"
+"""The path of an organization; a route with ``{org}`` returns 404 to accounts that are not members."""
+
+
+@dataclass
+class Platform:
+    """The parts of the service that the functions use."""
+
+    catalog: Catalog
+    tokens: Tokens
+    logins: Logins
+    meter: UsageMeter
+    engine: Engine
+
+
+@dataclass
+class ApiRequest:
+    """A request; ``request["org"]`` is a parameter of its path."""
+
+    platform: Platform
+    http: Request
+    cancel: CancelToken
+    params: dict[str, str] = field(default_factory=dict)
+    credential: Credential | None = None
+    """The token of the sender; None at a public route."""
+    role: Role = Role.VIEWER
+    """The sender's role in the organization of the path, if the path has one."""
+
+    @property
+    def account(self) -> Account:
+        """The account of the sender; not available at public routes."""
+        assert self.credential is not None
+        return self.credential.account
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog."""
+        return self.platform.catalog
+
+    @property
+    def address(self) -> str:
+        """The IP address of the client, or of the proxy in front of the service."""
+        return "" if self.http.client is None else self.http.client.host
+
+    def with_local_names(self, record: DatabaseRecord) -> DatabaseRecord:
+        """Return the record with host names below ``localhost`` if the client has connected by loopback.
+
+        Programs of the machine then need neither the name of a shared service nor its certificate.
+        """
+        host = host_of(self.http.headers.get("host", ""))
+        if host == self.catalog.domain or host not in LOOPBACK_HOSTS or self.platform.engine.addresses(record):
+            return record
+        return record.below(LOCAL_DOMAIN)
+
+    def __getitem__(self, param: str) -> str:
+        return self.params[param]
+
+
+class Body(msgspec.Struct):
+    """The JSON object of a request's body. Subclasses declare its fields, which also describe it in OpenAPI."""
+
+    optional: ClassVar[bool] = False
+    """Whether the body may be missing."""
+    unsupported: ClassVar[tuple[str, ...]] = ()
+    """Fields that would change the meaning; a request that sets one is refused."""
+
+    def given(self) -> dict[str, Any]:
+        """Return the fields that the request has."""
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Name = Annotated[str, msgspec.Meta(extra_json_schema={"pattern": "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", "maxLength": 30})]
+
+Size = Count | Annotated[str, msgspec.Meta(pattern=r"^ *[0-9]{1,18}(\.[0-9]{1,9})? *([kmgtKMGT][iI]?)?[bB]? *$")]
+"""A number of bytes, which may be a string such as ``256mb``."""
+
+_Body = TypeVar("_Body", bound=Body)
+
+
+def parse_body(kind: type[_Body], body: bytes) -> _Body:
+    """Convert a body; raise `Refused` (400) if that is not possible.
+
+    Its fields may be in any case; null counts as missing.
+    """
+    if kind.optional and not body.strip():
+        return kind()
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(400, f"the request body is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise Refused(400, "the request body must be a JSON object")
+    # The public command-line tool sends `Name`. Where both are present, the lower-case one is the last and wins.
+    fields = {name.lower(): value[name] for name in sorted(value)}
+    for name in kind.unsupported:
+        if fields.get(name):
+            raise Refused(400, f'"{name}" is not supported by this service')
+    try:
+        present = {name: value for name, value in fields.items() if value is not None}
+        return msgspec.convert(present, kind)
+    except msgspec.ValidationError as error:
+        raise Refused(400, _message(str(error))) from None
+
+
+def size_in_bytes(size: int | str | None) -> int | None:
+    """Convert a `Size` to bytes."""
+    return parse_size(size) if isinstance(size, str) else size
+
+
+_REQUIREMENTS = {
+    "str": "must be a string", "bool": "must be true or false", "int": "must be a whole number, not negative",
+    "object": "must be an object", "matching": "must be a size, such as 10000, 256mb or 1gb",
+}  # fmt: skip
+
+
+def _message(error: str) -> str:
+    """Convert a message of msgspec, such as "Expected `str`, got `int` - at `$.name`"."""
+    if match := re.match(r"Object missing required field `(\w+)`", error):
+        return f'"{match[1]}" is missing'
+    problem, _, path = error.partition(" - at ")
+    expected = re.match(r"Expected `str` (matching)|Expected `(\w+)", problem)
+    assert expected is not None, error
+    return f'"{path.strip("`").removeprefix("$.")}" {_REQUIREMENTS[expected[1] or expected[2]]}'
+
+
+Endpoint = Callable[..., Any]
+"""Receives the request, and its body if the parameter ``body`` is declared.
+
+Returns the JSON of a 200, as a generator if it has to wait, or raises `Refused`.
+"""
+
+
+_Endpoint = TypeVar("_Endpoint", bound=Endpoint)
+
+
+@dataclass(eq=False)
+class Route:
+    """A decorator that registers a function for a method and a path, in which a ``{name}`` is one segment."""
+
+    method: str
+    path: str
+    role: Role | None = None
+    """The role that is required in the organization of the path; None: viewer for a GET, otherwise member."""
+    public: bool = False
+    """Whether no token is required."""
+    operator: str = ""
+    """What only the operator of the service may do; empty if all accounts may use the route."""
+    query: Mapping[str, Any] = field(default_factory=dict)
+    """JSON schemas of the query parameters, for OpenAPI."""
+    endpoint: Endpoint = field(init=False)
+    body: type[Body] | None = field(init=False)
+
+    @property
+    def needs(self) -> Role:
+        """The role that is required."""
+        return self.role or (Role.VIEWER if self.method == "GET" else Role.MEMBER)
+
+    def __call__(self, endpoint: _Endpoint) -> _Endpoint:
+        """Register the function."""
+        self.endpoint, self.body = endpoint, get_type_hints(endpoint).get("body")
+        ROUTES.append(self)
+        return endpoint
+
+
+ROUTES: list[Route] = []
+"""The routes of the management API."""
+
+
+def format_time(seconds: float) -> str:
+    """Convert Unix seconds to a time in RFC 3339."""
+    return utc(seconds).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,167 @@
+"""Usage, quotas and plans."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from pipemagic.service.api.databases import DATABASE
+from pipemagic.service.api.routing import ORG, ApiRequest, Body, Count, Route, Size, size_in_bytes
+from pipemagic.service.catalog.records import DatabaseRecord
+from pipemagic.service.catalog.usage import DEFAULT, Quotas, month_of
+from pipemagic.service.responses import Refused
+
+log = logging.getLogger(__name__)
+
+PLAN = "self-hosted"
+QUOTAS = "/v1/quotas"
+OPERATOR = "may read and change quotas"
+
+
+class QuotaSettings(Body):
+    """Quotas: rows in a calendar month, bytes at any time; 0: no limit. Missing ones do not change."""
+
+    rows_read: Count | None = None
+    rows_written: Count | None = None
+    storage_bytes: Size | None = None
+
+
+@Route("GET", f"{ORG}/usage")
+def get_organization_usage(request: ApiRequest) -> Any:
+    """Return the usage of an organization in this month, and that of each of its databases."""
+    request.platform.meter.flush()
+    catalog, month = request.catalog, request.platform.meter.month
+    record, groups = catalog.organizations.get(request["org"]), catalog.groups(request["org"])
+    databases = [_usage_json(request, database, month, month) for database in catalog.databases(request["org"])]
+    return {"organization": {
+        "uuid": record.id,
+        "usage": {
+            **catalog.usage.of_organization(record.slug, month)._asdict(),
+            "storage_bytes": sum(one["usage"]["storage_bytes"] for one in databases),
+            "bytes_synced": 0,
+            "databases": len(databases),
+            "groups": len(groups),
+            "locations": sum(len(group.locations) for group in groups),
+        },
+        "databases": databases,
+    }}  # fmt: skip
+
+
+@Route("GET", f"{DATABASE}/usage", query={"from": {"type": "string"}, "to": {"type": "string"}})
+def get_database_usage(request: ApiRequest) -> Any:
+    """Return the usage of a database in the months from ``from`` to ``to``, by default the current one."""
+    request.platform.meter.flush()
+    first, last = _parse_month(request, "from"), _parse_month(request, "to")
+    usage = _usage_json(request, request.catalog.database(request["org"], request["db"]), first, last)
+    instances = {one["uuid"]: one["usage"] for one in usage["instances"]}
+    return {"database": usage, "instances": instances, "total": usage["total"]}
+
+
+@Route("GET", f"{DATABASE}/stats")
+def get_database_stats(request: ApiRequest) -> Any:
+    """Return the most expensive queries, which are not recorded."""
+    request.catalog.database(request["org"], request["db"])
+    return {"top_queries": []}  # not null: a published client iterates over it
+
+
+@Route("GET", f"{DATABASE}/usage/queries")
+def get_database_queries(request: ApiRequest) -> Any:
+    """Return the same result for the public command-line tool."""
+    return get_database_stats(request)["top_queries"]
+
+
+@Route("GET", f"{ORG}/plans")
+def list_plans(request: ApiRequest) -> Any:
+    """Return the only plan, with the quotas of the organization; 0 is no limit."""
+    quotas = request.catalog.usage.quotas(request["org"])
+    return {"plans": [{
+        "name": PLAN, "price": "0", "prices": [],
+        "quotas": {
+            "rowsRead": quotas.rows_read, "rowsWritten": quotas.rows_written, "storage": quotas.storage_bytes,
+            "databases": 0, "locations": 0, "groups": 0, "bytesSynced": 0,
+        },
+    }]}  # fmt: skip
+
+
+@Route("GET", f"{ORG}/subscription")
+def get_subscription(request: ApiRequest) -> Any:
+    """Return the plan of the organization."""
+    overages = request.catalog.organizations.get(request["org"]).overages
+    return {"subscription": {"name": PLAN, "plan": PLAN, "overages": overages, "timeline": "monthly"}}
+
+
+@Route("GET", f"{ORG}/invoices")
+def list_invoices(_request: ApiRequest) -> Any:
+    """List the invoices; there are none."""
+    return {"invoices": []}
+
+
+@Route("GET", QUOTAS, operator=OPERATOR)
+def list_quotas(request: ApiRequest) -> Any:
+    """Return the default quotas, and for each organization its own (or null) and its usage in this month."""
+    request.platform.meter.flush()
+    usage, month = request.catalog.usage, request.platform.meter.month
+    organizations = {}
+    for record in request.catalog.organizations.all():
+        own, used = usage.own_quotas(record.slug), usage.of_organization(record.slug, month)
+        organizations[record.slug] = {"quotas": own and msgspec.structs.asdict(own), "usage": used._asdict()}
+    return {"default": msgspec.structs.asdict(usage.own_quotas(DEFAULT) or Quotas()), "organizations": organizations}
+
+
+@Route("PATCH", QUOTAS, operator=OPERATOR)
+def update_default_quotas(request: ApiRequest, body: QuotaSettings) -> Any:
+    """Change the quotas of all organizations without quotas of their own."""
+    return _update_quotas(request, DEFAULT, body)
+
+
+@Route("GET", f"{QUOTAS}/{{slug}}", operator=OPERATOR)
+def get_quotas(request: ApiRequest) -> Any:
+    """Return the quotas of one organization."""
+    organization = request.catalog.organizations.get(request["slug"])
+    return {"quotas": msgspec.structs.asdict(request.catalog.usage.quotas(organization.slug))}
+
+
+@Route("PATCH", f"{QUOTAS}/{{slug}}", operator=OPERATOR)
+def update_quotas(request: ApiRequest, body: QuotaSettings) -> Any:
+    """Change the quotas of one organization."""
+    return _update_quotas(request, request.catalog.organizations.get(request["slug"]).slug, body)
+
+
+@Route("DELETE", f"{QUOTAS}/{{slug}}", operator=OPERATOR)
+def remove_quotas(request: ApiRequest) -> Any:
+    """Remove the quotas of one organization; the default ones apply again."""
+    request.catalog.usage.set_quotas(request["slug"], None)
+    return get_quotas(request)
+
+
+def _update_quotas(request: ApiRequest, slug: str, body: QuotaSettings) -> Any:
+    changes = {name: size_in_bytes(value) for name, value in body.given().items()}
+    quotas = msgspec.structs.replace(request.catalog.usage.quotas(slug), **changes)
+    request.catalog.usage.set_quotas(slug, quotas)
+    log.info("quotas of %s: %s", slug or "all organizations", quotas)
+    return {"quotas": msgspec.structs.asdict(quotas)}
+
+
+def _usage_json(request: ApiRequest, record: DatabaseRecord, first: str, last: str) -> dict[str, Any]:
+    """Return the usage of a database as JSON; all of it is that of the primary."""
+    counts = request.catalog.usage.of_database(record.id, first, last)
+    usage = {**counts._asdict(), "storage_bytes": request.platform.meter.size(record.id), "bytes_synced": 0}
+    instance = {"uuid": f"{record.id}-{record.locations[0]}", "usage": usage}
+    return {"uuid": record.id, "name": record.name, "instances": [instance], "usage": usage, "total": usage}
+
+
+def _parse_month(request: ApiRequest, name: str) -> str:
+    """Return the month of a time in the query; raise `Refused` (400) if that is not a time."""
+    text = request.http.query_params.get(name)
+    if not text:
+        return request.platform.meter.month
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None or "T" not in text.upper():
+        raise Refused(400, f'"{name}" must be a time such as 2026-01-31T00:00:00Z')
+    return month_of(time.timestamp())

@@ -1,0 +1,1 @@
+"""The catalog: accounts, organizations, groups, databases, their tokens and usage."""

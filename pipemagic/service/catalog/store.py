@@ -1,0 +1,137 @@
+"""The catalog's file: its schema, one connection for all threads, and durable transactions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+import msgspec
+
+from pipemagic.errors import ServiceError
+
+SCHEMA = Path(__file__).with_name("schema.sql")
+VERSION = 5
+"""The schema version of release 0.1.0, and of this one."""
+
+Run = Callable[[str, Sequence[Any]], list[Any]]
+"""Runs one statement of a transaction and returns its rows."""
+
+_Record = TypeVar("_Record")
+
+
+class Store:
+    """The file that all parts of the catalog share. Safe to use from several threads.
+
+    Raise `ServiceError` for a file that is damaged, or of another version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.lock = threading.RLock()
+        self.on_change: list[Callable[[], object]] = []
+        """Functions that clear caches of the catalog; they are called after each change, under the lock."""
+        self._connection = _open(path)
+        self._path, self._identity = path, _identity(path)
+
+    def close(self) -> None:
+        """Close the file, unless it is closed."""
+        with self.lock:
+            self._connection.close()
+
+    def check(self, sql: str) -> None:
+        """Run a query on a new connection; raise `apsw.Error` if that fails. The open one would read from its cache."""
+        self.rows(sql)
+        if _identity(self._path) != self._identity:
+            raise apsw.CantOpenError("the file was removed or replaced while the service runs")
+        with closing(apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READONLY)) as fresh:
+            fresh.execute(sql).fetchall()
+
+    def rows(self, sql: str, arguments: Sequence[Any] = ()) -> list[Any]:
+        """Run one statement and return its rows."""
+        with self.lock:
+            return self._connection.execute(sql, tuple(arguments)).fetchall()
+
+    def records(self, kind: type[_Record], sql: str, arguments: Sequence[Any] = ()) -> list[_Record]:
+        """Run one query and return its rows as records, whose fields are in the order of the columns."""
+        return msgspec.convert(self.rows(sql, arguments), list[kind], strict=False)  # type: ignore[valid-type]
+
+    @contextmanager
+    def change(self) -> Iterator[Run]:
+        """Run a durable transaction, which a nested change joins."""
+        with self.lock:
+            try:
+                with self._connection:
+                    yield self.rows
+            finally:
+                for callback in self.on_change:
+                    callback()
+
+    @contextmanager
+    def note(self) -> Iterator[Run]:
+        """Run a durable transaction that changes nothing that is cached."""
+        with self.lock, self._connection:
+            yield self.rows
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what distinguishes the file from another one of the same name; None if it does not exist."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _open(path: Path) -> apsw.Connection:
+    """Open the catalog, or create it; committed changes survive any crash."""
+    connection = apsw.Connection(str(path))
+    try:
+        connection.set_busy_timeout(2000)
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("synchronous", "full")
+        connection.pragma("foreign_keys", True)
+        _check(connection)
+        _create_tables(connection)
+    except (apsw.NotADBError, apsw.CorruptError) as error:
+        connection.close()
+        raise ServiceError(
+            f"{path} is damaged: {error}",
+            hint="restore it from a backup, or use another data folder",
+            code="BAD_CATALOG",
+        ) from None
+    except ServiceError:
+        connection.close()
+        raise
+    return connection
+
+
+def _check(connection: apsw.Connection) -> None:
+    """Raise an error for a damaged file. The file is small, so all of it is read."""
+    [(found,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
+    if found != "ok":
+        raise apsw.CorruptError(found)
+
+
+def _create_tables(connection: apsw.Connection) -> None:
+    """Create the tables of a new catalog, in one transaction; refuse a catalog of another version."""
+    version = int(connection.pragma("user_version"))
+    if version > VERSION:
+        raise ServiceError(
+            f"the catalog has schema version {version}, this pipemagic supports version {VERSION}",
+            hint="upgrade pipemagic, or use another data folder (PIPEMAGIC_DATA or --data)",
+            code="CATALOG_TOO_NEW",
+        )
+    if 0 < version < VERSION:
+        raise ServiceError(
+            f"the catalog has schema version {version}, which is older than the one of release 0.1.0 ({VERSION})",
+            hint="start pipemagic 0.1.0 once on this data folder, which converts it, or use another data folder "
+            "(PIPEMAGIC_DATA or --data)",
+            code="CATALOG_TOO_OLD",
+        )
+    if version == 0:
+        with connection:
+            connection.execute(SCHEMA.read_text("utf-8"))
+            connection.pragma("user_version", VERSION)

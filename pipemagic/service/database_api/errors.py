@@ -1,0 +1,99 @@
+"""The errors of statements on the wire."""
+
+from __future__ import annotations
+
+import re
+
+import apsw
+
+from pipemagic.hrana import faults
+from pipemagic.hrana.messages import Error
+
+LONGEST_MESSAGE = 4000
+"""Characters of an error message."""
+
+_SYNTAX = re.compile(r"syntax error$|^incomplete input$|^unrecognized token: ")
+
+
+def too_large(limit: int, *, changed: bool = False, shared: bool = False) -> Error:
+    """Return the error for a response that is too large.
+
+    ``changed``: the statement changed rows; ``shared``: other responses use the memory.
+    """
+    reason, advice = f": the limit of one response is {limit:,} bytes", "ask for fewer rows (LIMIT) or columns"
+    if shared:
+        reason = " at present: other responses that are not sent yet use the memory of the service"
+        advice = "try again, or ask for fewer rows (LIMIT)"
+    if changed:
+        advice = "what the statement changed stays applied"
+    return Error(f"Response is too large{reason}; {advice}", faults.RESPONSE_TOO_LARGE)
+
+
+def no_room(limit: int) -> Error:
+    """Return the error of a statement that was not run because the results before it used up the response."""
+    return Error(
+        f"Response is too large: the requests before this one used up the {limit:,} bytes of one response; "
+        "nothing of this statement ran: send it in a request of its own",
+        faults.RESPONSE_TOO_LARGE,
+    )
+
+
+def too_slow(limit: float, *, ended: bool, wrote: bool) -> Error:
+    """Return the error of a statement that ran for more than ``limit`` seconds; its message says what is undone.
+
+    ``ended``: its transaction ended with it; ``wrote``: it wrote outside of a transaction.
+    """
+    undone = "; its transaction was rolled back with it" if ended else "; nothing of it was applied" if wrote else ""
+    return Error(
+        f"the statement ran for more than {limit:g} s, the limit of this service, and was stopped{undone}: "
+        "an index may help (EXPLAIN QUERY PLAN shows what is scanned), or smaller steps",
+        faults.STATEMENT_TIMEOUT,
+    )
+
+
+def out_of_memory() -> Error:
+    """Return the error of a statement for which SQLite found no memory."""
+    return Error(
+        "SQLite error: out of memory: this statement, or all that run now together, need more than the service has; "
+        "use smaller values, or try again",
+        "SQLITE_NOMEM",
+    )
+
+
+def short(error: Error) -> Error:
+    """Return an error whose message has at most `LONGEST_MESSAGE` characters: it may quote the statement."""
+    if len(error.message) <= LONGEST_MESSAGE:
+        return error
+    return Error(error.message[:LONGEST_MESSAGE] + "...", error.code)
+
+
+def sqlite_error(error: apsw.Error, *, skipped: int = 0, refusal: str = "", size_limit: int | None = None) -> Error:
+    """Convert an error of SQLite to the error on the wire.
+
+    ``skipped`` is added to SQLite's offset (both in UTF-8 bytes); ``refusal`` is the reason if the sandbox refused
+    the statement; ``size_limit`` is the limit of the file, in bytes.
+    """
+    # Errors of apsw's own (bindings, say) have no result code.
+    code = apsw.mapping_result_codes.get(getattr(error, "result", 1) & 0xFF, "SQLITE_ERROR")
+    message, offset = str(error), getattr(error, "error_offset", -1)
+    if isinstance(error, apsw.NoMemError):
+        return out_of_memory()
+    if refusal:
+        return Error(f"not authorized: {refusal}", "SQLITE_AUTH")
+    if size_limit is not None and isinstance(error, apsw.FullError):
+        message += f" (the size limit of this database is {size_limit:,} bytes)"
+    at = f" (at offset {offset + skipped})" if offset is not None and offset >= 0 else ""
+    if _SYNTAX.search(message):
+        return Error(f"SQL string could not be parsed: {message}{at}", faults.SQL_PARSE_ERROR)
+    if at:
+        return Error(f"SQL input error: {message}{at}", faults.SQL_INPUT_ERROR)
+    return Error(f"SQLite error: {message}", str(code))
+
+
+def bad_text(error: UnicodeDecodeError) -> Error:
+    """Return the error for a text value that is not UTF-8, which JSON cannot hold."""
+    return Error(
+        "SQLite error: a text value of the result is not valid UTF-8 "
+        f"({error.reason} at byte {error.start}); read the column with CAST(... AS BLOB)",
+        "SQLITE_MISMATCH",
+    )

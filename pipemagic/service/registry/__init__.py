@@ -1,1 +1,0 @@
-"""Who and what there is: accounts, organizations, groups, databases, their tokens, and what they used."""

@@ -1,0 +1,51 @@
+"""The settings of a service process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pipemagic.service.hosting import Hosting
+from pipemagic.service.limits import MB, Limits
+
+if TYPE_CHECKING:
+    from pipemagic.service.service import Service
+
+IDLE_TIMEOUT = 20.0
+"""Seconds without a lease after which a service stops that was started by `pipemagic.launcher`."""
+HEAP_LIMIT = 512 * MB
+"""Bytes that SQLite may use: beyond it, statements fail instead of the process."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of the process.
+
+    ``port``: None takes the one of the last start if it is free, else any; 0 takes any; for a shared service None is
+    `Hosting.default_port`. ``idle_timeout``: seconds without a lease after which the service ends; None if it stays.
+    ``temporary``: it ends when its standard input does, and removes its folder, which must be new. ``signup``: whether
+    anybody who can connect may create an account. ``connections``: how many may be open at once, None for any number.
+    ``memory``: bytes that SQLite may use. ``access_log``: a file, ``-`` for standard output, None for no access log.
+    ``cors``: the origins whose pages may use the service in a browser. ``here``: the code of the location of the
+    service, from which requests go to the nearest instance; ``simulate_latency``: delay responses as the distance to
+    an instance implies. ``proxies``: addresses or networks of trusted proxies, whose ``X-Forwarded-For`` names the
+    client. ``open`` creates the service or raises `ServiceError`; None creates the embedded one.
+    """
+
+    folder: Path
+    port: int | None = None
+    idle_timeout: float | None = None
+    temporary: bool = False
+    hosting: Hosting = field(default_factory=Hosting)
+    limits: Limits = field(default_factory=Limits)
+    signup: bool = False
+    here: str | None = None
+    simulate_latency: bool = False
+    connections: int | None = None
+    memory: int = HEAP_LIMIT
+    access_log: Path | None = None
+    cors: tuple[str, ...] = ()
+    proxies: tuple[str, ...] = ()
+    open: Callable[[Settings], Service] | None = None

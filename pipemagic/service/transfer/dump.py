@@ -1,0 +1,181 @@
+"""A database file as SQL text, and the reverse.
+
+The text restores in SQLite's own shell. It has tables and their rows first, then indexes, views and triggers, so no
+trigger runs. Virtual tables are restored by their schema entry and the tables that hold their data. Unlike the dumps of
+SQLite's shell, of apsw and of Python's `sqlite3`, it keeps rowids, negative zero, text that contains NUL characters or
+is not valid Unicode, ``user_version`` and ``application_id``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from textwrap import shorten
+
+import apsw
+
+from pipemagic.errors import TransferError
+from pipemagic.hrana.values import SqlValue
+from pipemagic.service.sqlite import functions
+from pipemagic.sql import quote, statements_of, tokens
+
+CHUNK = 64 * 1024
+"""Minimum size of a chunk of text, in characters."""
+EXCERPT = 60
+"""Characters of a failed statement that its error shows."""
+
+_SCHEMA = """
+SELECT iif(type = 'table' AND rootpage = 0, 'virtual table', type), name, sql FROM sqlite_schema
+WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite^_%' ESCAPE '^' ORDER BY rowid
+"""
+_HAS_HIDDEN_ROWID = """
+SELECT NOT wr AND (
+  EXISTS (SELECT 1 FROM pragma_index_list(?1) WHERE origin = 'pk')
+  OR (SELECT count(*) <> 1 OR upper(max(type)) <> 'INTEGER' FROM pragma_table_info(?1) WHERE pk)
+) FROM pragma_table_list(?1) WHERE schema = 'main'
+"""
+"""Whether a table has a rowid that none of its columns contains (``INTEGER PRIMARY KEY DESC`` is not the rowid)."""
+_REFUSED = frozenset({"load_extension", "fts3_tokenizer", "temp_store_directory", "data_store_directory"})
+"""Functions and pragmas that load code or name files."""
+_CODECS = {"UTF-8": "utf-8", "UTF-16le": "utf-16-le", "UTF-16be": "utf-16-be"}
+
+
+def dump(path: Path) -> Iterator[bytes]:
+    """Yield the SQL text (UTF-8) of a database file in chunks; the file must not change meanwhile."""
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+        pending, size = [], 0
+        for line in _lines(connection):
+            pending.append(line + "\n")
+            size += len(line)
+            if size >= CHUNK:
+                yield "".join(pending).encode()
+                pending, size = [], 0
+        yield "".join(pending).encode()
+
+
+def _lines(connection: apsw.Connection) -> Iterator[str]:
+    encoding = str(connection.pragma("encoding"))
+    if encoding != "UTF-8":
+        yield f"PRAGMA encoding='{encoding}';"
+    yield from ("PRAGMA foreign_keys=OFF;", "PRAGMA ignore_check_constraints=ON;", "BEGIN TRANSACTION;")
+    schema: dict[str, dict[str, str]] = defaultdict(dict)
+    for kind, name, sql in connection.execute(_SCHEMA):
+        schema[str(kind)][str(name)] = str(sql)
+    for name, sql in schema["table"].items():
+        yield _terminated(sql)
+        yield from _inserts(connection, name, encoding)
+    yield from _system_tables(connection, any(map(_has_autoincrement, schema["table"].values())), encoding)
+    for kind in ("index", "view", "trigger"):
+        yield from map(_terminated, schema[kind].values())
+    yield from _virtual_tables(schema["virtual table"])
+    for name in ("user_version", "application_id"):
+        if value := int(connection.pragma(name)):
+            yield f"PRAGMA {name}={value};"
+    yield from ("COMMIT;", "PRAGMA ignore_check_constraints=OFF;")
+
+
+def _system_tables(connection: apsw.Connection, has_counters: bool, encoding: str) -> Iterator[str]:
+    """Yield the counters of AUTOINCREMENT and the results of ANALYZE, which SQLite keeps in tables of its own."""
+    if has_counters:
+        yield "DELETE FROM sqlite_sequence;"
+        yield from _inserts(connection, "sqlite_sequence", encoding)
+    if connection.table_exists("main", "sqlite_stat1"):
+        yield "ANALYZE sqlite_schema;"
+        yield "DELETE FROM sqlite_stat1;"
+        yield from _inserts(connection, "sqlite_stat1", encoding)
+
+
+def _has_autoincrement(sql: str) -> bool:
+    """Return True if creating the table also creates ``sqlite_sequence``."""
+    return any(token.kind == "word" and token.text.upper() == "AUTOINCREMENT" for token in tokens(sql))
+
+
+def _virtual_tables(tables: Mapping[str, str]) -> Iterator[str]:
+    """Yield the schema entries of virtual tables: CREATE would also create the tables that hold their data."""
+    if tables:
+        yield "PRAGMA writable_schema=ON;"
+        for name, sql in tables.items():
+            values = f"'table',{_literal(name)},{_literal(name)},0,{_literal(sql)}"
+            yield f"INSERT INTO sqlite_schema(type,name,tbl_name,rootpage,sql) VALUES({values});"
+        yield "PRAGMA writable_schema=OFF;"
+
+
+def _terminated(sql: str) -> str:
+    """Terminate a statement of the schema, which may end with a comment."""
+    *_, last = tokens(sql)
+    if last.kind != "comment" or last.text.endswith("*/"):
+        return sql + ";"
+    return sql + ("\n;" if last.text.startswith("--") else "*/;")
+
+
+def _inserts(connection: apsw.Connection, table: str, encoding: str) -> Iterator[str]:
+    """Yield an INSERT statement for each row of a table."""
+    described = connection.execute("SELECT name, hidden IN (2, 3) FROM pragma_table_xinfo(?)", (table,)).fetchall()
+    columns = [quote(str(name)) for name, generated in described if not generated]
+    taken = {str(name).lower() for name, _ in described}
+    rowid = next((name for name in ("rowid", "_rowid_", "oid") if name not in taken), None)
+    order = ""
+    if rowid is not None and connection.execute(_HAS_HIDDEN_ROWID, (table,)).get:
+        columns.insert(0, rowid)
+        order = f" ORDER BY {rowid}"
+    if not columns:
+        return
+    # Text is read as bytes: it may contain NUL characters, or be invalid.
+    pairs = [f"iif(typeof({name}) = 'text', CAST({name} AS BLOB), {name}), typeof({name})" for name in columns]
+    head, codec = f"INSERT INTO {quote(table)}({','.join(columns)}) VALUES(", _CODECS[encoding]
+    for row in connection.execute(f"SELECT {', '.join(pairs)} FROM {quote(table)}{order}"):
+        values = [
+            _text_literal(value, codec) if kind == "text" else _literal(value)
+            for value, kind in zip(row[::2], row[1::2], strict=True)
+        ]
+        yield f"{head}{','.join(values)});"
+
+
+def _text_literal(data: bytes, codec: str) -> str:
+    try:
+        text = data.decode(codec)
+    except UnicodeDecodeError:
+        text = "\0"
+    return f"CAST(X'{data.hex()}' AS TEXT)" if "\0" in text else _literal(text)
+
+
+def _literal(value: SqlValue) -> str:
+    negative_zero = value == 0 and str(value) == "-0.0"
+    return "-0.0" if negative_zero else apsw.format_sql_value(value)
+
+
+def restore(text: Iterable[str], path: Path, name: str) -> None:
+    """Create a database file from SQL text, one statement at a time.
+
+    Raise `TransferError` if a statement fails; ``name`` is the name of the text in the message. The statements cannot
+    access other files or load code. The changes of an unfinished transaction are not in the file.
+    """
+    count, statement = 0, ""
+    try:
+        with closing(apsw.Connection(str(path))) as connection:
+            functions.install(connection)
+            connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+            connection.pragma("synchronous", "off")  # the file of a process that crashed is not used
+            connection.authorizer = _authorize
+            for count, statement in enumerate(statements_of(text), start=1):  # noqa: B007
+                connection.execute(statement)
+            connection.authorizer = None
+            if not connection.get_autocommit():
+                connection.execute("ROLLBACK")
+            connection.pragma("journal_mode", "wal")  # writes the header of the file, also of an empty database
+            connection.pragma("journal_mode", "delete")
+    except apsw.Error as error:
+        excerpt = shorten(statement[: 4 * EXCERPT], EXCERPT, placeholder="...")
+        hint = f"nothing was kept; the statement is: {excerpt}"
+        raise TransferError(f"{name}: statement {count:,}: {error}", hint=hint) from None
+    if not count:
+        raise TransferError(f"{name} contains no SQL", hint="check whether the program that writes it failed")
+
+
+def _authorize(action: int, first: str | None, second: str | None, _schema: str | None, _inner: str | None) -> int:
+    name = second if action == apsw.SQLITE_FUNCTION else first
+    named = action in (apsw.SQLITE_FUNCTION, apsw.SQLITE_PRAGMA)
+    refused = action in (apsw.SQLITE_ATTACH, apsw.SQLITE_DETACH) or (named and (name or "").lower() in _REFUSED)
+    return int(apsw.SQLITE_DENY if refused else apsw.SQLITE_OK)

@@ -1,0 +1,95 @@
+"""Access to every route with the tokens of strangers and of members in each role."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipemagic.service.api.routing import ROUTES
+from pipemagic.service.catalog.organizations import Role
+
+PARTS = {
+    "group": "edge", "db": "flights", "location": "nrt", "username": "ada", "instance": "ams",
+}  # fmt: skip
+BODY = {
+    "name": "new", "location": "ams", "group": "edge", "overages": True, "username": "eve", "role": "viewer",
+    "delete_protection": True, "block_reads": True,
+}  # fmt: skip
+IN_ORGANIZATIONS = [route for route in ROUTES if "{org}" in route.path]
+
+
+def named(route):
+    return f"{route.method} {route.path}"
+
+
+def path_of(route, slug):
+    return route.path.format(org=slug, **PARTS)
+
+
+@pytest.mark.parametrize("route", IN_ORGANIZATIONS, ids=named)
+def test_an_account_that_is_not_a_member_gets_404_and_changes_nothing(route, ada, eve):
+    before = everything(ada)
+    refusal = eve.call(route.method, path_of(route, "acme"), BODY)
+    assert refusal[0] == 404
+    assert refusal[1]["error"] == "organization not found"
+    assert eve.call(route.method, path_of(route, "nope"), BODY) == refusal
+    assert everything(ada) == before
+
+
+@pytest.mark.parametrize("route", IN_ORGANIZATIONS, ids=named)
+def test_a_viewer_reads_and_changes_nothing(route, ada, join):
+    vera = join("vera", "viewer")
+    before = everything(ada)
+    status, answer = vera.call(route.method, path_of(route, "acme"), BODY)
+    if route.needs is Role.VIEWER:
+        assert status in ((200, 400, 404) if route.method == "GET" else (403,))  # nothing is at nrt yet
+    else:
+        assert (status, answer["error"]) == (
+            403, f"your role in acme is viewer; this requires the role {route.needs.label}",
+        )  # fmt: skip
+    assert everything(ada) == before
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if not route.public], ids=named)
+def test_an_invalid_token_is_refused(route, service, ada):
+    ada.token = "pmp_nonsense"
+    status, text = ada.refused(route.method, route.path.format(org="acme", slug="acme", name="x", **PARTS), BODY)
+    assert (status, text) == (401, "Unauthorized: `The platform token is invalid`")
+
+
+@pytest.mark.parametrize("role", ["member", "admin"])
+def test_actions_that_require_an_owner(role, ada, join):
+    max_ = join("max", role)
+    assert max_.status("DELETE", "/v1/organizations/acme") == 403
+    assert max_.status("PATCH", "/v1/organizations/acme/members/ada", {"role": "viewer"}) == 403
+    assert max_.status("POST", "/v1/organizations/acme/members", {"username": "local", "role": "owner"}) == 403
+
+
+def test_members_create_databases_and_admins_change_settings(ada, join):
+    mia, ann = join("mia", "member"), join("ann", "admin")
+    mia.ok("POST", "/v1/organizations/acme/databases", {"name": "by-mia", "group": "edge"})
+    assert mia.refused("PATCH", "/v1/organizations/acme", {"overages": True}) == (
+        403, "your role in acme is member; this requires the role admin",
+    )  # fmt: skip
+    assert ann.ok("PATCH", "/v1/organizations/acme", {"overages": True})["organization"]["overages"] is True
+
+
+def test_only_the_operator_reads_quotas_and_creates_accounts(ada, operator):
+    for method, path in [("GET", "/v1/quotas"), ("PATCH", "/v1/quotas/acme"), ("DELETE", "/v1/quotas/acme")]:
+        assert ada.refused(method, path, {}) == (403, "only the operator of this service may read and change quotas")
+        assert operator.status(method, path, {}) == 200
+    assert ada.status("POST", "/v1/users", {"username": "x", "password": "long enough"}) == 403
+    assert ada.status("POST", "/v1/auth/password", {"username": "local", "password": "long enough"}) == 403
+
+
+def test_a_path_without_an_organization_is_in_the_personal_one(eve):
+    eve.ok("POST", "/v1/groups", {"name": "mine", "location": "ams"})
+    assert [group["name"] for group in eve.ok("GET", "/v1/organizations/eve/groups")["groups"]] == ["mine"]
+    assert eve.ok("GET", "/v1/plans")["plans"][0]["quotas"]["rowsRead"] == 0
+    assert eve.refused("GET", "/v1/nonsense") == (404, "there is no /v1/nonsense in the management API")
+    assert eve.status("PUT", "/v1/groups") == 405
+
+
+def everything(ada):
+    """Return all that a change could affect."""
+    paths = ("", "/groups", "/databases", "/members", "/databases/flights/configuration", "/groups/edge/configuration")
+    return [ada.ok("GET", f"/v1/organizations/acme{path}") for path in paths] + [ada.service.catalog.rotations]

@@ -1,0 +1,283 @@
+"""Quotas: counting, blocked statements, overages, and the durability of counts."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from account_calls import person
+from service_calls import CLOSE, Clock, caller_of, execute, new_service
+
+LOCAL = "/v1/organizations/local"
+JANUARY_31 = 1_769_903_999.0  # 2026-01-31T23:59:59Z
+
+
+class Wall:
+    """Unix time that tests move."""
+
+    def __init__(self, time=JANUARY_31 - 3600):
+        self.time = time
+
+    def __call__(self):
+        return self.time
+
+
+@pytest.fixture
+def wall():
+    return Wall()
+
+
+@pytest.fixture
+def service(tmp_path, clock, wall):
+    with new_service(tmp_path, clock=clock, now=wall) as service:
+        yield service
+
+
+@pytest.fixture
+def filled(db):
+    """Three rows: CREATE counts one row read, INSERT three read and written."""
+    db.run("CREATE TABLE t (a)", "INSERT INTO t VALUES (1), (2), (3)")
+    return db
+
+
+def used(operator):
+    usage = operator.ok("GET", f"{LOCAL}/usage")["organization"]["usage"]
+    return usage["rows_read"], usage["rows_written"]
+
+
+def blocked(operator):
+    shown = operator.ok("GET", LOCAL)["organization"]
+    return shown["blocked_reads"], shown["blocked_writes"]
+
+
+def test_counted_rows(operator, filled):
+    assert used(operator) == (4, 3)
+    filled.run("SELECT a FROM t")
+    assert used(operator) == (7, 3)
+    filled.run("SELECT 1 WHERE 0")  # at least one
+    assert used(operator) == (8, 3)
+    filled.run("UPDATE t SET a = a + 1 WHERE a > 1 RETURNING a")  # two changed and two given
+    assert used(operator) == (12, 5)
+    filled.run("BEGIN", "DELETE FROM t", "ROLLBACK")  # what is rolled back counts, too
+    assert used(operator) == (17, 8)
+    filled.run("SELECT nonsense", "INSERT INTO nothing VALUES (1)")  # what fails does not
+    assert used(operator) == (17, 8)
+
+
+def test_rows_written(operator, filled):
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_written": 4})
+    assert blocked(operator) == (False, False)
+    assert filled.run("INSERT INTO t VALUES (4)").codes == ["ok", "ok"]
+    answer = filled.run("INSERT INTO t VALUES (5)", "DELETE FROM t", "SELECT count(*) FROM t")
+    assert answer.codes == ["BLOCKED", "BLOCKED", "ok", "ok"]
+    assert answer.error()["message"] == (
+        "Operation was blocked: the organization local has written 4 rows this month, its quota is 4; "
+        "switch its overages on, or wait for the first of next month (UTC)"
+    )
+    assert answer.rows(2) == [["4"]]
+    assert blocked(operator) == (False, True)
+
+
+def test_rows_read(operator, filled):
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_read": 7})
+    assert filled.run("SELECT a FROM t", "SELECT 1", "INSERT INTO t VALUES (1)").codes == [
+        "ok", "BLOCKED", "BLOCKED", "ok",
+    ]  # fmt: skip
+    assert blocked(operator) == (True, True)
+
+
+def test_a_quota_takes_effect_within_a_batch(operator, filled):
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_written": 5})
+    answer = filled.run(*["INSERT INTO t VALUES (0)"] * 4)
+    assert answer.codes == ["ok", "ok", "BLOCKED", "BLOCKED", "ok"]
+
+
+def test_overages_unblock_statements(operator, filled):
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_read": 1, "rows_written": 1})
+    assert filled.run("SELECT 1").codes == ["BLOCKED", "ok"]
+    operator.ok("PATCH", LOCAL, {"overages": True})
+    assert blocked(operator) == (False, False)
+    assert filled.run("INSERT INTO t VALUES (4)").codes == ["ok", "ok"]
+    operator.ok("PATCH", LOCAL, {"overages": False})
+    assert filled.run("SELECT 1").codes == ["BLOCKED", "ok"]
+
+
+def test_an_open_transaction_can_commit_over_quota(operator, filled):
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_written": 4})
+    baton = filled.post(execute("BEGIN"), execute("INSERT INTO t VALUES (4)")).baton
+    answer = filled.post(execute("INSERT INTO t VALUES (5)"), execute("COMMIT"), CLOSE, baton=baton)
+    assert answer.codes == ["BLOCKED", "ok", "ok"]
+    assert filled.run("SELECT count(*) FROM t").rows() == [["4"]]
+
+
+def test_counts_start_from_zero_each_month(operator, filled, wall, clock, service):
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_written": 3})
+    assert filled.run("INSERT INTO t VALUES (4)").codes == ["BLOCKED", "ok"]
+    service.meter.flush()
+    wall.time = JANUARY_31 + 1
+    clock.advance(5)
+    service.engine.sweep()
+    assert filled.run("INSERT INTO t VALUES (4)").codes == ["ok", "ok"]
+    assert used(operator) == (1, 1)
+    path = f"{LOCAL}/databases/flights/usage"
+    january = operator.ok("GET", path, None, {"from": "2026-01-01T00:00:00Z", "to": "2026-01-31T23:00:00+00:00"})
+    assert january["total"]["rows_written"] == 3
+    both = operator.ok("GET", path, None, {"from": "2026-01-01T00:00:00Z"})
+    assert both["database"]["usage"]["rows_written"] == 4
+    assert both["database"]["instances"][0]["usage"] == both["total"]
+
+
+@pytest.mark.parametrize("moment", ["2026-01-01", "yesterday", "2026-01-01T00:00:00", "9999-99-99T00:00:00Z"])
+def test_times_without_an_offset_are_refused(operator, filled, moment):
+    path = f"{LOCAL}/databases/flights/usage"
+    assert operator.refused("GET", path, None, {"from": moment}) == (
+        400, '"from" must be a time such as 2026-01-31T00:00:00Z',
+    )  # fmt: skip
+
+
+def test_storage(operator, filled, clock, service):
+    operator.ok("PATCH", "/v1/quotas/local", {"storage_bytes": "100kb"})
+    filled.run("INSERT INTO t VALUES (zeroblob(5000000))")  # more than the WAL keeps
+    clock.advance(5)
+    service.engine.sweep()
+    answer = filled.run("INSERT INTO t VALUES (1)", "DELETE FROM t WHERE length(a) > 100", "VACUUM")
+    assert answer.codes == ["BLOCKED", "ok", "ok", "ok"]  # what frees space may run
+    assert "run VACUUM" in answer.error()["message"]
+    assert blocked(operator) == (False, True)
+
+
+def test_storage_is_measured_by_the_sweeper_and_not_by_requests(operator, filled, clock, service, monkeypatch):
+    operator.ok("PATCH", "/v1/quotas/local", {"storage_bytes": "100kb"})
+    assert filled.run("SELECT 1").codes == ["ok", "ok"]
+    measured, size = [], service.meter.size
+    monkeypatch.setattr(service.meter, "size", lambda database: measured.append(database) or size(database))
+    for _ in range(3):
+        clock.advance(5)
+        service.engine.sweep()
+        assert len(measured) == 1
+        measured.clear()
+        assert filled.run("SELECT 1").codes == ["ok", "ok"]
+        operator.ok("PATCH", LOCAL, {"overages": False})
+        assert blocked(operator) == (False, False)
+        assert measured == []
+
+
+def test_the_sweeper_measures_nothing_without_a_storage_quota(operator, filled, clock, service, monkeypatch):
+    operator.ok("PATCH", "/v1/quotas/local", {"storage_bytes": "100kb"})
+    filled.run("SELECT 1")
+    operator.ok("PATCH", "/v1/quotas/local", {"storage_bytes": 0})
+    monkeypatch.setattr(service.meter, "size", None)
+    clock.advance(5)
+    service.engine.sweep()
+    assert filled.run("SELECT 1").codes == ["ok", "ok"]
+
+
+def test_default_quotas_apply_to_organizations_without_their_own(operator, filled, service):
+    operator.ok("PATCH", "/v1/quotas", {"rows_written": 3})
+    assert filled.run("INSERT INTO t VALUES (4)").codes == ["BLOCKED", "ok"]
+    assert operator.ok("PATCH", "/v1/quotas/local", {"rows_written": 100}) == {
+        "quotas": {"rows_read": 0, "rows_written": 100, "storage_bytes": 0},
+    }  # fmt: skip
+    assert filled.run("INSERT INTO t VALUES (4)").codes == ["ok", "ok"]
+    assert operator.ok("GET", f"{LOCAL}/plans")["plans"][0]["quotas"]["rowsWritten"] == 100
+    person(service, "ada")
+    assert operator.ok("GET", "/v1/quotas") == {
+        "default": {"rows_read": 0, "rows_written": 3, "storage_bytes": 0},
+        "organizations": {
+            "ada": {"quotas": None, "usage": {"rows_read": 0, "rows_written": 0}},
+            "local": {
+                "quotas": {"rows_read": 0, "rows_written": 100, "storage_bytes": 0},
+                "usage": {"rows_read": 5, "rows_written": 4},
+            },
+        },
+    }  # fmt: skip
+    operator.ok("DELETE", "/v1/quotas/local")
+    assert filled.run("INSERT INTO t VALUES (5)").codes == ["BLOCKED", "ok"]
+    assert operator.refused("PATCH", "/v1/quotas", {"rows_read": -1})[0] == 400
+    assert operator.refused("PATCH", "/v1/quotas/nope", {"rows_read": 1}) == (404, "organization not found")
+
+
+def test_the_usage_of_deleted_databases_still_counts(operator, filled, make_caller):
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_written": 3})
+    operator.ok("DELETE", f"{LOCAL}/databases/flights")
+    assert make_caller("flights").run("CREATE TABLE t (a)").codes == ["BLOCKED", "ok"]
+    assert used(operator) == (4, 3)
+
+
+def test_quotas_are_per_organization(operator, filled, service):
+    ada = person(service, "ada")
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_written": 1})
+    ada.ok("POST", "/v1/groups", {"name": "g", "location": "ams"})
+    ada.ok("POST", "/v1/databases", {"name": "own", "group": "g"})
+    token = ada.ok("POST", "/v1/databases/own/auth/tokens")["jwt"]
+    filled.token = token
+    assert filled.run("CREATE TABLE t (a)", "INSERT INTO t VALUES (1)").codes == ["ok"] * 3
+
+
+def test_counts_are_written_every_five_seconds_and_at_the_end(tmp_path, wall):
+    clock = Clock()
+    with new_service(tmp_path, clock=clock, now=wall) as service:
+        service.engine.sweep()
+        caller_of(service, "flights").run("SELECT 1")
+        clock.advance(4.9)
+        service.engine.sweep()
+        assert service.catalog.usage.of_organization("local", "2026-01") == (0, 0)
+        clock.advance(0.1)
+        service.engine.sweep()
+        assert service.catalog.usage.of_organization("local", "2026-01") == (1, 0)
+        caller_of(service, "flights").run("SELECT 2")
+    from pipemagic.service.service import Service
+
+    again = Service(tmp_path / "data", clock=clock, now=wall)
+    assert again.catalog.usage.of_organization("local", "2026-01") == (2, 0)
+    again.close()
+
+
+def test_counts_are_kept_if_the_catalog_cannot_be_written(service, operator, filled, monkeypatch, caplog):
+    import apsw
+
+    def full(*_):
+        raise apsw.FullError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service.catalog.usage, "add", full)
+        service.meter.flush()
+        filled.run("SELECT 1")
+        service.meter.flush()
+    assert "the usage cannot be written to the catalog: disk full" in caplog.text
+    assert used(operator) == (5, 3)
+
+
+def test_rows_that_are_counted_while_a_quota_is_loaded_are_not_lost(service, operator, filled):
+    """Counts are partly pending, partly in the catalog; an allowance includes each of them once."""
+    service.meter.flush()
+    filled.run("INSERT INTO t VALUES (4)")
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_written": 5})
+    filled.run("INSERT INTO t VALUES (5)")
+    service.meter.flush()
+    assert blocked(operator) == (False, True)
+    assert filled.run("INSERT INTO t VALUES (6)").codes == ["BLOCKED", "ok"]
+
+
+def test_no_count_is_lost_between_threads_and_flushes(service, operator, db):
+    record = service.catalog.database("local", "flights")
+    operator.ok("PATCH", "/v1/quotas/local", {"rows_read": 60_000})
+    together = threading.Barrier(7)
+
+    def count():
+        together.wait()
+        for _ in range(5000):
+            service.meter.block(record)
+            service.meter.count(record, 2, 1)
+
+    threads = [threading.Thread(target=count) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    together.wait()
+    for _ in range(20):
+        service.meter.flush()
+        operator.ok("PATCH", LOCAL, {"overages": False})  # allowances are made anew all the while
+    for thread in threads:
+        thread.join()
+    assert blocked(operator) == (True, True)
+    assert used(operator) == (60_000, 30_000)

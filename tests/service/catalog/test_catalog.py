@@ -1,0 +1,220 @@
+"""The catalog: its errors, its cache and its durability."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import apsw
+import pytest
+
+from pipemagic.errors import ServiceError
+from pipemagic.service.catalog.catalog import Catalog
+from pipemagic.service.catalog.store import VERSION
+from pipemagic.service.locations import LOCATIONS
+from pipemagic.service.responses import Refused
+
+
+@pytest.fixture
+def catalog(tmp_path):
+    catalog = Catalog(tmp_path / "catalog.sqlite")
+    yield catalog
+    catalog.close()
+
+
+@pytest.fixture
+def database(catalog):
+    catalog.create_group("local", "edge", "ams")
+    return catalog.create_database("local", "flights", "edge")
+
+
+def refused(call, *arguments):
+    with pytest.raises(Refused) as caught:
+        call(*arguments)
+    return caught.value.status, caught.value.message
+
+
+def test_the_first_start_creates_one_account(catalog):
+    (record,) = catalog.organizations.all()
+    assert (record.slug, record.type, record.overages) == ("local", "personal", False)
+    assert catalog.accounts.operator().username == "local"
+
+
+def test_everything_survives_a_restart(tmp_path):
+    first = Catalog(tmp_path / "catalog.sqlite")
+    first.create_group("local", "edge", "ams")
+    first.add_location("local", "edge", "nrt")
+    made = first.create_database("local", "flights", "edge")
+    first.organizations.set_overages("local", True)
+    first.reserve_index(made.id, 1000)
+    first.close()
+    second = Catalog(tmp_path / "catalog.sqlite")
+    assert second.database("local", "flights") == made
+    assert second.group("local", "edge").locations == ("ams", "nrt")
+    assert second.organizations.get("local").overages is True
+    assert second.reserved_index(made.id) == 1000
+    assert len(second.organizations.all()) == 1
+    second.close()
+
+
+def test_transactions_are_durable(tmp_path, catalog):
+    assert catalog.store._connection.pragma("synchronous") == 2
+    assert catalog.store._connection.pragma("journal_mode") == "wal"
+    assert catalog.store._connection.pragma("foreign_keys") == 1
+
+
+def test_a_database_is_found_by_host_and_id(catalog, database):
+    assert database.hostname == "flights-local.localhost"
+    assert database.locations == ("ams",)
+    for _ in range(2):  # the second time it is cached
+        assert catalog.database_by_host("flights-local.localhost") == database
+        assert catalog.database_by_host("flights-local.localhost.") == database
+        assert catalog.database_by_id(database.id) == database
+    assert catalog.database_by_host("flights-local.example.com") is None
+    assert catalog.database_by_host("flights-local") is None
+    assert catalog.database_by_host("other-local.localhost") is None
+
+
+def test_cached_records_follow_changes(catalog, database):
+    assert catalog.database_by_id(database.id).locations == ("ams",)
+    catalog.add_location("local", "edge", "nrt")
+    assert catalog.database_by_id(database.id).locations == ("ams", "nrt")
+    catalog.delete_database("local", "flights")
+    assert catalog.database_by_id(database.id) is None
+    assert catalog.database_by_host(database.hostname) is None
+
+
+def test_a_new_database_of_the_same_name_has_another_id(catalog, database):
+    catalog.delete_database("local", "flights")
+    assert catalog.create_database("local", "flights", "edge").id != database.id
+
+
+@pytest.mark.parametrize("name", [
+    "", "-a", "a-", "-", "A", "ä", "a b", "a_b", "a.b", "a/b", "..", "a'b", 'a"b', "a\n", "a\x00", "a" * 58, "１",
+])  # fmt: skip
+def test_an_invalid_name_is_refused(catalog, name):
+    catalog.create_group("local", "edge", "ams")
+    status, message = refused(catalog.create_database, "local", name, "edge")
+    assert status == 400
+    assert message.startswith("invalid database name: it must have between 1 and 57 characters")
+    assert refused(catalog.create_group, "local", name, "ams")[0] == 400
+
+
+@pytest.mark.parametrize("name", ["a", "0", "a-b", "a--b", "a" * 57])
+def test_a_valid_name_is_accepted(catalog, name):
+    catalog.create_group("local", name, "ams")
+    record = catalog.create_database("local", name, name)
+    assert len(record.hostname.partition(".")[0]) <= 63
+
+
+def test_names_are_unique(catalog, database):
+    assert refused(catalog.create_database, "local", "flights", "edge") == (
+        409, "database with name flights already exists")  # fmt: skip
+    assert refused(catalog.create_group, "local", "edge", "ams") == (409, "group already exists")
+
+
+def test_host_names_are_unique_in_all_organizations(catalog):
+    account = catalog.accounts.operator()
+    for slug in ("c", "b-c"):
+        catalog.organizations.create(account, slug)
+        catalog.create_group(slug, "edge", "ams")
+    catalog.create_database("c", "a-b", "edge")
+    assert refused(catalog.create_database, "b-c", "a", "edge") == (
+        422, "database name not available: the host name a-b-c.localhost is taken")  # fmt: skip
+    assert catalog.databases("b-c") == []
+    catalog.delete_database("c", "a-b")
+    assert catalog.create_database("b-c", "a", "edge").hostname == "a-b-c.localhost"
+
+
+@pytest.mark.parametrize("slug", ["v1", "auth", "locations", "localhost"])
+def test_reserved_slugs(catalog, slug):
+    assert refused(catalog.organizations.create, catalog.accounts.operator(), slug) == (
+        422, f"organization name not available: {slug} is reserved")  # fmt: skip
+
+
+def test_unknown_records(catalog):
+    assert refused(catalog.organizations.get, "nope") == (404, "organization not found")
+    assert refused(catalog.groups, "nope") == (404, "organization not found")
+    assert refused(catalog.group, "local", "nope") == (404, "group not found")
+    assert refused(catalog.delete_group, "local", "nope") == (404, "group not found")
+    assert refused(catalog.create_database, "local", "flights", "nope") == (400, "group not found")
+    assert refused(catalog.create_group, "local", "edge", "xxx") == (400, "invalid location: xxx")
+    assert refused(catalog.delete_database, "local", "nope") == (
+        404, "could not find database with name nope: record not found")  # fmt: skip
+
+
+def test_a_location_is_appended_once(catalog, database):
+    assert catalog.add_location("local", "edge", "nrt").locations == ("ams", "nrt")
+    assert catalog.add_location("local", "edge", "nrt").locations == ("ams", "nrt")
+    assert catalog.add_location("local", "edge", "aws-eu-west-1").primary == "ams"
+    assert refused(catalog.add_location, "local", "edge", "xxx") == (400, "invalid location: xxx")
+    assert refused(catalog.add_location, "local", "nope", "nrt") == (404, "group not found")
+
+
+def test_deleting_a_group_deletes_its_databases_only(catalog, database):
+    catalog.create_group("local", "other", "fra")
+    catalog.create_database("local", "kept", "other")
+    group, databases = catalog.delete_group("local", "edge")
+    assert (group.name, databases) == ("edge", [database])
+    assert [record.name for record in catalog.databases("local")] == ["kept"]
+
+
+def test_a_change_that_fails_changes_nothing(catalog, database, monkeypatch):
+    """The last step of deleting a group fails: its databases are still there."""
+    monkeypatch.setattr(catalog, "_now", lambda: None)  # `deleted` is NOT NULL
+    with pytest.raises(apsw.ConstraintError):
+        catalog.delete_group("local", "edge")
+    assert catalog.databases("local", "edge") == [database]
+    assert catalog.database_by_host(database.hostname) == database
+
+
+def test_files_of_deleted_databases_are_removed_at_the_next_start(tmp_path, catalog, database):
+    folder = tmp_path / "databases"
+    for name in (database.id, "somebody-elses"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "primary.sqlite").write_bytes(b"")
+    catalog.delete_database("local", "flights")
+    assert (folder / database.id).exists()
+    assert catalog.finish_deletions(folder) == [database.id]
+    assert [path.name for path in folder.iterdir()] == ["somebody-elses"]
+    assert catalog.finish_deletions(folder) == []
+
+
+def test_a_commit_counter_is_the_last_one_written(catalog, database):
+    """The end of a block while the database is in use, the counter itself once it is closed."""
+    assert catalog.reserved_index(database.id) == 0
+    catalog.reserve_index(database.id, 500)
+    catalog.reserve_index(database.id, 7)
+    assert catalog.reserved_index(database.id) == 7
+    catalog.delete_database("local", "flights")
+    catalog.reserve_index(database.id, 8)
+    assert catalog.reserved_index(database.id) == 0
+
+
+def test_threads_share_the_catalog(catalog):
+    catalog.create_group("local", "wide", "ams")
+
+    def work(number):
+        made = catalog.create_database("local", f"db-{number}", "wide")
+        return catalog.database_by_host(made.hostname) == made
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(16)))
+    assert len(catalog.databases("local", "wide")) == 16
+
+
+def test_a_catalog_of_a_newer_version_is_refused(tmp_path):
+    path = tmp_path / "catalog.sqlite"
+    connection = apsw.Connection(str(path))
+    connection.pragma("user_version", VERSION + 1)
+    connection.close()
+    with pytest.raises(ServiceError, match="schema version") as caught:
+        Catalog(path)
+    assert caught.value.code == "CATALOG_TOO_NEW"
+    assert "upgrade pipemagic" in caught.value.hint
+
+
+def test_the_table_of_locations():
+    assert len(LOCATIONS) == 41
+    assert list(LOCATIONS) == sorted(LOCATIONS)
+    assert LOCATIONS["gru"].name == "São Paulo, Brazil"
+    assert all(-90 < place.latitude < 90 and -180 < place.longitude < 180 for place in LOCATIONS.values())

@@ -1,0 +1,134 @@
+"""Catalogs of older versions: that of release 0.1.0 is opened as it is, older ones are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+import jwt
+import pytest
+
+from pipemagic.errors import ServiceError
+from pipemagic.service.auth.tokens import Tokens
+from pipemagic.service.catalog.catalog import Catalog
+from pipemagic.service.catalog.organizations import Role
+from pipemagic.service.catalog.records import Configuration
+from pipemagic.service.catalog.usage import Quotas
+from pipemagic.service.responses import Refused
+
+DUMP = Path(__file__).with_name("catalog-0.1.0.sql")
+"""Written by release 0.1.0."""
+
+
+@pytest.fixture
+def old(tmp_path):
+    """Return the path of a catalog of release 0.1.0."""
+    path = tmp_path / "catalog.sqlite"
+    connection = apsw.Connection(str(path))
+    connection.execute(DUMP.read_text("utf-8"))
+    connection.close()
+    return path
+
+
+@pytest.fixture
+def catalog(old):
+    catalog = Catalog(old, now=lambda: 1_700_000_000.0)
+    yield catalog
+    catalog.close()
+
+
+def test_accounts_and_their_credentials(catalog):
+    local, grace = catalog.accounts.operator(), catalog.accounts.find("grace")
+    assert (local.username, grace.operator) == ("local", False)
+    assert catalog.accounts.password_hash(local) is None
+    assert catalog.accounts.password_hash(grace).startswith("scrypt$")
+    assert catalog.accounts.credential(b"\1" * 32).account == local
+    assert catalog.accounts.credential(b"\2" * 32).expires == 1_700_600_000.0
+
+
+def test_organizations_and_members(catalog):
+    local, grace = catalog.accounts.operator(), catalog.accounts.find("grace")
+    navy = catalog.organizations.get("navy")
+    assert (navy.name, navy.type, navy.overages, navy.account) == ("The Navy", "team", True, grace.id)
+    assert [record.slug for record in catalog.organizations.of(local)] == ["local", "navy"]
+    assert catalog.organizations.role("navy", local) is Role.VIEWER
+    assert catalog.organizations.role("navy", grace) is Role.OWNER
+
+
+def test_groups_and_databases(catalog):
+    group, database = catalog.group("local", "edge"), catalog.database("local", "flights")
+    assert (group.locations, group.paused, group.created) == (("ams", "nrt"), {"nrt"}, 1_700_000_000.0)
+    assert catalog.group("navy", "edge").delete_protection is True
+    assert (database.group_id, database.rotated, database.locations) == (group.id, 1, ("ams", "nrt"))
+    assert database.configuration == Configuration(2**20, block_writes=True, delete_protection=True)
+    assert database.instances == {
+        "ams": "ams-flights-local.localhost", "nrt": "nrt-000000000000-flights-local.localhost"}  # fmt: skip
+    assert catalog.database_by_host("nrt-flights-local.localhost").name == "nrt-flights"
+    assert catalog.reserved_index(database.id) == 4000
+    assert [record.name for record in catalog.databases("navy")] == ["ships"]
+
+
+def test_usage_and_quotas(catalog):
+    assert catalog.usage.of_organization("local", "2023-11") == (8, 10)  # with that of a deleted database
+    assert catalog.usage.quotas("navy") == Quotas(1000, 2000, 3000)
+    assert catalog.usage.quotas("local") == Quotas(rows_read=5)
+
+
+def test_database_tokens_stay_valid_until_a_rotation(catalog, tmp_path):
+    tokens = Tokens(tmp_path, catalog, lambda: 1000.0, lambda count: b"x" * count)
+    database = catalog.database("local", "nrt-flights")
+    claims = {"id": database.id, "sub": "local", "a": "rw", "iat": 1}
+    token = jwt.encode(claims, tokens._key, algorithm="EdDSA")
+    assert tokens.check_database(f"Bearer {token}", None).database == database
+    catalog.rotate_database("local", "nrt-flights")
+    with pytest.raises(Refused, match="were rotated"):
+        tokens.check_database(f"Bearer {token}", None)
+
+
+def test_the_files_of_a_deleted_database_are_removed(catalog, tmp_path):
+    assert catalog.finish_deletions(tmp_path) == ["00000000-0000-4000-a000-000000000012"]
+
+
+def test_an_old_catalog_has_the_tables_of_a_new_one(catalog, tmp_path):
+    def tables(path):
+        connection = apsw.Connection(str(path))
+        try:
+            columns = connection.execute(
+                'SELECT m.name, c.cid, c.name, c.type, c."notnull", c.dflt_value, c.pk'
+                " FROM sqlite_schema AS m, pragma_table_info(m.name) AS c ORDER BY 1, 2"
+            ).fetchall()
+            others = "SELECT type, name, sql FROM sqlite_schema WHERE type <> 'table' ORDER BY 1, 2"
+            return columns, connection.execute(others).fetchall(), connection.pragma("user_version")
+        finally:
+            connection.close()
+
+    Catalog(tmp_path / "new.sqlite").close()
+    assert tables(tmp_path / "catalog.sqlite") == tables(tmp_path / "new.sqlite")
+
+
+@pytest.mark.parametrize("version", [1, 4])
+def test_a_catalog_from_before_0_1_0_is_refused_unchanged(tmp_path, version):
+    path = tmp_path / "catalog.sqlite"
+    connection = apsw.Connection(str(path))
+    connection.execute("CREATE TABLE accounts (id)")
+    connection.pragma("user_version", version)
+    connection.close()
+    with pytest.raises(ServiceError, match=rf"has schema version {version}, which is older") as caught:
+        Catalog(path)
+    assert caught.value.code == "CATALOG_TOO_OLD"
+    assert "start pipemagic 0.1.0 once" in caught.value.hint
+    connection = apsw.Connection(str(path))
+    assert connection.pragma("user_version") == version
+    connection.close()
+
+
+def test_a_new_catalog_is_created_in_one_transaction(tmp_path, monkeypatch):
+    from pipemagic.service.catalog import store
+
+    broken = tmp_path / "schema.sql"
+    broken.write_text(store.SCHEMA.read_text("utf-8") + "INSERT INTO nowhere VALUES (1);", "utf-8")
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "SCHEMA", broken)
+        with pytest.raises(apsw.SQLError, match="nowhere"):
+            Catalog(tmp_path / "catalog.sqlite")
+    Catalog(tmp_path / "catalog.sqlite").close()

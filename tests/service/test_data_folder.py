@@ -1,0 +1,132 @@
+"""Which data folders a service accepts. `test_process` has those of temporary services."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pipemagic
+from pipemagic.errors import ServiceError
+from pipemagic.service.files import (
+    CATALOG_FILE,
+    KEY_FILE,
+    PLATFORM_TOKEN_FILE,
+    check_data_folder,
+    make_private_folder,
+)
+
+MAIN = Path(pipemagic.__file__).parent / "service" / "__main__.py"
+STRANGER = 54321
+
+posix = pytest.mark.skipif(os.name != "posix", reason="owners and file modes are those of POSIX")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture
+def give_away(monkeypatch):
+    """Make files of this user look like files of another one."""
+
+    def give_away(path):
+        if os.getuid() == 0:
+            os.chown(path, STRANGER, -1)
+        else:
+            monkeypatch.setattr(os, "getuid", lambda: STRANGER)
+
+    return give_away
+
+
+# -- access
+
+
+@posix
+def test_a_new_folder_is_private(tmp_path):
+    make_private_folder(tmp_path / "a" / "data")
+    assert stat.S_IMODE((tmp_path / "a" / "data").stat().st_mode) == 0o700
+
+
+@posix
+def test_a_folder_of_another_user_is_refused(folder, give_away):
+    give_away(folder)
+    with pytest.raises(ServiceError, match="belongs to another user") as refused:
+        make_private_folder(folder)
+    assert "--data" in refused.value.hint
+
+
+@posix
+@pytest.mark.parametrize("name", [PLATFORM_TOKEN_FILE, KEY_FILE, CATALOG_FILE])
+def test_a_file_that_another_user_planted_is_refused(folder, give_away, name):
+    """The author of a token, a key or a catalog would have access."""
+    (folder / name).write_text("planted")
+    (folder / name).chmod(0o600)
+    check_data_folder(folder)
+    give_away(folder / name)
+    with pytest.raises(ServiceError, match=f"{name} belongs to another user"):
+        check_data_folder(folder)
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
+def test_a_folder_that_others_can_write_to_is_refused_and_keeps_its_mode(folder, mode):
+    folder.chmod(mode)
+    with pytest.raises(ServiceError, match="other users can write to") as refused:
+        make_private_folder(folder)
+    assert f"chmod 700 '{folder}'" in refused.value.hint
+    assert stat.S_IMODE(folder.stat().st_mode) == mode
+
+
+@posix
+def test_a_folder_that_all_users_share_is_refused_without_a_chmod_hint(folder):
+    folder.chmod(0o1777)
+    with pytest.raises(ServiceError, match="shared by all users") as refused:
+        make_private_folder(folder)
+    assert "chmod" not in refused.value.hint
+
+
+@posix
+def test_others_may_list_a_folder_of_private_files(folder):
+    folder.chmod(0o755)
+    key = folder / KEY_FILE
+    key.touch(0o600)
+    make_private_folder(folder)
+    check_data_folder(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+    key.chmod(0o640)
+    with pytest.raises(ServiceError, match="other users have access") as refused:
+        check_data_folder(folder)
+    assert "chmod 700" in refused.value.hint
+    folder.chmod(0o700)
+    check_data_folder(folder)
+
+
+# -- the catalog
+
+
+@pytest.mark.usefixtures("starts_processes")
+@pytest.mark.parametrize("content", [None, b""])
+def test_databases_without_a_catalog_are_not_served_as_a_new_folder(folder, content):
+    (folder / "databases" / "8c4a").mkdir(parents=True)
+    if content is not None:
+        (folder / CATALOG_FILE).write_bytes(content)
+    command = [sys.executable, "-P", MAIN, "--data", folder, "--idle-timeout", "0"]
+    line = json.loads(subprocess.run(command, stdout=subprocess.PIPE, timeout=60, check=False).stdout)
+    assert "catalog.sqlite is missing or empty" in line.get("error", "")
+    assert "restore catalog.sqlite" in line["hint"]
+    assert not (folder / PLATFORM_TOKEN_FILE).exists()
+
+
+def test_a_folder_without_databases_gets_a_catalog(folder):
+    (folder / "databases").mkdir()
+    (folder / CATALOG_FILE).touch(0o600)
+    check_data_folder(folder)

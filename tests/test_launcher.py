@@ -1,0 +1,383 @@
+"""Finding, starting, leasing and stopping the embedded service, with real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+from filelock import FileLock
+from started_services import end_services
+from waiting import until
+
+from pipemagic import __version__, launcher
+from pipemagic.errors import ServiceError
+from pipemagic.service.files import LOCK_FILE
+
+pytestmark = pytest.mark.usefixtures("starts_processes")
+
+WAIT = 20.0
+posix = pytest.mark.skipif(os.name != "posix", reason="signals and file modes are those of POSIX")
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from pipemagic import launcher
+target, linger = sys.argv[1:]
+if linger:
+    spawn = launcher._spawn
+    launcher._spawn = lambda folder, **options: spawn(folder, "--idle-timeout", linger, **options)
+lease = launcher.temporary() if target == "temporary" else launcher.ensure(Path(target))
+print(lease.service.url, lease.service.folder, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    folder = tmp_path / "data"
+    yield folder
+    end_services(folder)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """The folder of a service that runs, for tests that leave it running; the folder is named data."""
+    folder = tmp_path_factory.mktemp("running") / "data"
+    with launcher.ensure(folder):
+        yield folder
+    end_services(folder)
+
+
+class Kernel:
+    """Another process that holds a lease; ``linger`` is how many seconds its service outlives the last lease."""
+
+    def __init__(self, target, linger=""):
+        package = str(Path(launcher.__file__).parents[1])
+        self.popen = subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(target), linger], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=os.environ | {"PYTHONPATH": package},
+        )  # fmt: skip
+
+    def place(self):
+        url, folder = self.popen.stdout.readline().split(maxsplit=1)
+        return url, Path(folder.strip())
+
+    def kill(self):
+        self.popen.kill()
+        self.popen.wait(WAIT)
+        self.popen.stdin.close()
+        self.popen.stdout.close()
+
+
+@pytest.fixture
+def kernels():
+    started = []
+
+    def start(target, **options):
+        started.append(Kernel(target, **options))
+        return started[-1]
+
+    yield start
+    for kernel in started:
+        kernel.kill()
+
+
+def pid_of(folder):
+    return json.loads((folder / "service.json").read_text())["pid"]
+
+
+def gone(pid, within):
+    """Wait for the end of a process; tells whether it came, also if its parent has not asked for its status yet."""
+
+    def ended():
+        try:
+            return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+
+    try:
+        return until(ended, seconds=within)
+    except AssertionError:
+        return False
+
+
+def test_nothing_is_there_and_nothing_is_made_by_looking(folder):
+    assert launcher.find(folder) is None
+    assert launcher.stop(folder) is False
+    assert not folder.exists()
+
+
+def test_start_find_stop(folder):
+    with launcher.ensure(folder) as lease:
+        found = launcher.find(folder)
+        assert found == lease.service
+        assert (found.organization, found.version, found.folder) == ("local", __version__, folder)
+        headers = {"Authorization": f"Bearer {found.platform_token()}"}
+        assert httpx.get(f"{found.url}/v1/auth/validate", headers=headers).json() == {"exp": -1}
+        assert lease.alive
+        assert launcher.stop(folder) is True
+        assert not lease.alive
+        assert launcher.find(folder) is None
+    with launcher.ensure(folder) as lease:
+        assert lease.service.url == found.url  # addresses survive a restart
+
+
+def test_the_token_is_in_no_repr(running):
+    with launcher.ensure(running) as lease:
+        assert lease.service.platform_token() not in repr(lease) + repr(lease.service) + str(vars(lease))
+        lease.close()
+        lease.close()
+        assert repr(lease) == f"<Lease of {lease.service.url}, ended>"
+
+
+def test_a_lease_notices_that_the_service_was_killed(folder):
+    with launcher.ensure(folder) as lease:
+        psutil.Process(pid_of(folder)).kill()
+        until(lambda: not lease.alive)
+        assert launcher.find(folder) is None
+        with launcher.ensure(folder) as again:
+            assert again.alive
+
+
+def test_two_leases_of_one_service(running):
+    with launcher.ensure(running) as first, launcher.ensure(running) as second:
+        assert first.service == second.service
+        first.close()
+        assert second.alive
+
+
+def test_the_service_is_detached_from_its_starter(running):
+    process = psutil.Process(pid_of(running))
+    if os.name == "posix":
+        assert os.getsid(process.pid) == process.pid
+        targets = {os.readlink(f"/proc/{process.pid}/fd/{n}") for n in (0, 1, 2)} if sys.platform == "linux" else set()
+        assert targets <= {"/dev/null", str(running / "service.log")}
+    assert process.cwd() == running.anchor
+
+
+@posix
+def test_it_ends_however_its_only_kernel_dies(folder, kernels, soak):
+    """In the long form with the real times: 20 s of patience, at most 30 s until no process is left."""
+    kernel = kernels(folder, linger="" if soak else "2")
+    kernel.place()
+    pid = pid_of(folder)
+    kernel.kill()
+    assert not gone(pid, 15 if soak else 1)  # a kernel that is restarted finds it again
+    assert gone(pid, 14 if soak else WAIT)
+    assert not (folder / "service.json").exists()
+
+
+@posix
+def test_it_outlives_the_kernel_that_started_it_and_ends_after_the_last_lease(folder, kernels):
+    first = kernels(folder, linger="1")
+    url, _ = first.place()
+    pid = pid_of(folder)
+    with launcher.ensure(folder) as lease:
+        first.kill()
+        assert lease.service.url == url
+        assert not gone(pid, 1.5)
+        assert lease.alive
+    assert gone(pid, WAIT)
+    assert launcher.find(folder) is None
+
+
+def test_kernels_that_start_at_once_share_one_service(folder, kernels):
+    started = [kernels(folder) for _ in range(4)]
+    urls = {kernel.place()[0] for kernel in started}
+    assert len(urls) == 1
+    services = [
+        process for process in psutil.process_iter(["cmdline"])
+        if str(folder) in (process.info["cmdline"] or []) and "--data" in process.info["cmdline"]
+    ]  # fmt: skip
+    assert [process.pid for process in services] == [pid_of(folder)]
+
+
+# -- runtime files that lead nowhere
+
+
+def write_runtime_file(folder, **changes):
+    folder.mkdir(parents=True, exist_ok=True)
+    about = {"url": "http://127.0.0.1:9", "port": 9, "pid": os.getpid(), "host": platform.node(),
+             "version": __version__, "organization": "local"}  # fmt: skip
+    (folder / "service.json").write_text(json.dumps(about | changes))
+
+
+def test_a_runtime_file_of_any_content_is_survived(folder):
+    folder.mkdir()
+    for content in ("", "{", "[]", "{}", '"x"', '{"host": 1}'):
+        (folder / "service.json").write_text(content)
+        assert launcher.find(folder) is None, content
+    with launcher.ensure(folder) as lease:
+        assert lease.alive
+
+
+def test_a_runtime_file_of_a_dead_process_is_not_used(folder):
+    """Its port and pid may be anybody's by now; nobody is asked, so nobody sees a token."""
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        stranger.settimeout(0.2)
+        write_runtime_file(folder, url=f"http://127.0.0.1:{stranger.getsockname()[1]}")
+        assert launcher.find(folder) is None
+        with launcher.ensure(folder) as lease:
+            assert lease.alive
+        with pytest.raises(TimeoutError):
+            stranger.accept()
+
+
+def test_two_who_look_at_once_do_not_take_each_other_for_a_service(folder, monkeypatch):
+    write_runtime_file(folder, url="http://127.0.0.1:9")
+    found = []
+    other = threading.Thread(target=lambda: found.append(launcher._is_locked(folder)))
+    release = FileLock.release
+
+    def release_late(lock, *options, **named):
+        if lock.lock_file == str(folder / LOCK_FILE) and other.ident is None:
+            other.start()
+            other.join(0.1)  # it waits for this one
+        release(lock, *options, **named)
+
+    monkeypatch.setattr(FileLock, "release", release_late)
+    assert launcher.check(folder) is None
+    other.join(10)
+    assert found == [False]
+
+
+@contextmanager
+def changed(folder, **changes):
+    """Change the runtime file of a service that runs, for a while."""
+    path = folder / "service.json"
+    about = path.read_text()
+    path.write_text(json.dumps(json.loads(about) | changes))
+    try:
+        yield
+    finally:
+        path.write_text(about)
+
+
+def test_a_runtime_file_of_another_host_is_not_used(running):
+    with changed(running, host="elsewhere"):
+        assert launcher.find(running) is None
+        with pytest.raises(ServiceError, match=r"is in use by the service at .* on elsewhere\)") as caught:
+            launcher.ensure(running)
+        assert caught.value.code == "FOLDER_IN_USE"
+
+
+def test_a_service_of_another_version_is_said_and_can_be_stopped(folder):
+    with launcher.ensure(folder), changed(folder, version="0.0.1"):
+        with pytest.raises(ServiceError, match=r"is of pipemagic 0\.0\.1, this is") as caught:
+            launcher.ensure(folder)
+        assert caught.value.code == "VERSION_MISMATCH"
+        assert "pipemagic stop" in caught.value.hint
+        assert launcher.stop(folder) is True
+
+
+def test_a_service_that_cannot_start_says_why(folder):
+    folder.mkdir(mode=0o700)
+    (folder / "catalog.sqlite").write_bytes(b"this is no database, but long enough to look at" * 100)
+    with pytest.raises(ServiceError, match=r"catalog\.sqlite is damaged") as caught:
+        launcher.ensure(folder)
+    assert caught.value.code == "BAD_CATALOG"
+
+
+def test_a_service_that_dies_at_its_start_leaves_its_words_in_the_log(folder, monkeypatch):
+    monkeypatch.setattr(launcher, "_MAIN", Path(__file__).with_name("no-such-file.py"))
+    with pytest.raises(ServiceError, match="could not be started") as caught:
+        launcher.ensure(folder)
+    assert str(folder / "service.log") in caught.value.hint
+    assert "no-such-file.py" in (folder / "service.log").read_text()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
+def test_a_folder_that_all_share_is_not_shut(tmp_path):
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    with pytest.raises(ServiceError, match="is shared by all users"):
+        launcher.ensure(folder)
+    assert folder.stat().st_mode & 0o7777 == 0o1777
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_that_is_none(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        assert launcher.find(folder) is None
+        with pytest.raises(ServiceError, match="cannot be used") as caught:
+            launcher.ensure(folder)
+        assert "PIPEMAGIC_DATA" in caught.value.hint
+
+
+def test_a_relative_folder(running, monkeypatch):
+    monkeypatch.chdir(running.parent)
+    with launcher.ensure(Path("data")) as lease:
+        assert lease.service.folder == running
+        assert launcher.find(running) == launcher.find(Path("data")) == lease.service
+
+
+# -- temporary
+
+
+def test_a_temporary_service_is_ones_own(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with launcher.temporary() as lease, launcher.temporary() as other:
+        assert lease.alive
+        assert lease.service != other.service
+        assert lease.service.folder.parent == tmp_path
+        assert lease.service.folder != other.service.folder
+    assert not lease.alive
+    assert list(tmp_path.iterdir()) == []
+
+
+@posix
+def test_a_temporary_service_dies_with_its_kernel(kernels, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    kernel = kernels("temporary")
+    _, folder = kernel.place()
+    assert folder.parent == tmp_path
+    pid = pid_of(folder)
+    kernel.popen.send_signal(signal.SIGKILL)
+    assert gone(pid, WAIT)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- where things are
+
+
+def test_the_default_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("PIPEMAGIC_DATA", str(tmp_path / "x"))
+    assert launcher.default_folder() == tmp_path / "x"
+    monkeypatch.setenv("PIPEMAGIC_DATA", "~/y")
+    assert launcher.default_folder() == Path.home() / "y"
+    monkeypatch.delenv("PIPEMAGIC_DATA")
+    assert launcher.default_folder().name == "pipemagic"
+
+
+def test_looking_costs_no_heavy_import():
+    code = "import sys; from pipemagic import launcher; print([m for m in sys.argv[1:] if m in sys.modules])"
+    heavy = ["apsw", "uvicorn", "httpx", "pandas", "cryptography", "msgspec"]
+    package = str(Path(launcher.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", code, *heavy], capture_output=True, text=True, check=True,
+        env=os.environ | {"PYTHONPATH": package},
+    )  # fmt: skip
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_time_of_a_start_can_be_used_and_one_that_runs_takes_none(folder):
+    calls = []
+    with launcher.ensure(folder, meanwhile=lambda: calls.append(launcher.find(folder))):
+        assert calls == [None]
+        with launcher.ensure(folder, meanwhile=lambda: calls.append("again")):
+            assert calls == [None]
+    with launcher.temporary(meanwhile=lambda: calls.append("temporary")):
+        assert calls == [None, "temporary"]
