@@ -6,7 +6,7 @@ import json
 import threading
 
 import pytest
-from probes import HOST, WAIT, check_p99, exchange, probing, request, statuses, undisturbed
+from probes import HOST, WAIT, Latencies, check_p99, exchange, probing, request, statuses, undisturbed, within
 from served import ORGANIZATION
 from waiting import pause
 
@@ -32,16 +32,28 @@ CURSOR = repeated(b'{"batch":{"steps":[', STEP, b"]}}")
 
 
 def attack(scene, before, data: bytes) -> list[int]:
-    """Send a request while others are probed; return the statuses of its responses."""
+    """Send a request while others are probed; return the statuses of its responses.
+
+    Other programs may slow the machine since ``before`` was measured: then both are measured once more, in turn.
+    """
+    during, answered = probed(scene, data)
+    if not within(before, during):
+        before = undisturbed(scene.service, scene.probes)
+        during, answered = probed(scene, data)
+    check_p99(before, during)
+    return answered
+
+
+def probed(scene, data: bytes) -> tuple[dict[str, Latencies], list[int]]:
+    """Send a request; return the latencies of the others meanwhile and the statuses of its responses."""
     received: list[bytes] = []
-    sender = threading.Thread(target=lambda: received.append(exchange(scene.service, data, timeout=15)))
+    sender = threading.Thread(target=lambda: received.append(exchange(scene.service, data, timeout=WAIT)))
     with probing(scene.service, scene.probes) as during:
         sender.start()
         sender.join(WAIT)
         pause(1)
     assert not sender.is_alive()
-    check_p99(before, during)
-    return statuses(received[0])
+    return during, statuses(received[0])
 
 
 @pytest.fixture(scope="module")
