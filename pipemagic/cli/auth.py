@@ -82,7 +82,7 @@ def logout(data: Path | None, everywhere: bool) -> None:
         with management(data) as api:
             api.invalidate_logins()
     if not Credentials().forget(platform.service_key(data)):
-        console.print_note("nobody was logged in")
+        console.print_note("no account was logged in")
 
 
 @api_command(auth, in_organization=False)

@@ -102,7 +102,8 @@ def check_machine(data: Path | None, as_json: bool) -> int:
     findings = {name: run_check(check, data) for name, check in CHECKS.items()}
     if as_json:
         console.print_json([
-            {"name": name, "state": one.state, "said": one.message, "todo": one.hint} for name, one in findings.items()
+            {"name": name, "state": one.state, "message": one.message, "hint": one.hint}
+            for name, one in findings.items()
         ])  # fmt: skip
     else:
         for name, one in findings.items():

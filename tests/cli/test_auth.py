@@ -51,7 +51,7 @@ def test_an_account_of_ones_own(run, log, folder, settings_folder, ada):
     assert run("auth", "logout") == (0, "", "")
     assert run("auth", "whoami") == (0, "local\n", "")
     assert [one["name"] for one in json.loads(run("db", "list", "--json")[1])] == ["theirs"]
-    assert run("auth", "logout") == (0, "", "nobody was logged in\n")
+    assert run("auth", "logout") == (0, "", "no account was logged in\n")
 
 
 def test_logging_in_and_out(run, log, ada):

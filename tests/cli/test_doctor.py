@@ -34,16 +34,16 @@ def examine(run):
 def test_a_machine_without_problems(examine, run, folder):
     code, found = examine()
     assert code == 0
-    assert found["data folder"]["said"] == f"{folder} will be created by the first command that needs it"
+    assert found["data folder"]["message"] == f"{folder} will be created by the first command that needs it"
     assert not folder.exists()  # the checks change nothing
     run("org", "list")
     code, found = examine()
     assert code == 0
     assert found["data folder"] == {
-        "name": "data folder", "state": "ok", "said": f"{folder} is writable and private", "todo": ""
+        "name": "data folder", "state": "ok", "message": f"{folder} is writable and private", "hint": ""
     }  # fmt: skip
-    assert launcher.find(folder).url in found["service"]["said"]
-    assert all(one["state"] == "ok" or one["todo"] for one in found.values())
+    assert launcher.find(folder).url in found["service"]["message"]
+    assert all(one["state"] == "ok" or one["hint"] for one in found.values())
 
 
 @own
@@ -62,7 +62,7 @@ def test_a_folder_that_others_can_read(examine, folder):
     finally:
         folder.chmod(0o700)
     assert code == 0
-    assert (found["data folder"]["state"], found["data folder"]["todo"]) == ("warn", f"chmod 700 {folder}")
+    assert (found["data folder"]["state"], found["data folder"]["hint"]) == ("warn", f"chmod 700 {folder}")
 
 
 @own
@@ -70,7 +70,7 @@ def test_a_data_folder_that_is_a_file(examine, folder):
     folder.write_text("a file")
     code, found = examine()
     assert (code, found["data folder"]["state"]) == (1, "fail")
-    assert "--data" in found["data folder"]["todo"]
+    assert "--data" in found["data folder"]["hint"]
 
 
 @own
@@ -89,7 +89,7 @@ def test_a_service_of_another_version(examine, folder):
     finally:
         (folder / RUNTIME_FILE).write_text(json.dumps(about))
     assert (code, found["service"]["state"]) == (1, "fail")
-    assert "pipemagic stop" in found["service"]["todo"]
+    assert "pipemagic stop" in found["service"]["hint"]
 
 
 def test_a_service_that_does_not_answer(examine, folder):
@@ -103,7 +103,7 @@ def test_a_service_that_does_not_answer(examine, folder):
     finally:
         (folder / RUNTIME_FILE).write_text(json.dumps(about))
     assert code == 1
-    assert f"{elsewhere} does not respond" in found["service"]["said"]
+    assert f"{elsewhere} does not respond" in found["service"]["message"]
 
 
 @own
@@ -112,7 +112,7 @@ def test_logins_that_cannot_be_read(examine, settings_folder):
     (settings_folder / "credentials.json").write_text("nonsense")
     code, found = examine()
     assert (code, found["logins"]["state"]) == (1, "fail")
-    assert "pipemagic auth login" in found["logins"]["todo"]
+    assert "pipemagic auth login" in found["logins"]["hint"]
 
 
 @own
@@ -122,7 +122,7 @@ def test_proxies(examine, monkeypatch):
     assert examine()[1]["proxy"]["state"] == "ok"
     monkeypatch.setenv("http_proxy", "http://proxy.example.io:3128")
     found = examine()[1]["proxy"]
-    assert (found["state"], found["todo"]) == ("warn", "export no_proxy=localhost,127.0.0.1")
+    assert (found["state"], found["hint"]) == ("warn", "export no_proxy=localhost,127.0.0.1")
     monkeypatch.setenv("no_proxy", "localhost, 127.0.0.1")
     assert examine()[1]["proxy"]["state"] == "ok"
 
@@ -131,7 +131,7 @@ def test_proxies(examine, monkeypatch):
 def test_a_clock_that_is_far_behind(examine, monkeypatch):
     monkeypatch.setattr(time, "time", lambda: 1000.0)
     code, found = examine()
-    assert (code, found["clock"]["said"]) == (1, "it is 1970-01-01 00:16 UTC here")
+    assert (code, found["clock"]["message"]) == (1, "it is 1970-01-01 00:16 UTC here")
 
 
 def test_names_that_resolve_to_another_machine(monkeypatch):
@@ -156,7 +156,7 @@ def test_a_missing_sqld(examine, monkeypatch):
     monkeypatch.setenv("PIPEMAGIC_SQLD", "/nowhere/sqld")
     code, found = examine()
     assert code == 1
-    assert "/nowhere/sqld" in found["sqld"]["said"]
+    assert "/nowhere/sqld" in found["sqld"]["message"]
 
 
 def test_a_hosted_service(folder, run, monkeypatch, capsys):
@@ -174,8 +174,8 @@ def test_a_hosted_service(folder, run, monkeypatch, capsys):
     monkeypatch.setenv("PIPEMAGIC_API_TOKEN", token)
     code, found = hosted()
     assert (code, found["state"]) == (0, "ok")
-    assert "answers and accepts the token" in found["said"]
+    assert "answers and accepts the token" in found["message"]
     monkeypatch.setenv("PIPEMAGIC_API_TOKEN", "wrong")
     code, found = hosted()
     assert (code, found["state"]) == (1, "fail")
-    assert "pipemagic auth login" in found["todo"]
+    assert "pipemagic auth login" in found["hint"]

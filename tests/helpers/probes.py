@@ -195,10 +195,10 @@ def check_p99(before: dict[str, Latencies], during: dict[str, Latencies], factor
     for name in before:
         print(f"\n{name}: undisturbed {before[name]}; during the attack {during[name]}", end="")
         assert not during[name].failures, (name, during[name].failures[:3], str(during[name]))
-        assert within({name: before[name]}, during, factor), (name, str(before[name]), str(during[name]))
+        assert meets_p99({name: before[name]}, during, factor), (name, str(before[name]), str(during[name]))
 
 
-def within(before: dict[str, Latencies], during: dict[str, Latencies], factor: float = 20.0) -> bool:
+def meets_p99(before: dict[str, Latencies], during: dict[str, Latencies], factor: float = 20.0) -> bool:
     """Return whether no p99 exceeds the undisturbed one by more than the factor."""
     return all(during[name].p99 <= factor * max(one.p99, RESOLUTION) for name, one in before.items())
 

@@ -13,8 +13,11 @@ from service_calls import caller_of, execute
 
 WARM, REQUESTS = 5, 20
 CLOSE = {"type": "close"}
+LONG = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 500000) SELECT count(*) FROM c"
+"""Takes long enough that the service watches for its client to hang up."""
 REQUEST_KINDS = {
     "a pipeline": ("/v2/pipeline", {"requests": [execute("SELECT 1"), CLOSE]}, 200),
+    "a long pipeline": ("/v2/pipeline", {"requests": [execute(LONG), CLOSE]}, 200),
     "a failing statement": ("/v2/pipeline", {"requests": [execute("SELECT no_such_column"), CLOSE]}, 200),
     "a write": ("/v2/pipeline", {"requests": [execute("PRAGMA user_version = 1"), CLOSE]}, 200),
     "a cursor": ("/v3/cursor", {"batch": {"steps": [{"stmt": {"sql": "SELECT 1"}}]}}, 200),
