@@ -57,8 +57,9 @@ def read(source: Iterator[SqlRow], size: int = PIECE, seconds: float = math.inf)
         rows += more
         if time.monotonic() >= ends:
             break
-        size -= len(encode(more))
-        step = min(2 * step, STEP)
+        encoded = len(encode(more))
+        size -= encoded
+        step = min(2 * step, STEP, max(1, size * step // encoded))
     return rows
 
 
@@ -193,7 +194,8 @@ class BufferedRows:
                 data = encode([to_wire(row, signs=self._by_columns) for row in piece])[1:-1]
             self._budget.spend(len(data))
             pieces += [data, b","]
-            piece = read(rows)
+            piece.clear()  # before the next rows are read: they may be large
+            piece += read(rows)
         begin, end = (b'{"parts":[', b"]}") if by_columns else (b"[", b"]")
         self.rows = [begin, *pieces[:-1], end]
         return ()
