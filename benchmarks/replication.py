@@ -62,9 +62,9 @@ def _until_shown(database: OpenDatabase, number: int) -> float:
     writer, replica = database.take(), replicas_of(database)["nrt"]
     began = time.perf_counter()
     writer.raw.execute("UPDATE t SET a = ? WHERE id = ?", (f"row {number}", 1 + number * 997))
-    turn = replica.wait_for(database.index, float("inf"))
-    turn.wait(30)
-    assert turn.granted, "the replica did not follow"
+    waiter = replica.wait_for(database.index, float("inf"))
+    waiter.wait(30)
+    assert waiter.granted, "the replica did not follow"
     took = time.perf_counter() - began
-    database.give_back(writer)
+    writer.release(writer)
     return took
