@@ -93,15 +93,13 @@ def print_table(headers: Columns, rows: Iterable[Sequence[str]]) -> None:
         print_line(line)
 
 
-def print_records(
-    headers: Columns, rows: Iterable[Sequence[str]], *, as_json: bool, objects: Sequence[Any] | None = None
-) -> None:
-    """Print rows as a table, or ``objects`` as JSON; by default their keys are the headers with underscores."""
+def print_records(headers: Columns, rows: Sequence[Sequence[str | None]], *, as_json: bool) -> None:
+    """Print rows as a table, or as JSON objects whose keys are the headers with underscores."""
     if as_json:
         keys = [header.replace(" ", "_") for header in headers]
-        print_json([dict(zip(keys, row, strict=True)) for row in rows] if objects is None else objects)
+        print_json([dict(zip(keys, row, strict=True)) for row in rows])
     else:
-        print_table(headers, rows)
+        print_table(headers, [[cell or "" for cell in row] for row in rows])
 
 
 def print_fields(**fields: str) -> None:

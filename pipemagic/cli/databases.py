@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from pipemagic.cli import console, transfers
 from pipemagic.cli.groups import add_token_commands, wait_for_locations, wait_option
-from pipemagic.cli.platform import api_command
+from pipemagic.cli.platform import api_command, name_argument
 from pipemagic.cli.shell import shell
+from pipemagic.client import transfer
+from pipemagic.client.management import Management
+from pipemagic.client.resources import DatabaseInfo
 from pipemagic.errors import NotFound, ServerError, UnsupportedError
-
-if TYPE_CHECKING:
-    from pipemagic.client.management import Management
-    from pipemagic.client.resources import DatabaseInfo
 
 force_option = click.option("-f", "--force", "--overwrite", is_flag=True, help="Overwrite an existing file.")
 
@@ -33,14 +32,12 @@ add_token_commands(db, "database")
 # -- create, export, dump
 
 
-@api_command(db, exclusive=["from_file", "from_dump", "from_db"])
-@click.argument("name")
+@api_command(db, "create", name_argument, wait_option, exclusive=["from_file", "from_dump", "from_db"])
 @click.option("--group", required=True, metavar="G", help="An existing group.")
 @click.option("--size-limit", metavar="SIZE", help="The largest size, for example 256mb.")
 @click.option("--from-file", type=console.absolute_path, metavar="FILE", help="Copy a SQLite file, also one in use.")
 @click.option("--from-dump", metavar="FILE", help="Run SQL text; - reads standard input.")
 @click.option("--from-db", metavar="NAME", help="Copy another database.")
-@wait_option
 def create(api: Management, name: str, group: str, size_limit: str | None, wait: bool, **sources: Any) -> None:
     """Create a database and print its name."""
     from pipemagic.session import uploads
@@ -64,18 +61,13 @@ def create(api: Management, name: str, group: str, size_limit: str | None, wait:
 
 def wait_for_database(api: Management, name: str) -> None:
     """Wait until a new database answers and all locations of its group are ready."""
-    from pipemagic.client.database import Database
-
     info = api.database(name)
     wait_for_locations(api, info.group, info.locations)
-    with Database(info.url, api.create_token(name, expiration="10m")) as database:
+    with transfers.open_database(api, name, "10m") as database:
         database.execute("SELECT 1")
 
 
-@api_command(db)
-@click.argument("name")
-@click.argument("file", type=console.absolute_path)
-@force_option
+@api_command(db, "export", name_argument, click.argument("file", type=console.absolute_path), force_option)
 def export(api: Management, name: str, file: Path, force: bool) -> None:
     """Write a database to a SQLite file."""
     with transfers.new_file(file, force=force) as draft, transfers.open_database(api, name, read_only=True) as database:
@@ -83,14 +75,10 @@ def export(api: Management, name: str, file: Path, force: bool) -> None:
     console.print_line(str(file))
 
 
-@api_command(db)
-@click.argument("name")
+@api_command(db, "dump", name_argument, force_option)
 @click.argument("file", type=console.absolute_path, required=False)
-@force_option
 def dump(api: Management, name: str, file: Path | None, force: bool) -> None:
     """Print a database as SQL text, or write the text to a file."""
-    from pipemagic.client import transfer
-
     with transfers.open_database(api, name, read_only=True) as database:
         if file is None:
             transfers.print_dump(database)
@@ -103,24 +91,26 @@ def dump(api: Management, name: str, file: Path | None, force: bool) -> None:
 # -- list, show, destroy
 
 
-@api_command(db, "list")
+@api_command(db, "list", console.json_option)
 @click.option("-g", "--group", metavar="G", help="Only the databases of this group.")
-@console.json_option
 def list_databases(api: Management, group: str | None, as_json: bool) -> None:
     """List the databases."""
     databases = api.databases(group)
-    console.print_records(["name", "group", "url", "locations"], [
-        (one.name, one.group, libsql_url(one.url), ", ".join(one.locations)) for one in databases
-    ], as_json=as_json, objects=list(map(database_as_json, databases)))  # fmt: skip
+    if as_json:
+        console.print_json(list(map(database_as_json, databases)))
+        return
+    rows = [(one.name, one.group, libsql_url(one.url), ", ".join(one.locations)) for one in databases]
+    console.print_table(["name", "group", "url", "locations"], rows)
 
 
-@api_command(db, exclusive=["url", "http_url", "instance_urls", "instance_url", "as_json"])
-@click.argument("name")
+@api_command(
+    db, "show", name_argument, console.json_option,
+    exclusive=["url", "http_url", "instance_urls", "instance_url", "as_json"],
+)  # fmt: skip
 @click.option("--url", is_flag=True, help="Print only its libsql:// address.")
 @click.option("--http-url", is_flag=True, help="Print only its http(s):// address.")
 @click.option("--instance-urls", is_flag=True, help="Print only the addresses of its instances.")
 @click.option("--instance-url", metavar="CODE", help="Print only the address of the instance at a location.")
-@console.json_option
 def show(
     api: Management, name: str, url: bool, http_url: bool, instance_urls: bool, instance_url: str | None, as_json: bool
 ) -> None:
@@ -181,9 +171,7 @@ def libsql_url(url: str) -> str:
     return f"libsql://{rest}" + ("?tls=0" if scheme == "http" else "") if rest else url
 
 
-@api_command(db)
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
-@console.yes_option
+@api_command(db, "destroy", click.argument("names", nargs=-1, required=True, metavar="NAME..."), console.yes_option)
 def destroy(api: Management, names: Sequence[str], yes: bool) -> None:
     """Delete databases with everything in them."""
     for name in names:
@@ -194,8 +182,7 @@ def destroy(api: Management, names: Sequence[str], yes: bool) -> None:
         console.print_line(name)
 
 
-@api_command(db, in_organization=False)
-@console.json_option
+@api_command(db, "locations", console.json_option, in_organization=False)
 def locations(api: Management, as_json: bool) -> None:
     """List the locations for groups."""
     console.print_records(["id", "location"], [(one.code, one.name) for one in api.locations()], as_json=as_json)

@@ -21,7 +21,7 @@ import click
 
 from pipemagic import __version__
 from pipemagic.cli import console
-from pipemagic.cli.platform import Credentials, data_option, is_local, management
+from pipemagic.cli.platform import Credentials, data_option, hosted_address, management
 from pipemagic.configuration import config_folder
 from pipemagic.errors import PipemagicError, SessionError
 
@@ -260,15 +260,14 @@ def check_sqld(_data: Path | None) -> Finding:
 
 def check_hosted(data: Path | None) -> Finding:
     """Check that the management API of the environment accepts the token, and that its clock agrees with this one."""
-    from pipemagic.session.secrets import API_URL
-
-    if is_local(data):
-        return Finding(OK, f"{API_URL} is not set: commands use the embedded service")
+    address = hosted_address(data)
+    if address is None:
+        return Finding(OK, "PIPEMAGIC_API_URL is not set: commands use the embedded service")
     with management(data) as api:
         expires = api.validate()
         skew = clock_skew(api.transport.get("/v1/locations").date)
     until = "" if expires is None else f"; the login expires {format_time(expires)}"
-    message = f"{os.environ[API_URL]} answers and accepts the token{until}"
+    message = f"{address} answers and accepts the token{until}"
     if abs(skew) <= MAX_SKEW:
         return Finding(OK, message)
     direction = "ahead of" if skew > 0 else "behind"

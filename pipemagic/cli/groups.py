@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import click
 
 from pipemagic.cli import console
-from pipemagic.cli.platform import api_command
+from pipemagic.cli.platform import api_command, name_argument
+from pipemagic.client.management import Management
+from pipemagic.client.resources import Group
 from pipemagic.counts import plural
 from pipemagic.errors import ServerError, SessionError, UnsupportedError
-
-if TYPE_CHECKING:
-    from pipemagic.client.management import Management
-    from pipemagic.client.resources import Group
 
 wait_option = click.option("-w", "--wait", is_flag=True, help="Return when it is ready for use.")
 codes_argument = click.argument("codes", nargs=-1, required=True, metavar="CODE...")
@@ -27,10 +25,8 @@ def group() -> None:
     """Manage groups of databases."""
 
 
-@api_command(group)
-@click.argument("name")
+@api_command(group, "create", name_argument, wait_option)
 @click.option("--location", required=True, metavar="CODE", help="The primary location, for example ams.")
-@wait_option
 def create(api: Management, name: str, location: str, wait: bool) -> None:
     """Create a group and print its name."""
     with location_hint():
@@ -40,20 +36,20 @@ def create(api: Management, name: str, location: str, wait: bool) -> None:
     console.print_line(created.name)
 
 
-@api_command(group, "list")
-@console.json_option
+@api_command(group, "list", console.json_option)
 def list_groups(api: Management, as_json: bool) -> None:
     """List the groups."""
     groups = api.groups()
-    console.print_records(["name", "locations", "status"], [
+    if as_json:
+        console.print_json(list(map(group_as_json, groups)))
+        return
+    console.print_table(["name", "locations", "status"], [
         (one.name, ", ".join(code + " (primary)" * (code == one.primary) for code in one.locations), state(one))
         for one in groups
-    ], as_json=as_json, objects=list(map(group_as_json, groups)))  # fmt: skip
+    ])  # fmt: skip
 
 
-@api_command(group)
-@click.argument("name")
-@console.json_option
+@api_command(group, "show", name_argument, console.json_option)
 def show(api: Management, name: str, as_json: bool) -> None:
     """Show the details of a group."""
     one = api.group(name)
@@ -64,16 +60,13 @@ def show(api: Management, name: str, as_json: bool) -> None:
         console.print_fields(Name=one.name, ID=one.id, Primary=one.primary, Locations=locations, Status=state(one))
 
 
-@api_command(group)
-@click.argument("name")
-@console.yes_option
+@api_command(group, "destroy", name_argument, console.yes_option)
 def destroy(api: Management, name: str, yes: bool) -> None:
     """Delete a group with all its databases."""
     api.group(name)  # an unknown name is an error before the question
-    try:
+    content = "all databases"
+    with suppress(UnsupportedError):
         content = plural(len(api.databases(name)), "database")
-    except UnsupportedError:
-        content = "all databases"
     console.confirm(f"Delete the group {name} with {content} in it permanently?", yes=yes)
     api.delete_group(name)
     console.print_line(name)
@@ -89,10 +82,10 @@ def group_as_json(one: Group) -> dict[str, Any]:
 
 def state(one: Group) -> str:
     """Return the health of a group: without its primary it cannot be written to, without a replica reads are slower."""
-    failed = {code for code, status in one.status.items() if status not in ("ok", "")}
+    failed = sorted(code for code, status in one.status.items() if status not in ("ok", ""))
     if not failed:
         return "healthy"
-    return ("unhealthy" if one.primary in failed else "degraded") + f" ({', '.join(sorted(failed))})"
+    return ("unhealthy" if one.primary in failed else "degraded") + f" ({', '.join(failed)})"
 
 
 # -- locations
@@ -103,23 +96,18 @@ def locations() -> None:
     """Manage the locations of a group's databases."""
 
 
-@api_command(locations, "list")
-@group_argument
-@console.json_option
+@api_command(locations, "list", group_argument, console.json_option)
 def list_locations(api: Management, name: str, as_json: bool) -> None:
     """List a group's locations."""
     one = api.group(name)
     names = {location.code: location.name for location in api.locations()}
     console.print_records(["id", "location", "type", "status"], [
-        (code, names.get(code, ""), "primary" if code == one.primary else "replica", one.status.get(code, ""))
+        (code, names.get(code, ""), "primary" if code == one.primary else "replica", one.status.get(code))
         for code in one.locations
     ], as_json=as_json)  # fmt: skip
 
 
-@api_command(locations, "add")
-@group_argument
-@codes_argument
-@wait_option
+@api_command(locations, "add", group_argument, codes_argument, wait_option)
 def add_locations(api: Management, name: str, codes: Sequence[str], wait: bool) -> None:
     """Replicate a group's databases to more locations."""
     existing = api.group(name).locations
@@ -133,10 +121,7 @@ def add_locations(api: Management, name: str, codes: Sequence[str], wait: bool) 
         console.print_line(code)
 
 
-@api_command(locations, "remove")
-@group_argument
-@codes_argument
-@console.yes_option
+@api_command(locations, "remove", group_argument, codes_argument, console.yes_option)
 def remove_locations(api: Management, name: str, codes: Sequence[str], yes: bool) -> None:
     """Remove a group's replicas at locations."""
     console.confirm(f"Remove the replicas of {name} at {', '.join(codes)}?", yes=yes)
@@ -148,9 +133,7 @@ def remove_locations(api: Management, name: str, codes: Sequence[str], yes: bool
 def add_location_command(action: str, description: str) -> None:
     """Add a command that calls the method of the API for an action at each location."""
 
-    @api_command(locations, action)
-    @group_argument
-    @codes_argument
+    @api_command(locations, action, group_argument, codes_argument)
     def command(api: Management, name: str, codes: Sequence[str]) -> None:
         for code in codes:
             getattr(api, f"{action}_location")(name, code)
@@ -165,11 +148,9 @@ add_location_command("resume", "Resume a group at locations.")
 
 def wait_for_locations(api: Management, name: str, codes: Sequence[str]) -> None:
     """Wait until a group is ready at locations; a service that reports no status has it ready when it is created."""
-    try:
+    with suppress(UnsupportedError):
         for code in codes:
             api.wait_for_location(name, code)
-    except UnsupportedError:
-        pass
 
 
 @contextmanager
@@ -186,33 +167,32 @@ def location_hint() -> Iterator[None]:
 # -- tokens
 
 
-def add_token_commands(parent: click.Group, owner: str, prefix: str = "") -> None:
-    """Add the commands for the tokens of an ``owner``; the API's methods for it have the prefix."""
+def add_token_commands(parent: click.Group, owner: str, *, prefix: str = "", scope: str = "") -> None:
+    """Add the commands for the tokens of an ``owner``; the API's methods for it have the prefix.
+
+    ``scope`` names in the question what else the tokens are for.
+    """
 
     @parent.group(help=f"Manage tokens for a {owner}.")
     def tokens() -> None:
         """Manage tokens."""
 
-    @api_command(tokens)
-    @click.argument("name")
+    @api_command(tokens, "create", name_argument)
     @click.option("-r", "--read-only", is_flag=True, help="Create a token that cannot write.")
     @click.option(
         "-e", "--expiration", default="never", show_default=True, metavar="TIME", help="For example 7d or 1w2d6h3m."
     )
-    def create(api: Management, name: str, expiration: str, read_only: bool) -> None:
+    def create(api: Management, name: str, **options: Any) -> None:
         """Print a new token."""
-        make = getattr(api, f"create_{prefix}token")
-        console.print_line(str(make(name, expiration=expiration, read_only=read_only)))
+        console.print_line(getattr(api, f"create_{prefix}token")(name, **options))
 
-    @api_command(tokens)
-    @click.argument("name")
-    @console.yes_option
+    @api_command(tokens, "invalidate", name_argument, console.yes_option)
     def invalidate(api: Management, name: str, yes: bool) -> None:
         """Invalidate all tokens created so far."""
         getattr(api, owner)(name)  # an unknown name is an error before the question
-        console.confirm(f"All tokens of the {owner} {name} will be refused. Continue?", yes=yes)
+        console.confirm(f"All tokens of the {owner} {name}{scope} will be refused. Continue?", yes=yes)
         getattr(api, f"invalidate_{prefix}tokens")(name)
         console.print_line(name)
 
 
-add_token_commands(group, "group", "group_")
+add_token_commands(group, "group", prefix="group_", scope=" and its databases")

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from pipemagic.cli import console
-from pipemagic.cli.platform import Credentials, account_key, api_command, data_option, management
+from pipemagic.cli.platform import Credentials, account_key, api_command, data_option, management, name_argument
+from pipemagic.client.management import Management
 from pipemagic.errors import NotFound, UnsupportedError
-
-if TYPE_CHECKING:
-    from pipemagic.client.management import Management
 
 RESOURCES = ["rows_read", "rows_written", "storage_bytes", "databases", "groups", "locations"]
 """The resources of quotas, in the order of the output."""
+
+username_argument = click.argument("username", metavar="NAME")
 
 
 @click.group()
@@ -24,18 +23,19 @@ def org() -> None:
     """Manage organizations."""
 
 
-@api_command(org, "list", in_organization=False)
-@console.json_option
+@api_command(org, "list", console.json_option, in_organization=False)
 def list_organizations(api: Management, as_json: bool) -> None:
     """List the organizations and their slugs."""
     organizations = api.organizations()
     current = api.slug if organizations else ""
-    console.print_records(["name", "slug", "type"], [
-        (one.name, f"{one.slug} (current)" if one.slug == current else one.slug, one.type) for one in organizations
-    ], as_json=as_json, objects=[
-        {"name": one.name, "slug": one.slug, "type": one.type, "current": one.slug == current}
-        for one in organizations
-    ])  # fmt: skip
+    if as_json:
+        console.print_json([
+            {"name": one.name, "slug": one.slug, "type": one.type, "current": one.slug == current}
+            for one in organizations
+        ])  # fmt: skip
+        return
+    rows = [(one.name, one.slug + " (current)" * (one.slug == current), one.type) for one in organizations]
+    console.print_table(["name", "slug", "type"], rows)
 
 
 @org.command()
@@ -51,8 +51,7 @@ def switch(data: Path | None, slug: str) -> None:
     console.print_line(slug)
 
 
-@api_command(org, "create", in_organization=False)
-@click.argument("name")
+@api_command(org, "create", name_argument, in_organization=False)
 def create_organization(api: Management, name: str) -> None:
     """Create an organization and print its slug."""
     console.print_line(api.create_organization(name).slug)
@@ -63,24 +62,20 @@ def members() -> None:
     """Manage the members of an organization."""
 
 
-@api_command(members, "list")
-@console.json_option
+@api_command(members, "list", console.json_option)
 def list_members(api: Management, as_json: bool) -> None:
     """List the members and their roles."""
     console.print_records(["username", "role"], [(one.username, one.role) for one in api.members()], as_json=as_json)
 
 
-@api_command(members, "add")
-@click.argument("username", metavar="NAME")
+@api_command(members, "add", username_argument)
 @click.option("--role", type=click.Choice(["admin", "member", "viewer"]), default="member", show_default=True)
 def add_member(api: Management, username: str, role: str) -> None:
     """Add an account to the organization and print its name."""
     console.print_line(api.add_member(username, role).username)
 
 
-@api_command(members, "remove")
-@click.argument("username", metavar="NAME")
-@console.yes_option
+@api_command(members, "remove", username_argument, console.yes_option)
 def remove_member(api: Management, username: str, yes: bool) -> None:
     """Remove an account from the organization."""
     console.confirm(f"Remove {username} from {api.slug}?", yes=yes)
@@ -96,8 +91,7 @@ def plan() -> None:
     """Show the plan and its quotas."""
 
 
-@api_command(plan)
-@console.json_option
+@api_command(plan, "show", console.json_option)
 def show(api: Management, as_json: bool) -> None:
     """Show the plan and this month's usage."""
     organization = api.organization()
@@ -142,8 +136,7 @@ def format_bytes(count: int) -> str:
     return f"{amount:.1f} {units[0]}"
 
 
-@api_command(plan)
-@click.argument("state", type=click.Choice(["enable", "disable"]))
+@api_command(plan, "overages", click.argument("state", type=click.Choice(["enable", "disable"])))
 def overages(api: Management, state: str) -> None:
     """Allow statements beyond the quotas, or block them."""
     enabled = api.update_organization(overages=state == "enable").overages

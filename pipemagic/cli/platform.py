@@ -6,20 +6,21 @@ import functools
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from pipemagic import launcher
 from pipemagic.cli.console import absolute_path, check_exclusive
+from pipemagic.client import urls
+from pipemagic.client.management import Management
 from pipemagic.configuration import config_folder
 from pipemagic.errors import AuthError, SessionError
-
-if TYPE_CHECKING:
-    from pipemagic.client.management import Management
+from pipemagic.service.files import make_private_folder, write_private
 
 LOG_IN = "log in with `pipemagic auth login`, or put a platform token into PIPEMAGIC_API_TOKEN"
 LOCK_TIMEOUT = 10.0  # seconds; other processes hold the lock for milliseconds
@@ -27,6 +28,7 @@ LOCK_TIMEOUT = 10.0  # seconds; other processes hold the lock for milliseconds
 data_option = click.option(
     "--data", type=absolute_path, metavar="DIR", help="The data folder.  [default: PIPEMAGIC_DATA]"
 )
+name_argument = click.argument("name")
 org_option = click.option("--org", metavar="SLUG", help="The organization.  [default: that of `org switch`]")
 
 
@@ -34,21 +36,24 @@ org_option = click.option("--org", metavar="SLUG", help="The organization.  [def
 
 
 def api_command(
-    group: click.Group, name: str | None = None, *, in_organization: bool = True, exclusive: Sequence[str] = ()
-) -> Callable[[Callable[..., Any]], click.Command]:
-    """Add a command with --data to a group; its function gets the management API as its first argument.
+    group: click.Group, name: str, *parameters: Callable[..., Any], in_organization: bool = True,
+    exclusive: Sequence[str] = (),
+) -> Callable[[Callable[..., Any]], click.Command]:  # fmt: skip
+    """Add a command with the parameters and --data to a group; its function gets the management API first.
 
     A command that works in an organization has --org, too. Of the ``exclusive`` options only one can be used.
     """
 
     def decorate(function: Callable[..., Any]) -> click.Command:
         @functools.wraps(function)
-        def run(data: Path | None, org: str | None = None, **options: Any) -> Any:
+        def run(data: Path | None, org: str | None = None, **options: Any) -> None:
             check_exclusive(exclusive, options)  # before a service is started
             with management(data, org) as api:
-                return function(api, **options)
+                function(api, **options)
 
-        command = group.command(name)(data_option(run))
+        for parameter in reversed(parameters):
+            run = parameter(run)
+        command = data_option(group.command(name)(run))
         return org_option(command) if in_organization else command
 
     return decorate
@@ -58,72 +63,65 @@ def api_command(
 def management(data: Path | None, org: str | None = None, *, anonymous: bool = False) -> Iterator[Management]:
     """Connect to the management API of PIPEMAGIC_API_URL, or else (or with ``data``) of the embedded service.
 
-    The embedded service is started if necessary. The token is that of the environment (for PIPEMAGIC_API_URL only), of
-    the account that is logged in, or of the data folder; ``anonymous`` sends none. The organization is ``org``, the one
-    of `org switch`, or the account's own.
+    ``anonymous`` sends no token. The organization is ``org``, the one of `org switch`, or the account's own.
     """
-    from pipemagic.client.management import Management
-    from pipemagic.session.secrets import API_URL, Environment
-    from pipemagic.session.services import hosted
+    with platform_login(data) as (address, token, organization):
+        if not token and not anonymous:
+            raise SessionError(f"there is no platform token for {address}", hint=LOG_IN)
+        with Management(address, None if anonymous else token, organization=org or organization or None) as api:
+            try:
+                yield api
+            except AuthError as error:
+                if error.status == 401 and not anonymous:
+                    error.hint = LOG_IN
+                raise
 
-    account = current_account(data)
-    org = org or account.organization or None
-    with ExitStack() as stack:
-        if is_local(data):
-            from pipemagic import launcher
 
-            service = stack.enter_context(launcher.ensure(data)).service
-            token = account.token or service.platform_token()
-            org = org or (None if account.token else service.organization)
-            api = Management(service.url, "" if anonymous else token, organization=org)
-        elif anonymous:
-            api = Management(os.environ[API_URL], organization=org)
+@contextmanager
+def platform_login(data: Path | None) -> Iterator[tuple[str, str, str]]:
+    """Yield the address of a management API, the platform token, and the organization; '' for those that are unknown.
+
+    The token is that of the environment (for PIPEMAGIC_API_URL only), of the account that is logged in, or of the data
+    folder. The embedded service is started if necessary.
+    """
+    account = Credentials().get(account_key(data))
+    if address := hosted_address(data):
+        yield address, environment_token(data) or account.token, account.organization
+        return
+    with launcher.ensure(data) as lease:
+        if account.token:
+            yield lease.service.url, account.token, account.organization
         else:
-            api = hosted(Environment(os.environ), None, org, else_token=account.token, hint=LOG_IN)
-        try:
-            yield stack.enter_context(api)
-        except AuthError as error:
-            if error.status == 401 and not anonymous:
-                error.hint = LOG_IN
-            raise
+            organization = account.organization or lease.service.organization
+            yield lease.service.url, lease.service.platform_token(), organization
 
 
-def is_local(data: Path | None) -> bool:
-    """Return True if a command uses the embedded service."""
+def hosted_address(data: Path | None) -> str | None:
+    """Return the address in PIPEMAGIC_API_URL, or None if a command uses the embedded service."""
     from pipemagic.session.secrets import API_URL
 
-    return data is not None or not os.environ.get(API_URL)
+    return None if data else os.environ.get(API_URL) or None
 
 
-def environment_token() -> str | None:
-    """Return the platform token of the environment."""
+def environment_token(data: Path | None) -> str | None:
+    """Return the platform token of the environment, which is for PIPEMAGIC_API_URL only."""
     from pipemagic.session.secrets import PLATFORM_TOKENS, Environment
 
-    return Environment(os.environ).token(None, PLATFORM_TOKENS)
+    return Environment(os.environ).token(None, PLATFORM_TOKENS) if hosted_address(data) else None
 
 
 def service_key(data: Path | None) -> str:
     """Return the key of the service in `Credentials`."""
-    if is_local(data):
-        from pipemagic import launcher
-
-        return f"data:{data or launcher.default_folder()}"
-    from pipemagic.client import urls
-    from pipemagic.session.secrets import API_URL
-
-    return urls.parse(os.environ[API_URL]).address.rstrip("/").removesuffix("/v1")
+    if address := hosted_address(data):
+        return urls.parse(address).address.rstrip("/").removesuffix("/v1")
+    return f"data:{data or launcher.default_folder()}"
 
 
 def account_key(data: Path | None) -> str:
     """Return the key of the account in `Credentials`: a token of the environment may belong to another account."""
-    token = None if is_local(data) else environment_token()
+    token = environment_token(data)
     suffix = "" if token is None else f"#{sha256(token.encode()).hexdigest()[:16]}"
     return service_key(data) + suffix
-
-
-def current_account(data: Path | None) -> Account:
-    """Return the stored account that a command works for."""
-    return Credentials().get(account_key(data))
 
 
 # -- who is logged in
@@ -179,8 +177,6 @@ class Credentials:
     def _locked(self) -> Iterator[dict[str, Account]]:
         """Lock the file, and write what the block changed."""
         from filelock import FileLock
-
-        from pipemagic.service.files import make_private_folder, write_private
 
         make_private_folder(self.path.parent, "the folder for settings", "name another one with PIPEMAGIC_CONFIG")
         with FileLock(self.path.with_suffix(".lock"), timeout=LOCK_TIMEOUT):

@@ -7,7 +7,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from pipemagic import launcher
 from pipemagic.cli import console
 from pipemagic.cli.platform import data_option
 from pipemagic.errors import ServiceError
@@ -26,21 +27,23 @@ if TYPE_CHECKING:
 STATE = Path("/var/lib/pipemagic")
 LOGS = Path("/var/log/pipemagic")
 
-EMBEDDED_ONLY = [
-    "cors", "here", "simulate_latency", "statement_timeout", "max_streams", "max_response", "max_database_size",
+LIMITS = ["streams", "body", "response", "database", "statement_time"]
+"""The options that are fields of `Limits`."""
+
+OTHER_SETTINGS = [
+    "port", "here", "simulate_latency", "signup", "connections", "memory", "access_log", "cors", "proxies",
 ]  # fmt: skip
+"""The options that are fields of `Settings`."""
+
+EMBEDDED_ONLY = ["cors", "here", "simulate_latency", "statement_time", "streams", "response", "database"]
 """The options that have no effect on libSQL servers."""
 
 CREDENTIALS = ["ssl_certfile", "ssl_keyfile"]
 """The options whose files systemd reads."""
 
-LIMITS = {
-    "max_streams": "streams", "max_body": "body", "max_response": "response", "max_database_size": "database",
-    "statement_timeout": "statement_time",
-}  # fmt: skip
-"""The field of `Limits` for each option."""
-
 COUNT = click.IntRange(min=1)
+
+file_option = partial(click.option, type=console.absolute_path, metavar="FILE")
 
 
 # -- types of options
@@ -84,57 +87,56 @@ def origin(text: str) -> str:
 # -- commands
 
 
-@click.command()
+@click.command(context_settings={"show_default": True})
 @data_option
 @click.option(
     "--port", type=click.IntRange(0, 65535), metavar="N",
     help="The port; 0 chooses a free one.  [default: the last one; for other machines 8443 with TLS, 8080 without]",
 )  # fmt: skip
-@click.option(
-    "--host", metavar="ADDR", help="The IP address to listen on; 0.0.0.0 or :: for all.  [default: 127.0.0.1]"
-)
+@click.option("--host", metavar="ADDR", help="The address to listen on; 0.0.0.0 or :: for all.  [default: 127.0.0.1]")
 @click.option("--domain", metavar="DOMAIN", help="The name of the service; names of databases end with it.")
-@click.option(
-    "--ssl-certfile", type=console.absolute_path, metavar="FILE", help="The certificate (PEM, with its chain)."
-)
-@click.option(
-    "--ssl-keyfile", type=console.absolute_path, metavar="FILE", help="Its key (PEM), if it is in another file."
-)
+@file_option("--ssl-certfile", help="The certificate (PEM, with its chain).")
+@file_option("--ssl-keyfile", help="Its key (PEM), if it is in another file.")
 @click.option("--insecure-http", is_flag=True, help="Listen for other machines without TLS; tokens are not encrypted.")
 @click.option(
-    "--cors", multiple=True, type=origin, metavar="ORIGIN",
+    "--cors", multiple=True, type=origin,
     help="Allow web pages of this origin, for example https://app.example.org; * allows all; repeatable.",
 )  # fmt: skip
 @click.option(
-    "--trusted-proxy", multiple=True, metavar="ADDRESS",
+    "--trusted-proxy", "proxies", multiple=True, metavar="ADDRESS",
     help="A reverse proxy whose X-Forwarded-For names the client, such as 127.0.0.1 or 10.0.0.0/8; repeatable.",
 )  # fmt: skip
 @click.option(
-    "--engine", type=click.Choice(["embedded", "sqld"]), default="embedded", show_default=True,
+    "--engine", type=click.Choice(["embedded", "sqld"]), default="embedded",
     help="Keep databases in files of this service, or on libSQL servers.",
 )  # fmt: skip
-@click.option("--nodes", type=console.absolute_path, metavar="FILE", help="For sqld: the list of servers, in TOML.")
+@file_option("--nodes", help="For sqld: the list of servers, in TOML.")
 @click.option("--local", type=COUNT, metavar="N", help="For sqld: start N servers on this machine.")
 @click.option("--here", type=location, metavar="CODE", help="The location of this service, to find the nearest ones.")
 @click.option("--simulate-latency", is_flag=True, help="Delay responses by the distance from --here to a location.")
-@click.option("--statement-timeout", type=seconds, metavar="SECONDS", help="Stop longer statements.  [default: 60]")
-@click.option("--max-streams", type=COUNT, metavar="N", help="The most open streams.  [default: 4096]")
-@click.option("--max-connections", type=COUNT, metavar="N", help="The most connections.  [default: file handles / 4]")
-@click.option("--max-body", type=size, metavar="SIZE", help="The largest request body.  [default: 128MB]")
-@click.option("--max-response", type=size, metavar="SIZE", help="The largest result in a response.  [default: 128MB]")
-@click.option("--max-database-size", type=size, metavar="SIZE", help="The largest database file.  [default: no limit]")
-@click.option("--max-memory", type=size, metavar="SIZE", help="The most memory for SQLite.  [default: 512MB]")
-@click.option("--allow-signup", is_flag=True, help="Let everybody who can connect create an account.")
+@click.option("--statement-timeout", "statement_time", type=seconds, default="60", help="Stop longer statements.")
+@click.option("--max-streams", "streams", type=COUNT, default=4096, metavar="N", help="The most open streams.")
 @click.option(
-    "--access-log", type=console.absolute_path, metavar="FILE", help="Log each request; - logs to standard output."
-)
+    "--max-connections", "connections", type=COUNT, metavar="N",
+    help="The most connections.  [default: file handles / 4]",
+)  # fmt: skip
+@click.option("--max-body", "body", type=size, default="128MB", help="The largest request body.")
+@click.option("--max-response", "response", type=size, default="128MB", help="The largest result in a response.")
+@click.option("--max-database-size", "database", type=size, help="The largest database file.  [default: no limit]")
+@click.option("--max-memory", "memory", type=size, default="512MB", help="The most memory for SQLite.")
+@click.option("--allow-signup", "signup", is_flag=True, help="Let everybody who can connect create an account.")
+@file_option("--access-log", help="Log each request; - logs to standard output.")
 @click.option("--print-systemd", is_flag=True, help="Print a systemd unit with these options, and start nothing.")
 @click.pass_context
 def serve(context: click.Context, /, **options: Any) -> None:
     """Run the service until it is stopped (SIGTERM, Ctrl-C)."""
-    settings = settings_of(**options)
+    given = [
+        one for one in context.command.params
+        if context.get_parameter_source(str(one.name)) is ParameterSource.COMMANDLINE
+    ]  # fmt: skip
+    settings = settings_of(given, options)
     if options["print_systemd"]:
-        print_unit(context, options)
+        print_unit(given, options)
         return
     from pipemagic.service import process
 
@@ -151,8 +153,6 @@ def announce(about: dict[str, Any]) -> None:
 @data_option
 def stop(data: Path | None) -> None:
     """Stop the running service."""
-    from pipemagic import launcher
-
     if not launcher.stop(data):
         console.print_note("no service was running")
 
@@ -160,30 +160,22 @@ def stop(data: Path | None) -> None:
 # -- settings
 
 
-def settings_of(
-    data: Path | None, host: str | None, domain: str | None, ssl_certfile: Path | None, ssl_keyfile: Path | None,
-    insecure_http: bool, **options: Any,
-) -> Settings:  # fmt: skip
+def settings_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> Settings:
     """Return the settings of the service; raise `ServiceError` for options that contradict each other."""
-    from pipemagic import launcher
     from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK, Hosting
     from pipemagic.service.limits import Limits
-    from pipemagic.service.settings import HEAP_LIMIT, Settings
+    from pipemagic.service.settings import Settings
 
-    address = LOOPBACK if host == "localhost" else (host or LOOPBACK).strip("[]")
-    name = (domain or LOCAL_DOMAIN).lower().rstrip(".")
-    limits = {limit: options[option] for option, limit in LIMITS.items() if options[option] is not None}
-    return Settings(
-        data or launcher.default_folder(), port=options["port"], limits=Limits(**limits), here=options["here"],
-        hosting=Hosting(address, name, ssl_certfile, ssl_keyfile, insecure_http),
-        simulate_latency=options["simulate_latency"], signup=options["allow_signup"],
-        connections=options["max_connections"], memory=options["max_memory"] or HEAP_LIMIT,
-        access_log=options["access_log"], cors=options["cors"], proxies=options["trusted_proxy"],
-        open=engine_of(options),
-    )  # fmt: skip
+    host = LOOPBACK if options["host"] == "localhost" else (options["host"] or LOOPBACK).strip("[]")
+    domain = (options["domain"] or LOCAL_DOMAIN).lower().rstrip(".")
+    hosting = Hosting(host, domain, options["ssl_certfile"], options["ssl_keyfile"], options["insecure_http"])
+    limits = Limits(**{name: options[name] for name in LIMITS})
+    others = {name: options[name] for name in OTHER_SETTINGS}
+    folder = options["data"] or launcher.default_folder()
+    return Settings(folder, hosting=hosting, limits=limits, open=engine_of(given, options), **others)
 
 
-def engine_of(options: Mapping[str, Any]) -> Callable[[Settings], Service]:
+def engine_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> Callable[[Settings], Service]:
     """Return the function that opens the chosen engine."""
     nodes, local = options["nodes"], options["local"]
     if options["simulate_latency"] and options["here"] is None:
@@ -197,7 +189,7 @@ def engine_of(options: Mapping[str, Any]) -> Callable[[Settings], Service]:
     if (nodes is None) == (local is None):
         hint = "--local 3 starts three servers here; --nodes FILE lists servers that run elsewhere (docs/sqld.md)"
         raise ServiceError("--engine sqld needs either --nodes FILE or --local N", hint=hint)
-    if unusable := [f"--{name.replace('_', '-')}" for name in EMBEDDED_ONLY if options[name]]:
+    if unusable := [one.opts[0] for one in given if one.name in EMBEDDED_ONLY]:
         hint = "leave it out: with --engine sqld clients connect to the libSQL servers"
         raise ServiceError(f"{', '.join(unusable)} has no effect on libSQL servers", hint=hint)
     from pipemagic.service.sqld.engine import open_local, open_remote
@@ -212,7 +204,7 @@ def engine_of(options: Mapping[str, Any]) -> Callable[[Settings], Service]:
 # -- the systemd unit
 
 
-def print_unit(context: click.Context, options: Mapping[str, Any]) -> None:
+def print_unit(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> None:
     """Print a unit that runs ``serve`` with these options, without access to anything else.
 
     Without --data the service gets a user and a data folder of its own; otherwise it runs as the current user, who can
@@ -221,7 +213,7 @@ def print_unit(context: click.Context, options: Mapping[str, Any]) -> None:
     folder = options["data"] or STATE
     command = [sys.executable, "-m", "pipemagic", "serve", "--data", str(folder)]
     unit = Path(__file__).with_name("systemd.service").read_text("utf-8").format(
-        command=" ".join([*map(quote, command), *given_options(context, options)]),
+        command=" ".join([*map(quote, command), *words(given, options)]),
         user="\n".join([*user_lines(options), *credential_lines(options)]),
         capability="CAP_NET_BIND_SERVICE" if 0 < (options["port"] or 0) < 1024 else "",
         home="read-only" if any(map(in_home, [sys.executable, sys.prefix, str(folder)])) else "yes",
@@ -229,12 +221,11 @@ def print_unit(context: click.Context, options: Mapping[str, Any]) -> None:
     click.echo(unit, nl=False)
 
 
-def given_options(context: click.Context, options: Mapping[str, Any]) -> Iterator[str]:
+def words(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> Iterator[str]:
     """Return the options of the command line as the unit has them; their paths are absolute."""
-    for parameter in context.command.params:
+    for parameter in given:
         name, flag = str(parameter.name), parameter.opts[0]
-        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if not given or name in ("data", "print_systemd"):
+        if name in ("data", "print_systemd"):
             continue
         value = options[name]
         for one in value if isinstance(value, tuple) else [value]:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -16,13 +15,15 @@ from pipemagic import sql as sqltext
 from pipemagic.cli import console
 from pipemagic.cli.platform import data_option, management, org_option
 from pipemagic.cli.transfers import decode, open_database, print_dump
+from pipemagic.client.database import Database, Result
+from pipemagic.client.running import run
+from pipemagic.client.stream import ClientStream
 from pipemagic.configuration import config_folder
 from pipemagic.counts import plural
 from pipemagic.errors import PipemagicError, SessionError, StatementError, TransactionLost
-
-if TYPE_CHECKING:
-    from pipemagic.client.database import Database, Result
-    from pipemagic.client.stream import ClientStream
+from pipemagic.hrana.messages import Stmt
+from pipemagic.hrana.stream import Tx
+from pipemagic.service.files import make_private_folder
 
 HISTORY = "shell_history"
 HISTORY_LENGTH = 1000  # lines
@@ -80,7 +81,6 @@ def check_options(name: str, token_env: str | None, org: str | None) -> None:
 @contextmanager
 def open_target(name: str, token_env: str | None, org: str | None, data: Path | None) -> Iterator[Database]:
     """Open a database of the organization, or the one at a URL."""
-    from pipemagic.client.database import Database
     from pipemagic.session.secrets import DATABASE_TOKENS, Environment
 
     if "://" in name:
@@ -149,13 +149,9 @@ class Shell:
 
     @property
     def _in_transaction(self) -> bool:
-        from pipemagic.hrana.stream import Tx
-
         return self._stream.transaction.state is Tx.OPEN
 
     def _run_statement(self, statement: str) -> None:
-        from pipemagic.hrana.stream import Tx
-
         keyword = sqltext.keyword(statement)
         if self._stream.transaction.state is Tx.LOST and keyword in ("BEGIN", "ROLLBACK"):
             self._stream.settle()  # the loss was reported
@@ -171,10 +167,6 @@ class Shell:
             console.print_note(f"{plural(result.affected_row_count, 'row')} changed")
 
     def _execute(self, statement: str) -> Result:
-        from pipemagic.client.database import Result
-        from pipemagic.client.running import run
-        from pipemagic.hrana.messages import Stmt
-
         batch = run(self._stream, [Stmt(statement)])
         if batch.error is not None:
             raise _with_position(batch.error, statement)
@@ -195,6 +187,8 @@ class Shell:
                 print_dump(self._database)
             case [".mode", mode] if mode in console.FORMATS:
                 self._mode = mode
+            case [".mode", mode]:
+                raise SessionError(f"unknown format: {mode}", hint=f"the formats are {', '.join(console.FORMATS)}")
             case [".help"]:
                 console.print_line(HELP)
             case [".quit" | ".exit"]:
@@ -232,8 +226,6 @@ def _history() -> Iterator[None]:
         yield
         return
     import readline
-
-    from pipemagic.service.files import make_private_folder
 
     folder = config_folder()
     make_private_folder(folder, "the folder for settings", "name another one with PIPEMAGIC_CONFIG")

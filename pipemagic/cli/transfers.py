@@ -9,14 +9,12 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pipemagic.cli.console import absolute_path
+from pipemagic.client import transfer
+from pipemagic.client.database import Database
+from pipemagic.client.management import Management
 from pipemagic.errors import SessionError, UnsupportedError
-
-if TYPE_CHECKING:
-    from pipemagic.client.database import Database
-    from pipemagic.client.management import Management
 
 CHUNK = 256 * 1024
 MAGIC = b"SQLite format 3\0"
@@ -28,8 +26,6 @@ MAGIC = b"SQLite format 3\0"
 @contextmanager
 def open_database(api: Management, name: str, expiration: str = "1d", *, read_only: bool = False) -> Iterator[Database]:
     """Open a database of the organization with a new token."""
-    from pipemagic.client.database import Database
-
     info = api.database(name)
     with Database(info.url, api.create_token(name, expiration=expiration, read_only=read_only)) as database:
         yield database
@@ -37,7 +33,6 @@ def open_database(api: Management, name: str, expiration: str = "1d", *, read_on
 
 def save(database: Database, path: Path) -> None:
     """Write a database to a file; a server without files sends SQL text, from which the file is created."""
-    from pipemagic.client import transfer
     from pipemagic.service.transfer import dump
 
     try:
@@ -50,8 +45,6 @@ def save(database: Database, path: Path) -> None:
 
 def print_dump(database: Database) -> None:
     """Write a database as SQL text to standard output."""
-    from pipemagic.client import transfer
-
     with transfer.dumped(database) as chunks:
         sys.stdout.buffer.writelines(chunks)
     sys.stdout.buffer.flush()
@@ -69,6 +62,10 @@ def new_file(path: Path, *, force: bool) -> Iterator[Path]:
 
     Raise `SessionError` if ``path`` exists, also if another program creates it meanwhile, unless ``force`` is set.
     """
+    if path.is_dir():
+        raise SessionError(f"{path} is a folder", hint="name a file in it")
+    if not path.parent.is_dir():
+        raise SessionError(f"there is no folder {path.parent}", hint="create it first")
     exists = SessionError(f"{path} exists already", hint="choose another name, or overwrite the file with --force")
     if path.exists() and not force:
         raise exists
@@ -87,17 +84,15 @@ def new_file(path: Path, *, force: bool) -> Iterator[Path]:
 
 def publish(draft: Path, path: Path, *, force: bool) -> None:
     """Rename a draft; without ``force`` raise `FileExistsError` for an existing file."""
-    if force:
-        draft.replace(path)
-        return
-    try:
-        path.hardlink_to(draft)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without hard links: the check and the rename are two steps
-        if path.exists():
-            raise FileExistsError from None
-        draft.replace(path)
+    if not force:
+        try:
+            path.hardlink_to(draft)
+            return
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links: an empty file reserves the name
+            path.touch(exist_ok=False)
+    draft.replace(path)
 
 
 # -- in

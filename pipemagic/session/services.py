@@ -20,20 +20,18 @@ BEGIN_ANEW = "%load_ext pipemagic begins another, whose panels are opened anew"
 
 
 def hosted(
-    environment: secrets.Environment, at: str | None, slug: str | None, *,
-    token_env: str | None = None, else_token: str = "",
-    hint: str = "put it into PIPEMAGIC_API_TOKEN, or into a variable named with --token-env",
-) -> Management:  # fmt: skip
+    environment: secrets.Environment, at: str | None, slug: str | None, *, token_env: str | None = None
+) -> Management:
     """Give the management API at an address, or at that of PIPEMAGIC_API_URL.
 
-    Its token is in the variable ``token_env``, else in the usual ones, else it is ``else_token``; SessionError with
-    the ``hint`` if there is none.
+    Its token is in the variable ``token_env``, else in the usual ones; SessionError if there is none.
     """
     at = at or environment.get(secrets.API_URL)
     if at is None:
         raise SessionError("for which service is the token?", hint="name it with --at URL")
-    token = environment.token(token_env, secrets.PLATFORM_TOKENS) or else_token
+    token = environment.token(token_env, secrets.PLATFORM_TOKENS)
     if not token:
+        hint = "put it into PIPEMAGIC_API_TOKEN, or into a variable named with --token-env"
         raise SessionError(f"there is no platform token for {at}", hint=hint)
     return Management(at, token, organization=slug)
 

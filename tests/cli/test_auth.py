@@ -117,7 +117,8 @@ def test_group_tokens_and_their_end(run, folder):
     assert run("db", "tokens", "invalidate", "flights", "-y") == (0, "flights\n", "")
     assert status(database) == 401
     group = run("group", "tokens", "create", "edge", "--read-only")[1].strip()
-    assert run("group", "tokens", "invalidate", "edge")[0] == 1  # it asks
+    code, _, err = run("group", "tokens", "invalidate", "edge")
+    assert (code, "All tokens of the group edge and its databases will be refused." in err) == (1, True)
     assert status(group) == 200
     assert run("group", "tokens", "invalidate", "edge", "-y") == (0, "edge\n", "")
     assert status(group) == 401

@@ -76,6 +76,9 @@ def test_an_argument(run, flights):
     assert run("db", "shell", "flights", ".schema") == (0, "CREATE TABLE t (a);\n", "")
     assert run("db", "shell", "flights", ".schema nope") == (0, "", "")
     assert run("db", "shell", "flights", ".nope")[0] == 1
+    assert run("db", "shell", "flights", ".mode xml") == (
+        1, "", "Error: unknown format: xml\nHint: the formats are csv, json, table\n"
+    )  # fmt: skip
 
 
 def test_an_argument_may_begin_with_a_comment_and_unknown_options_are_refused(run, flights):
