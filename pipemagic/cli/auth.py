@@ -14,10 +14,7 @@ from pipemagic.client.management import Management
 from pipemagic.client.secrets import Token
 from pipemagic.errors import SessionError
 
-
-@click.group()
-def auth() -> None:
-    """Manage accounts, logins and platform tokens."""
+auth = click.Group("auth", help="Manage accounts, logins and platform tokens.")
 
 
 # -- accounts

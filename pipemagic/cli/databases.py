@@ -20,9 +20,7 @@ from pipemagic.errors import NotFound, ServerError, UnsupportedError
 force_option = click.option("-f", "--force", "--overwrite", is_flag=True, help="Overwrite an existing file.")
 
 
-@click.group()
-def db() -> None:
-    """Manage databases."""
+db = click.Group("db", help="Manage databases.")
 
 
 db.add_command(shell)

@@ -12,18 +12,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
 from importlib import metadata
 from pathlib import Path
 
 import click
 
-from pipemagic import __version__
+from pipemagic import __version__, launcher
 from pipemagic.cli import console
 from pipemagic.cli.platform import Credentials, data_option, hosted_address, management
 from pipemagic.configuration import config_folder
 from pipemagic.errors import PipemagicError, SessionError
+from pipemagic.service import files
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 CLEAN, FOUND, UNREADABLE = 0, 1, 2  # exit codes for notebooks
@@ -101,10 +102,7 @@ def check_machine(data: Path | None, as_json: bool) -> int:
     """Print the result of each check, and return 1 if one failed."""
     findings = {name: run_check(check, data) for name, check in CHECKS.items()}
     if as_json:
-        console.print_json([
-            {"name": name, "state": one.state, "message": one.message, "hint": one.hint}
-            for name, one in findings.items()
-        ])  # fmt: skip
+        console.print_json([{"name": name, **asdict(one)} for name, one in findings.items()])
     else:
         for name, one in findings.items():
             console.print_line(f"{one.state:<5} {name:<12} {one.message}")
@@ -145,14 +143,14 @@ def package_problem(name: str, lowest: str) -> str:
 
 
 def check_data_folder(data: Path | None) -> Finding:
-    """Check that the data folder is writable and private."""
+    """Check that the service can use the data folder, and that it is writable and private."""
     folder, existing = data_folders(data)
     if existing != folder:
         if os.access(existing, os.W_OK):
             return Finding(OK, f"{folder} will be created by the first command that needs it")
         return Finding(FAIL, f"{folder} cannot be created: {existing} is read-only", OTHER_DATA)
-    if not folder.is_dir():
-        return Finding(FAIL, f"{folder} is not a folder", OTHER_DATA)
+    files.make_private_folder(folder)  # raises what the service would raise; an existing folder is not changed
+    files.check_data_folder(folder)
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"x")
@@ -163,8 +161,6 @@ def check_data_folder(data: Path | None) -> Finding:
 
 def data_folders(data: Path | None) -> tuple[Path, Path]:
     """Return the data folder, and that folder or the nearest one above it that exists."""
-    from pipemagic import launcher
-
     folder = data or launcher.default_folder()
     return folder, next(path for path in (folder, *folder.parents) if path.exists())
 
@@ -199,8 +195,6 @@ def check_logins(_data: Path | None) -> Finding:
 
 def check_service(data: Path | None) -> Finding:
     """Check that the embedded service answers and has this version, if it runs."""
-    from pipemagic import launcher
-
     found = launcher.check(data)
     if found is None:
         return Finding(OK, "is not running; the first command that needs it starts it")

@@ -20,9 +20,7 @@ codes_argument = click.argument("codes", nargs=-1, required=True, metavar="CODE.
 group_argument = click.argument("name", metavar="GROUP")
 
 
-@click.group()
-def group() -> None:
-    """Manage groups of databases."""
+group = click.Group("group", help="Manage groups of databases.")
 
 
 @api_command(group, "create", name_argument, wait_option)

@@ -18,9 +18,7 @@ RESOURCES = ["rows_read", "rows_written", "storage_bytes", "databases", "groups"
 username_argument = click.argument("username", metavar="NAME")
 
 
-@click.group()
-def org() -> None:
-    """Manage organizations."""
+org = click.Group("org", help="Manage organizations.")
 
 
 @api_command(org, "list", console.json_option, in_organization=False)
@@ -86,9 +84,7 @@ def remove_member(api: Management, username: str, yes: bool) -> None:
 # -- the plan
 
 
-@click.group()
-def plan() -> None:
-    """Show the plan and its quotas."""
+plan = click.Group("plan", help="Show the plan and its quotas.")
 
 
 @api_command(plan, "show", console.json_option)

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,56 +28,28 @@ START_TIMEOUT = 60
 @click.command()
 def tour() -> int:
     """Run the quick start notebook here and print its results."""
-    return run_notebook(sys.stdout)
-
-
-@click.command(context_settings={"ignore_unknown_options": True})
-@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[JUPYTERLAB OPTIONS]...")
-def lab(options: Sequence[str]) -> int:
-    """Open the quick start notebook in JupyterLab.
-
-    Other options are passed to JupyterLab.
-    """
-    return open_notebook(Path.cwd(), options)
-
-
-def find_notebook() -> Path:
-    """Return the path of the packaged notebook, or of the repository's notebook in a checkout."""
-    package = Path(pipemagic.__file__).parent
-    for folder in (package / "notebooks", package.parent / "notebooks"):
-        if (folder / NAME).is_file():
-            return folder / NAME
-    raise UnsupportedError(
-        f"this installation of pipemagic has no {NAME}",
-        hint="install it again: pip install --force-reinstall pipemagic",
-    )
-
-
-def run_notebook(out: TextIO, notebook: Path | None = None) -> int:
-    """Run the notebook in a new kernel and print each cell with its outputs; return 1 if a cell fails, else 0."""
     check_installed("nbclient", "nbformat", "ipykernel")
     import nbformat
     from nbclient import NotebookClient
 
-    document = nbformat.read(notebook or find_notebook(), as_version=4)  # type: ignore[no-untyped-call]
+    document = nbformat.read(find_notebook(), as_version=4)  # type: ignore[no-untyped-call]
     with tempfile.TemporaryDirectory(prefix="pipemagic-tour-", ignore_cleanup_errors=True) as folder:
         client = NotebookClient(
             document, timeout=CELL_TIMEOUT, startup_timeout=START_TIMEOUT, kernel_name="python3",
             resources={"metadata": {"path": folder}},
         )  # fmt: skip
         with client.setup_kernel():
-            passed = all(run_cell(client, index, cell, out) for index, cell in enumerate(document.cells))
-    return 0 if passed else 1
+            return 0 if all(run_cell(client, index, cell) for index, cell in enumerate(document.cells)) else 1
 
 
-def run_cell(client: NotebookClient, index: int, cell: Any, out: TextIO) -> bool:
+def run_cell(client: NotebookClient, index: int, cell: Any) -> bool:
     """Print a cell; run code and print its outputs; return False if it fails."""
     from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
     if cell.cell_type != "code":
-        click.echo(f"{cell.source}\n", file=out)
+        click.echo(f"{cell.source}\n")
         return True
-    click.echo("\n".join(f"> {line}" for line in cell.source.splitlines()), file=out)
+    click.echo("\n".join(f"> {line}" for line in cell.source.splitlines()))
     failure = None
     try:
         client.execute_cell(cell, index)
@@ -86,8 +58,8 @@ def run_cell(client: NotebookClient, index: int, cell: Any, out: TextIO) -> bool
     except (CellTimeoutError, DeadKernelError) as error:
         failure = f"{type(error).__name__}: {error}\n"
     for text in filter(None, map(plain_text, cell.outputs)):
-        click.echo(text.rstrip("\n"), file=out)  # without colours if it is not a terminal
-    click.echo(f"\n{failure}" if failure else "", file=out)
+        click.echo(text.rstrip("\n"))  # without colours if it is not a terminal
+    click.echo(f"\n{failure}" if failure else "")
     return failure is None
 
 
@@ -101,16 +73,33 @@ def plain_text(output: Any) -> str:
     return str(output.get("data", {}).get("text/plain", ""))
 
 
-def open_notebook(folder: Path, options: Sequence[str] = ()) -> int:
-    """Open a copy of the notebook in JupyterLab, and return the exit code of JupyterLab."""
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("options", nargs=-1, type=click.UNPROCESSED, metavar="[JUPYTERLAB OPTIONS]...")
+def lab(options: Sequence[str]) -> int:
+    """Open the quick start notebook in JupyterLab.
+
+    Other options are passed to JupyterLab.
+    """
     check_installed("jupyterlab", "ipykernel")
-    notebook = writable_copy(folder)
+    notebook = writable_copy(Path.cwd())
     with subprocess.Popen([sys.executable, "-m", "jupyterlab", str(notebook), *options]) as process:
         while True:
             try:
                 return process.wait()
             except KeyboardInterrupt:
                 continue  # JupyterLab receives it, too, and asks whether to end
+
+
+def find_notebook() -> Path:
+    """Return the path of the packaged notebook, or of the repository's notebook in a checkout."""
+    package = Path(pipemagic.__file__).parent
+    for folder in (package / "notebooks", package.parent / "notebooks"):
+        if (folder / NAME).is_file():
+            return folder / NAME
+    raise UnsupportedError(
+        f"this installation of pipemagic has no {NAME}",
+        hint="install it again: pip install --force-reinstall pipemagic",
+    )
 
 
 def writable_copy(folder: Path) -> Path:

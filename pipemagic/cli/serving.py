@@ -19,10 +19,13 @@ from pipemagic import launcher
 from pipemagic.cli import console
 from pipemagic.cli.platform import data_option
 from pipemagic.errors import ServiceError
+from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK, Hosting
+from pipemagic.service.limits import Limits, parse_size
+from pipemagic.service.locations import LOCATIONS, similar
+from pipemagic.service.settings import Settings
 
 if TYPE_CHECKING:
     from pipemagic.service.service import Service
-    from pipemagic.service.settings import Settings
 
 STATE = Path("/var/lib/pipemagic")
 LOGS = Path("/var/log/pipemagic")
@@ -51,8 +54,6 @@ file_option = partial(click.option, type=console.absolute_path, metavar="FILE")
 
 def size(text: str) -> int:
     """Convert a size such as 128MB to bytes."""
-    from pipemagic.service.limits import parse_size
-
     if parsed := parse_size(text):
         return parsed
     raise click.BadParameter(f"{text!r} is not a size: write bytes, or 64KB, 128MB, 2GB")
@@ -68,8 +69,6 @@ def seconds(text: str) -> float:
 
 def location(text: str) -> str:
     """Check the code of a location."""
-    from pipemagic.service.locations import LOCATIONS, similar
-
     if text not in LOCATIONS:
         codes = similar(text)
         suggestion = f"; did you mean {' or '.join(codes)}?" if codes else ""
@@ -162,10 +161,6 @@ def stop(data: Path | None) -> None:
 
 def settings_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> Settings:
     """Return the settings of the service; raise `ServiceError` for options that contradict each other."""
-    from pipemagic.service.hosting import LOCAL_DOMAIN, LOOPBACK, Hosting
-    from pipemagic.service.limits import Limits
-    from pipemagic.service.settings import Settings
-
     host = LOOPBACK if options["host"] == "localhost" else (options["host"] or LOOPBACK).strip("[]")
     domain = (options["domain"] or LOCAL_DOMAIN).lower().rstrip(".")
     hosting = Hosting(host, domain, options["ssl_certfile"], options["ssl_keyfile"], options["insecure_http"])

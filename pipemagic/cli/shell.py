@@ -59,7 +59,6 @@ def no_option(text: str) -> str:
 @data_option
 def shell(name: str, sql: str | None, mode: str, token_env: str | None, org: str | None, data: Path | None) -> None:
     """Run SQL from an argument, standard input, or the terminal."""
-    check_options(name, token_env, org)
     with open_target(name, token_env, org, data) as database, database.open_stream() as stream:
         opened = Shell(database, stream, name.rpartition("/")[2], mode)
         if sql is not None:
@@ -70,23 +69,19 @@ def shell(name: str, sql: str | None, mode: str, token_env: str | None, org: str
             opened.run_script(decode(sys.stdin.buffer))
 
 
-def check_options(name: str, token_env: str | None, org: str | None) -> None:
-    """Raise a usage error for an option that has no effect on this kind of name."""
-    if "://" in name and org is not None:
-        raise click.UsageError("--org cannot be used with an address.", click.get_current_context())
-    if "://" not in name and token_env is not None:
-        raise click.UsageError("--token-env requires an address.", click.get_current_context())
-
-
 @contextmanager
 def open_target(name: str, token_env: str | None, org: str | None, data: Path | None) -> Iterator[Database]:
     """Open a database of the organization, or the one at a URL."""
     from pipemagic.session.secrets import DATABASE_TOKENS, Environment
 
     if "://" in name:
+        if org is not None:
+            raise click.UsageError("--org cannot be used with an address.", click.get_current_context())
         with Database(name, Environment(os.environ).token(token_env, DATABASE_TOKENS)) as database:
             yield database
     else:
+        if token_env is not None:
+            raise click.UsageError("--token-env requires an address.", click.get_current_context())
         with management(data, org) as api, open_database(api, name, TOKEN_EXPIRATION) as database:
             yield database
 
@@ -231,11 +226,11 @@ def _history() -> Iterator[None]:
     make_private_folder(folder, "the folder for settings", "name another one with PIPEMAGIC_CONFIG")
     path = folder / HISTORY
     with suppress(OSError):
+        path.touch(0o600)
         readline.read_history_file(path)
     readline.set_history_length(HISTORY_LENGTH)
     try:
         yield
     finally:
         with suppress(OSError):
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))  # private from the start
             readline.write_history_file(path)

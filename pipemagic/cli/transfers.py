@@ -7,7 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pipemagic.cli.console import absolute_path
@@ -103,18 +103,12 @@ def source_file(from_file: Path | None, from_dump: str | None) -> Iterator[Path 
     """Yield the SQLite file to send, prepared from --from-file or --from-dump; None without these options."""
     from pipemagic.session import uploads
 
-    if from_file is not None:
-        with uploads.prepared(from_file) as file:
-            yield file
-    elif from_dump is not None:
-        with tempfile.TemporaryDirectory(prefix="pipemagic-", ignore_cleanup_errors=True) as folder:
-            restored = Path(folder) / "restored.sqlite"
-            restore(from_dump, restored)
-            with uploads.prepared(restored) as file:
-                restored.unlink()
-                yield file
-    else:
-        yield None
+    with ExitStack() as stack:
+        if from_dump is not None:
+            scratch = tempfile.TemporaryDirectory(prefix="pipemagic-", ignore_cleanup_errors=True)
+            from_file = Path(stack.enter_context(scratch)) / "restored.sqlite"
+            restore(from_dump, from_file)
+        yield None if from_file is None else stack.enter_context(uploads.prepared(from_file))
 
 
 def restore(name: str, path: Path) -> None:

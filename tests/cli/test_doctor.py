@@ -65,6 +65,17 @@ def test_a_folder_that_others_can_read(examine, folder):
     assert (found["data folder"]["state"], found["data folder"]["hint"]) == ("warn", f"chmod 700 {folder}")
 
 
+@posix
+@own
+def test_a_folder_that_the_service_refuses(examine, folder):
+    folder.mkdir()
+    folder.chmod(0o770)
+    code, found = examine()
+    assert (code, found["data folder"]["state"]) == (1, "fail")
+    assert found["data folder"]["message"] == f"other users can write to the data folder {folder}"
+    assert f"chmod 700 '{folder}'" in found["data folder"]["hint"]
+
+
 @own
 def test_a_data_folder_that_is_a_file(examine, folder):
     folder.write_text("a file")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -254,8 +253,8 @@ def test_a_folder_is_never_served_as_a_temporary_one(folder, run):
 
 
 @pytest.fixture
-def notebook(tmp_path):
-    """Write a notebook of these cells; text that begins with # is Markdown."""
+def notebook(tmp_path, monkeypatch):
+    """Write the quick start as a notebook of these cells; text that begins with # is Markdown."""
 
     def write(*cells):
         made = [
@@ -264,6 +263,7 @@ def notebook(tmp_path):
         ]
         path = tmp_path / "quickstart.ipynb"
         nbformat.write(nbformat.v4.new_notebook(cells=made), path)
+        monkeypatch.setattr(quickstart, "find_notebook", lambda: path)
         return path
 
     return write
@@ -275,8 +275,7 @@ FRAME = """class Frame:  # as a DataFrame, whose import takes longer than the re
 print('printed')"""
 
 
-def test_the_tour_prints_cells_and_outputs(notebook, tmp_path):
-    out = io.StringIO()
+def test_the_tour_prints_cells_and_outputs(notebook, capsys):
     path = notebook(
         "# A title",
         FRAME,
@@ -284,8 +283,8 @@ def test_the_tour_prints_cells_and_outputs(notebook, tmp_path):
         "import sys, os; sys.executable, os.getcwd()",
         "None",
     )
-    assert quickstart.run_notebook(out, path) == 0
-    printed = out.getvalue()
+    assert cli.main(["tour"]) == 0
+    printed = capsys.readouterr().out
     assert printed.startswith("# A title\n\n> class Frame:  # ")
     assert "\n> print('printed')\nprinted\n\n> Frame()\n" in printed
     assert "<table>" not in printed.partition("> Frame()")[2]
@@ -295,20 +294,20 @@ def test_the_tour_prints_cells_and_outputs(notebook, tmp_path):
     assert nbformat.read(path, as_version=4).cells[1].outputs == []
 
 
-def test_the_tour_stops_at_an_error(notebook):
-    out = io.StringIO()
-    assert quickstart.run_notebook(out, notebook("print('before')", "1 / 0", "print('after')")) == 1
-    printed = out.getvalue()
+def test_the_tour_stops_at_an_error(notebook, capsys):
+    notebook("print('before')", "1 / 0", "print('after')")
+    assert cli.main(["tour"]) == 1
+    printed = capsys.readouterr().out
     assert "before" in printed
     assert "ZeroDivisionError: division by zero" in printed
     assert "\x1b[" not in printed
     assert "after" not in printed
 
 
-def test_the_tour_reports_a_dead_kernel(notebook):
-    out = io.StringIO()
-    assert quickstart.run_notebook(out, notebook("import os; os._exit(1)")) == 1
-    assert "DeadKernelError" in out.getvalue()
+def test_the_tour_reports_a_dead_kernel(notebook, capsys):
+    notebook("import os; os._exit(1)")
+    assert cli.main(["tour"]) == 1
+    assert "DeadKernelError" in capsys.readouterr().out
 
 
 def test_the_extra_is_named_when_it_is_missing(monkeypatch, capsys):
@@ -320,9 +319,8 @@ def test_the_extra_is_named_when_it_is_missing(monkeypatch, capsys):
         assert 'pip install "pipemagic[lab]"' in err
 
 
-def test_the_copy_for_jupyterlab(tmp_path, notebook, monkeypatch):
+def test_the_copy_for_jupyterlab(tmp_path, notebook):
     packaged = notebook("1 + 1")
-    monkeypatch.setattr(quickstart, "find_notebook", lambda: packaged)
     folder = tmp_path / "work"
     folder.mkdir()
     copy = quickstart.writable_copy(folder)
@@ -334,7 +332,6 @@ def test_the_copy_for_jupyterlab(tmp_path, notebook, monkeypatch):
 
 def test_a_copy_where_the_folder_is_read_only(tmp_path, notebook, monkeypatch):
     packaged = notebook("1 + 1")
-    monkeypatch.setattr(quickstart, "find_notebook", lambda: packaged)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
     copy = quickstart.writable_copy(tmp_path / "work")
@@ -344,10 +341,9 @@ def test_a_copy_where_the_folder_is_read_only(tmp_path, notebook, monkeypatch):
 
 def test_lab_opens_the_copy_and_passes_other_options(tmp_path, notebook, monkeypatch):
     """The real JupyterLab, asked for its version only."""
-    packaged = notebook("1 + 1")
+    notebook("1 + 1")
     folder = tmp_path / "work"
     folder.mkdir()
-    monkeypatch.setattr(quickstart, "find_notebook", lambda: packaged)
     monkeypatch.chdir(folder)
     assert cli.main(["lab", "--version"]) == 0
     assert (folder / "quickstart.ipynb").is_file()
