@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -27,8 +27,7 @@ group = click.Group("group", help="Manage groups of databases.")
 @click.option("--location", required=True, metavar="CODE", help="The primary location, for example ams.")
 def create(api: Management, name: str, location: str, wait: bool) -> None:
     """Create a group and print its name."""
-    with location_hint():
-        created = api.create_group(name, location)
+    created = with_location_hint(api.create_group, name, location)
     if wait:
         wait_for_locations(api, created.name, created.locations)
     console.print_line(created.name)
@@ -112,8 +111,7 @@ def add_locations(api: Management, name: str, codes: Sequence[str], wait: bool) 
     if repeated := [code for code in codes if code in existing]:
         raise SessionError(f"the group {name} is at {', '.join(repeated)} already")
     for code in codes:
-        with location_hint():
-            api.add_location(name, code)
+        with_location_hint(api.add_location, name, code)
         if wait:
             wait_for_locations(api, name, [code])
         console.print_line(code)
@@ -151,11 +149,10 @@ def wait_for_locations(api: Management, name: str, codes: Sequence[str]) -> None
             api.wait_for_location(name, code)
 
 
-@contextmanager
-def location_hint() -> Iterator[None]:
-    """Add a hint to the error for an unknown location."""
+def with_location_hint(call: Callable[[str, str], Group], name: str, code: str) -> Group:
+    """Call a method of the API, and add a hint to the error for an unknown location."""
     try:
-        yield
+        return call(name, code)
     except ServerError as error:
         if "location" in error.message.lower() and error.status in (400, 404):
             error.hint = "`pipemagic db locations` lists the codes"

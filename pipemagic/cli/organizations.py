@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from pipemagic import counts
 from pipemagic.cli import console
 from pipemagic.cli.platform import Credentials, account_key, api_command, data_option, management, name_argument
 from pipemagic.client.management import Management
@@ -116,20 +117,9 @@ def show(api: Management, as_json: bool) -> None:
 def usage_row(name: str, used: Mapping[str, int], limits: Mapping[str, int]) -> tuple[str, str, str, str]:
     """Return the cells of a resource: its name, the amount used, the limit, and the used share of it."""
     count, limit = used.get(name, 0), limits.get(name, 0)
-    amount = format_bytes if name.endswith("_bytes") else "{:,}".format
-    title = name.removesuffix("_bytes").replace("_", " ")
-    return title, amount(count), amount(limit) if limit else "unlimited", f"{100 * count / limit:.0f}%" if limit else ""
-
-
-def format_bytes(count: int) -> str:
-    """Format a number of bytes with a decimal unit."""
-    if count < 1000:
-        return f"{count} B" if count else "0"
-    amount, units = count / 1000, ["kB", "MB", "GB", "TB"]
-    while amount >= 1000 and len(units) > 1:
-        amount /= 1000
-        units.pop(0)
-    return f"{amount:.1f} {units[0]}"
+    amount = counts.size if name.endswith("_bytes") else "{:,}".format
+    cells = (amount(limit), f"{100 * count / limit:.0f}%") if limit else ("unlimited", "")
+    return name.removesuffix("_bytes").replace("_", " "), amount(count) if count else "0", *cells
 
 
 @api_command(plan, "overages", click.argument("state", type=click.Choice(["enable", "disable"])))

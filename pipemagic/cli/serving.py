@@ -140,12 +140,7 @@ def serve(context: click.Context, /, **options: Any) -> None:
     from pipemagic.service import process
 
     process.stop_on_hang_up()
-    process.run(settings, announce)
-
-
-def announce(about: dict[str, Any]) -> None:
-    """Print the address of the service as one line of JSON."""
-    click.echo(json.dumps(about))
+    process.run(settings, lambda about: click.echo(json.dumps(about)))
 
 
 @click.command()
@@ -209,7 +204,7 @@ def print_unit(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> 
     command = [sys.executable, "-m", "pipemagic", "serve", "--data", str(folder)]
     unit = Path(__file__).with_name("systemd.service").read_text("utf-8").format(
         command=" ".join([*map(quote, command), *words(given, options)]),
-        user="\n".join([*user_lines(options), *credential_lines(options)]),
+        user="\n".join(directives(options)),
         capability="CAP_NET_BIND_SERVICE" if 0 < (options["port"] or 0) < 1024 else "",
         home="read-only" if any(map(in_home, [sys.executable, sys.prefix, str(folder)])) else "yes",
     )  # fmt: skip
@@ -229,8 +224,8 @@ def words(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> Itera
                 yield f"%d/{name}" if name in CREDENTIALS else quote(str(one))
 
 
-def user_lines(options: Mapping[str, Any]) -> Iterator[str]:
-    """Return the lines for the user of the service and the folders that it can write to."""
+def directives(options: Mapping[str, Any]) -> Iterator[str]:
+    """Return the lines for the user of the service, the folders that it can write to, and the certificate."""
     if options["data"] is None:
         yield from ("DynamicUser=yes", "StateDirectory=pipemagic", "StateDirectoryMode=0700", "LogsDirectory=pipemagic")
     else:
@@ -239,10 +234,6 @@ def user_lines(options: Mapping[str, Any]) -> Iterator[str]:
     log = options["access_log"]
     if log not in (None, Path("-")) and not log.is_relative_to(LOGS):
         yield f"ReadWritePaths={quote(str(log.parent))}"
-
-
-def credential_lines(options: Mapping[str, Any]) -> Iterator[str]:
-    """Return the lines that pass the certificate and its key to the service."""
     for name in CREDENTIALS:
         if options[name] is not None:
             yield f"LoadCredential={name}:{str(options[name]).replace('%', '%%')}"

@@ -15,6 +15,7 @@ from pipemagic.client import transfer
 from pipemagic.client.database import Database
 from pipemagic.client.management import Management
 from pipemagic.errors import SessionError, UnsupportedError
+from pipemagic.frames.files import check_path
 
 CHUNK = 256 * 1024
 MAGIC = b"SQLite format 3\0"
@@ -62,10 +63,7 @@ def new_file(path: Path, *, force: bool) -> Iterator[Path]:
 
     Raise `SessionError` if ``path`` exists, also if another program creates it meanwhile, unless ``force`` is set.
     """
-    if path.is_dir():
-        raise SessionError(f"{path} is a folder", hint="name a file in it")
-    if not path.parent.is_dir():
-        raise SessionError(f"there is no folder {path.parent}", hint="create it first")
+    check_path(path)
     exists = SessionError(f"{path} exists already", hint="choose another name, or overwrite the file with --force")
     if path.exists() and not force:
         raise exists

@@ -63,7 +63,7 @@ def test_a_file_in_and_out(run, edge, original, tmp_path):
         code, _, err = run("db", "export", "copy", str(tmp_path), *options)
         assert (code, err) == (1, f"Error: {tmp_path} is a folder\nHint: name a file in it\n")
     code, _, err = run("db", "export", "copy", str(tmp_path / "missing" / "out"))
-    assert (code, err) == (1, f"Error: there is no folder {tmp_path / 'missing'}\nHint: create it first\n")
+    assert (code, err) == (1, f"Error: there is no folder {tmp_path / 'missing'}\nHint: make it first\n")
     assert left_behind(tmp_path) == []
 
 

@@ -6,11 +6,10 @@ from typing import Any
 
 from traitlets import Bool, Dict
 
+from pipemagic import counts
 from pipemagic.errors import UnsupportedError
 from pipemagic.notebook.panels.ground.work import WorkingModel
 from pipemagic.notebook.panels.holdings import Holdings
-
-UNITS = ["B", "kB", "MB", "GB", "TB"]
 
 
 class SizesModel(WorkingModel):
@@ -64,9 +63,4 @@ class SizesModel(WorkingModel):
 
 def words(size: int | None) -> str:
     """Give a number of bytes for people; '' for None."""
-    if size is None:
-        return ""
-    amount, units = float(size), list(UNITS)
-    while amount >= 999.95 and len(units) > 1:
-        amount, units = amount / 1000, units[1:]
-    return f"{size} B" if units[0] == "B" else f"{amount:.1f} {units[0]}"
+    return "" if size is None else counts.size(size)
