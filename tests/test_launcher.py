@@ -33,10 +33,10 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from pipemagic import launcher
-target, linger = sys.argv[1:]
-if linger:
+target, idle_timeout = sys.argv[1:]
+if idle_timeout:
     spawn = launcher._spawn
-    launcher._spawn = lambda folder, **options: spawn(folder, "--idle-timeout", linger, **options)
+    launcher._spawn = lambda folder, **options: spawn(folder, "--idle-timeout", idle_timeout, **options)
 lease = launcher.temporary() if target == "temporary" else launcher.ensure(Path(target))
 print(lease.service.url, lease.service.folder, flush=True)
 sys.stdin.read()
@@ -52,7 +52,7 @@ def folder(tmp_path):
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
-    """The folder of a service that runs, for tests that leave it running; the folder is named data."""
+    """The folder of a running service, for tests that do not stop it; the folder is named data."""
     folder = tmp_path_factory.mktemp("running") / "data"
     with launcher.ensure(folder):
         yield folder
@@ -60,13 +60,13 @@ def running(tmp_path_factory):
 
 
 class Kernel:
-    """Another process that holds a lease; ``linger`` is how many seconds its service outlives the last lease."""
+    """Another process that holds a lease; its service stops ``idle_timeout`` seconds after the last lease."""
 
-    def __init__(self, target, linger=""):
+    def __init__(self, target, idle_timeout=""):
         package = str(Path(launcher.__file__).parents[1])
         self.popen = subprocess.Popen(
-            [sys.executable, "-c", HOLD, str(target), linger], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env=os.environ | {"PYTHONPATH": package},
+            [sys.executable, "-c", HOLD, str(target), idle_timeout], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True, env=os.environ | {"PYTHONPATH": package},
         )  # fmt: skip
 
     def place(self):
@@ -97,8 +97,8 @@ def pid_of(folder):
     return json.loads((folder / "service.json").read_text())["pid"]
 
 
-def gone(pid, within):
-    """Wait for the end of a process; tells whether it came, also if its parent has not asked for its status yet."""
+def ends(pid, within):
+    """Wait for the end of a process; return False if it is still running. A zombie has ended."""
 
     def ended():
         try:
@@ -112,7 +112,7 @@ def gone(pid, within):
         return False
 
 
-def test_nothing_is_there_and_nothing_is_made_by_looking(folder):
+def test_find_and_stop_without_a_service_create_nothing(folder):
     assert launcher.find(folder) is None
     assert launcher.stop(folder) is False
     assert not folder.exists()
@@ -167,32 +167,32 @@ def test_the_service_is_detached_from_its_starter(running):
 
 
 @posix
-def test_it_ends_however_its_only_kernel_dies(folder, kernels, soak):
-    """In the long form with the real times: 20 s of patience, at most 30 s until no process is left."""
-    kernel = kernels(folder, linger="" if soak else "2")
+def test_a_service_ends_after_its_only_kernel_was_killed(folder, kernels, soak):
+    """The long form uses the real times: the service stops after 20 s, and has ended within 30 s."""
+    kernel = kernels(folder, idle_timeout="" if soak else "2")
     kernel.place()
     pid = pid_of(folder)
     kernel.kill()
-    assert not gone(pid, 15 if soak else 1)  # a kernel that is restarted finds it again
-    assert gone(pid, 14 if soak else WAIT)
+    assert not ends(pid, 15 if soak else 1)  # a kernel that is restarted finds it again
+    assert ends(pid, 14 if soak else WAIT)
     assert not (folder / "service.json").exists()
 
 
 @posix
-def test_it_outlives_the_kernel_that_started_it_and_ends_after_the_last_lease(folder, kernels):
-    first = kernels(folder, linger="1")
+def test_a_service_outlives_the_kernel_that_started_it_and_ends_after_the_last_lease(folder, kernels):
+    first = kernels(folder, idle_timeout="1")
     url, _ = first.place()
     pid = pid_of(folder)
     with launcher.ensure(folder) as lease:
         first.kill()
         assert lease.service.url == url
-        assert not gone(pid, 1.5)
+        assert not ends(pid, 1.5)
         assert lease.alive
-    assert gone(pid, WAIT)
+    assert ends(pid, WAIT)
     assert launcher.find(folder) is None
 
 
-def test_kernels_that_start_at_once_share_one_service(folder, kernels):
+def test_kernels_that_start_at_the_same_time_share_one_service(folder, kernels):
     started = [kernels(folder) for _ in range(4)]
     urls = {kernel.place()[0] for kernel in started}
     assert len(urls) == 1
@@ -203,7 +203,7 @@ def test_kernels_that_start_at_once_share_one_service(folder, kernels):
     assert [process.pid for process in services] == [pid_of(folder)]
 
 
-# -- runtime files that lead nowhere
+# -- invalid runtime files
 
 
 def write_runtime_file(folder, **changes):
@@ -213,7 +213,7 @@ def write_runtime_file(folder, **changes):
     (folder / "service.json").write_text(json.dumps(about | changes))
 
 
-def test_a_runtime_file_of_any_content_is_survived(folder):
+def test_an_invalid_runtime_file_is_ignored(folder):
     folder.mkdir()
     for content in ("", "{", "[]", "{}", '"x"', '{"host": 1}'):
         (folder / "service.json").write_text(content)
@@ -223,7 +223,7 @@ def test_a_runtime_file_of_any_content_is_survived(folder):
 
 
 def test_a_runtime_file_of_a_dead_process_is_not_used(folder):
-    """Its port and pid may be anybody's by now; nobody is asked, so nobody sees a token."""
+    """Another program may have its port and pid now, so no request with a token is sent."""
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         stranger.settimeout(0.2)
         write_runtime_file(folder, url=f"http://127.0.0.1:{stranger.getsockname()[1]}")
@@ -234,7 +234,7 @@ def test_a_runtime_file_of_a_dead_process_is_not_used(folder):
             stranger.accept()
 
 
-def test_two_who_look_at_once_do_not_take_each_other_for_a_service(folder, monkeypatch):
+def test_simultaneous_lock_tests_do_not_report_a_service(folder, monkeypatch):
     write_runtime_file(folder, url="http://127.0.0.1:9")
     found = []
     other = threading.Thread(target=lambda: found.append(launcher._is_locked(folder)))
@@ -254,7 +254,7 @@ def test_two_who_look_at_once_do_not_take_each_other_for_a_service(folder, monke
 
 @contextmanager
 def changed(folder, **changes):
-    """Change the runtime file of a service that runs, for a while."""
+    """Change the runtime file of a running service, and restore it afterwards."""
     path = folder / "service.json"
     about = path.read_text()
     path.write_text(json.dumps(json.loads(about) | changes))
@@ -272,7 +272,7 @@ def test_a_runtime_file_of_another_host_is_not_used(running):
         assert caught.value.code == "FOLDER_IN_USE"
 
 
-def test_a_service_of_another_version_is_said_and_can_be_stopped(folder):
+def test_a_service_of_another_version_is_refused_and_can_be_stopped(folder):
     with launcher.ensure(folder), changed(folder, version="0.0.1"):
         with pytest.raises(ServiceError, match=r"is of pipemagic 0\.0\.1, this is") as caught:
             launcher.ensure(folder)
@@ -281,7 +281,7 @@ def test_a_service_of_another_version_is_said_and_can_be_stopped(folder):
         assert launcher.stop(folder) is True
 
 
-def test_a_service_that_cannot_start_says_why(folder):
+def test_the_reason_is_reported_if_a_service_cannot_start(folder):
     folder.mkdir(mode=0o700)
     (folder / "catalog.sqlite").write_bytes(b"this is no database, but long enough to look at" * 100)
     with pytest.raises(ServiceError, match=r"catalog\.sqlite is damaged") as caught:
@@ -289,7 +289,7 @@ def test_a_service_that_cannot_start_says_why(folder):
     assert caught.value.code == "BAD_CATALOG"
 
 
-def test_a_service_that_dies_at_its_start_leaves_its_words_in_the_log(folder, monkeypatch):
+def test_the_log_has_the_output_of_a_service_that_ended_at_its_start(folder, monkeypatch):
     monkeypatch.setattr(launcher, "_MAIN", Path(__file__).with_name("no-such-file.py"))
     with pytest.raises(ServiceError, match="could not be started") as caught:
         launcher.ensure(folder)
@@ -298,7 +298,7 @@ def test_a_service_that_dies_at_its_start_leaves_its_words_in_the_log(folder, mo
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are those of POSIX")
-def test_a_folder_that_all_share_is_not_shut(tmp_path):
+def test_the_mode_of_a_shared_folder_is_not_changed(tmp_path):
     folder = tmp_path / "shared"
     folder.mkdir()
     folder.chmod(0o1777)
@@ -308,7 +308,7 @@ def test_a_folder_that_all_share_is_not_shut(tmp_path):
     assert list(folder.iterdir()) == []
 
 
-def test_a_folder_that_is_none(tmp_path):
+def test_a_data_folder_that_is_a_file(tmp_path):
     (tmp_path / "file").write_text("x")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
         assert launcher.find(folder) is None
@@ -327,7 +327,7 @@ def test_a_relative_folder(running, monkeypatch):
 # -- temporary
 
 
-def test_a_temporary_service_is_ones_own(tmp_path, monkeypatch):
+def test_temporary_services_are_separate_and_are_removed(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with launcher.temporary() as lease, launcher.temporary() as other:
         assert lease.alive
@@ -339,18 +339,18 @@ def test_a_temporary_service_is_ones_own(tmp_path, monkeypatch):
 
 
 @posix
-def test_a_temporary_service_dies_with_its_kernel(kernels, tmp_path, monkeypatch):
+def test_a_temporary_service_ends_with_its_kernel(kernels, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     kernel = kernels("temporary")
     _, folder = kernel.place()
     assert folder.parent == tmp_path
     pid = pid_of(folder)
     kernel.popen.send_signal(signal.SIGKILL)
-    assert gone(pid, WAIT)
+    assert ends(pid, WAIT)
     assert list(tmp_path.iterdir()) == []
 
 
-# -- where things are
+# -- the default folder, imports, meanwhile
 
 
 def test_the_default_folder(monkeypatch, tmp_path):
@@ -362,7 +362,7 @@ def test_the_default_folder(monkeypatch, tmp_path):
     assert launcher.default_folder().name == "pipemagic"
 
 
-def test_looking_costs_no_heavy_import():
+def test_the_launcher_imports_nothing_heavy():
     code = "import sys; from pipemagic import launcher; print([m for m in sys.argv[1:] if m in sys.modules])"
     heavy = ["apsw", "uvicorn", "httpx", "pandas", "cryptography", "msgspec"]
     package = str(Path(launcher.__file__).parents[1])
@@ -373,7 +373,7 @@ def test_looking_costs_no_heavy_import():
     assert done.stdout.strip() == "[]"
 
 
-def test_the_time_of_a_start_can_be_used_and_one_that_runs_takes_none(folder):
+def test_meanwhile_is_called_only_if_a_service_is_started(folder):
     calls = []
     with launcher.ensure(folder, meanwhile=lambda: calls.append(launcher.find(folder))):
         assert calls == [None]

@@ -16,7 +16,7 @@ from pipemagic import cli
 
 @pytest.fixture(scope="session")
 def shared_service(tmp_path_factory):
-    """The service of those tests that need none of their own; everybody may sign up."""
+    """The service of the tests that do not need one of their own; sign-up is on."""
     shared = SharedService(tmp_path_factory.mktemp("shared") / "data")
     process = subprocess.Popen(
         [sys.executable, "-m", "pipemagic", "serve", "--port", "0", "--allow-signup", "--data", shared.folder],
@@ -30,7 +30,7 @@ def shared_service(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def settings_folder(tmp_path, monkeypatch):
-    """Where the command keeps its credentials: nothing of the user's is read or written."""
+    """The folder for credentials; the files of the user are neither read nor written."""
     folder = tmp_path / "config"
     monkeypatch.setenv("PIPEMAGIC_CONFIG", str(folder))
     for name in ("PIPEMAGIC_API_URL", "PIPEMAGIC_API_TOKEN", "TURSO_API_TOKEN"):
@@ -40,7 +40,7 @@ def settings_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def own_folder(tmp_path):
-    """A data folder of this test, which is not there yet and has no service."""
+    """A data folder for this test, which does not exist yet and has no service."""
     folder = tmp_path / "data"
     yield folder
     end_services(folder)
@@ -48,7 +48,7 @@ def own_folder(tmp_path):
 
 @pytest.fixture
 def folder(request):
-    """The data folder of the command: `own_folder` if the test asks for it, else one with a service that is empty."""
+    """The data folder of the command: `own_folder` if the test uses it, otherwise that of an empty shared service."""
     if "own_folder" in request.fixturenames:
         return request.getfixturevalue("own_folder")
     shared = request.getfixturevalue("shared_service")

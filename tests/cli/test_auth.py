@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 from pipemagic import cli, launcher
+from pipemagic.cli.organizations import usage_row
 from pipemagic.cli.platform import Credentials
 
 PASSWORD = "correct horse battery"
@@ -28,7 +29,7 @@ def log(run, monkeypatch):
 
 @pytest.fixture
 def ada():
-    """A user name that nobody has yet."""
+    """A user name without an account."""
     return f"ada-{uuid4().hex[:12]}"
 
 
@@ -36,18 +37,18 @@ def slugs(run):
     return [one["slug"] for one in json.loads(run("org", "list", "--json")[1])]
 
 
-def test_an_account_of_ones_own(run, log, folder, settings_folder, ada):
+def test_commands_use_the_account_between_signup_and_logout(run, log, folder, settings_folder, ada):
     run("group", "create", "edge", "--location", "ams")
     run("db", "create", "theirs", "--group", "edge")
     assert log("signup", ada) == (0, f"{ada}\n", "")
     assert run("auth", "whoami") == (0, f"{ada}\n", "")
     assert slugs(run) == [ada]
     assert json.loads(run("db", "list", "--json")[1]) == []
-    code, _, err = run("db", "list", "--org", "local")  # which exists, for others
+    code, _, err = run("db", "list", "--org", "local")  # the account is not a member
     assert (code, "organization not found" in err) == (1, True)
     assert run("auth", "token")[1].strip() == Credentials(settings_folder).get(f"data:{folder}").token
     run("group", "create", "mine", "--location", "ams")
-    assert run("db", "create", "theirs", "--group", "mine") == (0, "theirs\n", "")  # a name of its own organization
+    assert run("db", "create", "theirs", "--group", "mine") == (0, "theirs\n", "")  # names are those of an organization
     assert run("auth", "logout") == (0, "", "")
     assert run("auth", "whoami") == (0, "local\n", "")
     assert [one["name"] for one in json.loads(run("db", "list", "--json")[1])] == ["theirs"]
@@ -69,7 +70,7 @@ def test_logging_in_and_out(run, log, ada):
     assert (code, "exists" in err) == (1, True)
 
 
-def test_a_login_that_was_ended_elsewhere(run, log, settings_folder, folder, ada):
+def test_a_login_that_another_machine_invalidated(run, log, settings_folder, folder, ada):
     log("signup", ada)
     token = Credentials(settings_folder).get(f"data:{folder}").token
     run("auth", "logout", "--all")
@@ -94,11 +95,11 @@ def test_organizations_and_members(run, log, ada):
     code, _, err = run("group", "create", "more", "--location", "ams", "--org", "team")
     assert (code, "your role in team is viewer" in err, "read-only" in err) == (1, True, False)
     log("login", ada)
-    assert run("org", "members", "remove", "local", "--org", "team")[0] == 1  # it asks
+    assert run("org", "members", "remove", "local", "--org", "team")[0] == 1  # it asks for confirmation
     assert run("org", "members", "remove", "local", "--org", "team", "-y") == (0, "local\n", "")
 
 
-def test_group_tokens_and_their_end(run, folder):
+def test_group_tokens_and_their_invalidation(run, folder):
     import httpx
 
     run("group", "create", "edge", "--location", "ams")
@@ -124,7 +125,7 @@ def test_group_tokens_and_their_end(run, folder):
     assert status(group) == 401
 
 
-def test_what_the_organization_used(run):
+def test_the_usage_of_the_organization(run):
     run("group", "create", "edge", "--location", "ams")
     run("db", "create", "flights", "--group", "edge")
     plan = json.loads(run("plan", "show", "--json")[1])
@@ -134,8 +135,15 @@ def test_what_the_organization_used(run):
     assert any(line.split() == ["databases", "1", "unlimited"] for line in lines)
 
 
+def test_sizes_are_rounded_to_the_next_unit():
+    assert usage_row("storage_bytes", {"storage_bytes": 999_960}, {"storage_bytes": 10**9}) == (
+        "storage", "1.0 MB", "1.0 GB", "0%"
+    )  # fmt: skip
+    assert usage_row("storage_bytes", {}, {}) == ("storage", "0", "unlimited", "")
+
+
 def test_a_hosted_service(run, log, folder, settings_folder, monkeypatch, capsys):
-    """The same, where the environment names the service: who is logged in is known by its address."""
+    """The login is stored under the address of PIPEMAGIC_API_URL."""
     run("org", "list")
     url = launcher.find(folder).url
     monkeypatch.setenv("PIPEMAGIC_API_URL", url + "/")
@@ -177,7 +185,7 @@ def test_the_token_of_a_database_in_the_keyring(monkeypatch, capsys, tmp_path):
             monkeypatch.setattr("sys.stdin", io.StringIO(text))
             assert cli.main(["auth", "store", wrong, "--token-stdin"]) == 1
         monkeypatch.setattr("sys.stdin", io.StringIO("x"))
-        assert cli.main(["auth", "store", "libsql://db.example.io"]) == 1  # nobody there to be asked
+        assert cli.main(["auth", "store", "libsql://db.example.io"]) == 1  # no terminal for the prompt
         assert ring.get_password("pipemagic", "db.example.io") == "a.secret.token"
         assert cli.main(["auth", "forget", "https://db.example.io"]) == 0
         assert ring.get_password("pipemagic", "db.example.io") is None

@@ -1,4 +1,4 @@
-"""`pipemagic doctor`: every finding, with what is wrong made wrong for real where that can be done."""
+"""`pipemagic doctor`: every finding; the problems are real ones where possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ``pipemagic`` command as a shell sees it: output, errors, exit codes."""
+"""Output, errors and exit codes of the ``pipemagic`` command."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_serve_on_a_port_that_is_taken(folder):
 
 
 @own
-def test_a_service_started_by_hand_is_used_and_stays_and_a_second_one_names_it(folder, run):
+def test_commands_use_a_service_that_serve_started_and_a_second_serve_is_refused(folder, run):
     with serving(folder) as (process, line):
         code, out, err = run("serve")
         assert (code, out) == (1, "")
@@ -95,7 +95,7 @@ def test_a_service_started_by_hand_is_used_and_stays_and_a_second_one_names_it(f
 
 
 def test_the_quick_start_of_the_documentation(folder, run):
-    """The commands of the seed's quick start, one after the other, with what they print used as it is."""
+    """The commands of the seed's quick start in their order; the output of each is used as it is."""
     assert run("org", "list") == (0, SLUGS, "")
     code, platform, _ = run("auth", "token")
     assert code == 0
@@ -149,7 +149,7 @@ def test_restricted_tokens(folder, run):
     (["db", "create", "../x", "--group", "edge"], ["invalid database name"]),
     (["group", "create", "edge", "--location", "xxx"], ["invalid location: xxx"]),
 ])  # fmt: skip
-def test_errors_are_one_line_and_exit_code_1(run, arguments, words):
+def test_an_error_is_one_line_and_exit_code_1(run, arguments, words):
     code, out, err = run(*arguments)
     assert (code, out) == (1, "")
     assert err.startswith("Error: ")
@@ -239,8 +239,8 @@ def test_prompts_go_to_standard_error_and_ctrl_c_at_one_is_exit_code_130(folder)
 
 
 @own
-def test_a_folder_is_never_served_as_a_temporary_one(folder, run):
-    """Only the service of a notebook is temporary, in a new folder."""
+def test_serve_has_no_option_for_a_temporary_folder(folder, run):
+    """Only the service of a notebook is temporary, and its folder is new."""
     folder.mkdir()
     (folder / "file").write_text("mine")
     code, out, err = run("serve", "--temporary")
@@ -340,7 +340,7 @@ def test_a_copy_where_the_folder_is_read_only(tmp_path, notebook, monkeypatch):
 
 
 def test_lab_opens_the_copy_and_passes_other_options(tmp_path, notebook, monkeypatch):
-    """The real JupyterLab, asked for its version only."""
+    """JupyterLab itself runs and prints its version."""
     notebook("1 + 1")
     folder = tmp_path / "work"
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""`pipemagic doctor NOTEBOOK...` prints what must not be shared, masked, and works as a hook of pre-commit."""
+"""`pipemagic doctor NOTEBOOK...` prints masked secrets, and works as a hook of pre-commit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def notebook(tmp_path):
     return notebook
 
 
-def test_what_is_found_is_printed_masked(run, notebook):
+def test_findings_are_printed_masked(run, notebook):
     path = notebook(f"connect('libsql://warehouse:8080', '{TOKEN}')")
     code, out, err = run("doctor", path)
     assert code == 1
@@ -41,14 +41,14 @@ def test_a_clean_notebook_has_no_output(run, notebook):
     assert run("doctor", notebook("%pipedb connect")) == (0, "", "")
 
 
-def test_what_cannot_be_read(run, notebook, tmp_path):
+def test_a_file_that_cannot_be_read(run, notebook, tmp_path):
     code, out, err = run("doctor", str(tmp_path / "none.ipynb"), notebook("x"))
     assert (code, out) == (2, "")
     assert "none.ipynb cannot be read: No such file" in err
     assert run("doctor", str(tmp_path / "none.ipynb"), notebook(TOKEN))[0] == 1
 
 
-def test_what_is_allowed(run, notebook):
+def test_allowed_findings(run, notebook):
     path = notebook("http://warehouse:8080 http://other/")
     assert run("doctor", "--allow", "ware.*", path)[1].count("\n") == 1
     assert run("doctor", "--allow", "ware.*", "--allow=other", path)[0] == 0

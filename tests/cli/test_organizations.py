@@ -53,7 +53,7 @@ def test_groups(run, edge):
     assert "pipemagic db locations" in err
 
 
-def test_taking_a_location_down_and_up(run, edge):
+def test_pausing_and_resuming_a_location(run, edge):
     run("group", "locations", "add", "edge", "nrt", "--wait")
     assert run("group", "locations", "pause", "edge", "nrt") == (0, "nrt\n", "")
     assert run("group", "list")[1].splitlines()[1].split(None, 3)[3] == "nrt  degraded (nrt)"
@@ -63,7 +63,7 @@ def test_taking_a_location_down_and_up(run, edge):
     code, _, err = run("db", "shell", "flights", "CREATE TABLE t (a)")
     assert (code, "paused" in err) == (1, True)
     run("group", "locations", "resume", "edge", "ams")
-    assert run("group", "locations", "remove", "edge", "nrt")[0] == 1  # it asks
+    assert run("group", "locations", "remove", "edge", "nrt")[0] == 1  # it asks for confirmation
     assert run("group", "locations", "remove", "edge", "nrt", "-y") == (0, "nrt\n", "")
     assert json.loads(run("group", "show", "edge", "--json")[1])["locations"] == ["ams"]
 
@@ -82,7 +82,7 @@ def test_addresses_of_a_database(run, edge):
     assert "ams  Amsterdam" in run("db", "locations")[1].replace("                 ", "  ")
 
 
-def test_nothing_is_deleted_without_a_yes(run, edge):
+def test_nothing_is_deleted_without_a_confirmation(run, edge):
     for command in (["db", "destroy", "flights"], ["group", "destroy", "edge"]):
         code, out, err = run(*command)
         assert (code, out) == (1, "")
@@ -115,7 +115,7 @@ def test_overages(run):
     assert "Overages:     off" in run("plan", "show")[1]
 
 
-def test_another_service_is_named_in_the_environment(folder, run, edge, monkeypatch, capsys):
+def test_pipemagic_api_url_selects_another_service(folder, run, edge, monkeypatch, capsys):
     token = run("auth", "token")[1].strip()
     monkeypatch.setenv("PIPEMAGIC_API_URL", launcher.find(folder).url)
     assert cli.main(["db", "list"]) == 1
@@ -123,14 +123,14 @@ def test_another_service_is_named_in_the_environment(folder, run, edge, monkeypa
     monkeypatch.setenv("TURSO_API_TOKEN", token)
     assert cli.main(["db", "list"]) == 0
     assert "flights" in capsys.readouterr().out
-    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", "wrong")  # goes first
+    monkeypatch.setenv("PIPEMAGIC_API_TOKEN", "wrong")  # takes precedence
     assert cli.main(["db", "list"]) == 1
     err = capsys.readouterr().err
     assert "token was not accepted" in err
     assert "pipemagic auth login" in err
 
 
-def test_a_token_in_the_environment_is_not_of_who_is_logged_in(folder, run, monkeypatch, capsys):
+def test_org_switch_with_a_token_in_the_environment_does_not_change_the_login(folder, run, monkeypatch, capsys):
     operator = run("auth", "token")[1].strip()
     monkeypatch.setenv("PIPEMAGIC_API_URL", launcher.find(folder).url)
     monkeypatch.setattr("sys.stdin", io.StringIO("correct horse\n"))
@@ -144,7 +144,7 @@ def test_a_token_in_the_environment_is_not_of_who_is_logged_in(folder, run, monk
     assert [(one["slug"], one["current"]) for one in json.loads(capsys.readouterr().out)] == [("ada", True)]
 
 
-def test_switching_is_remembered_for_each_service(run, settings_folder, folder):
+def test_org_switch_is_stored_for_each_service(run, settings_folder, folder):
     code, _, err = run("org", "switch", "nope")
     assert (code, err) == (
         1, "Error: there is no organization 'nope'\nHint: list the organizations with `pipemagic org list`\n"
@@ -169,7 +169,7 @@ def test_credentials_are_private(settings_folder):
         credentials.get("x")
 
 
-def test_a_reader_that_has_seen_enough(folder, run):
+def test_a_closed_pipe(folder, run):
     """`pipemagic db locations | head -1` ends without a traceback."""
     import subprocess
     import sys

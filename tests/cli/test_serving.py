@@ -30,7 +30,7 @@ def printed(capsys, monkeypatch, tmp_path):
 
 
 def verify(text, folder):
-    """Let systemd itself read the unit, where there is one."""
+    """Verify the unit with systemd, if it is installed."""
     if shutil.which("systemd-analyze"):
         path = folder / "pipemagic.service"
         path.write_text(text)
@@ -41,7 +41,7 @@ def verify(text, folder):
 HUB = ["--host", "0.0.0.0", "--domain", "hub.example.org"]
 
 
-def test_a_unit_has_its_own_user_and_reads_certificates_of_root(printed, tmp_path):
+def test_a_unit_with_a_dynamic_user_and_certificates_of_root(printed, tmp_path):
     tls = ["--ssl-certfile", "/etc/tls/cert 100%.pem", "--ssl-keyfile", "key.pem"]
     service, text = printed(*HUB, *tls, "--port", "443", "--access-log", "/var/log/pipemagic/access.log")
     assert service["ExecStart"] == (
@@ -91,7 +91,7 @@ def test_options_without_effect_are_refused(capsys, options, message):
     assert message in capsys.readouterr().err
 
 
-def test_no_unit_is_printed_for_settings_that_cannot_work(capsys):
+def test_no_unit_is_printed_for_invalid_settings(capsys):
     assert cli.main(["serve", "--host", "0.0.0.0", "--print-systemd"]) == 1
     out, err = capsys.readouterr()
     assert out == ""

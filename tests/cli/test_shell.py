@@ -1,4 +1,4 @@
-"""The SQL shell: in a terminal of its own, and as a script uses it."""
+"""The SQL shell in a terminal and in scripts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def terminal(flights, folder, settings_folder):
         child.close(force=True)
 
 
-# -- as a script uses it
+# -- in scripts
 
 
 def test_an_argument(run, flights):
@@ -146,7 +146,7 @@ def test_a_libsql_server(run, sqld_database, monkeypatch):
     assert run("db", "shell", sqld_database.url, script, "--mode", "csv") == (0, "a\n1\n", "")
 
 
-# -- how rows look
+# -- formats
 
 
 VALUES = [(1, "NULL", None, b"\0\xff"), (-2.5, "two\nlines\x1b[31m", "", b"")]
@@ -184,7 +184,7 @@ def test_json():
 # -- in a terminal
 
 
-def test_names_of_others_do_not_steer_the_terminal(script, terminal):
+def test_control_characters_in_names_are_escaped_in_a_terminal(script, terminal):
     script('CREATE TABLE "a\x1b[2Jb\tc" (x);')
     child = terminal()
     for command, shown in [(".tables", "a\\u001b[2Jb"), (".schema", 'TABLE "a\\u001b[2Jb')]:
@@ -232,7 +232,7 @@ def test_an_open_transaction_shows_in_the_prompt(terminal, run):
 
 
 def test_control_c(terminal, folder):
-    """It stops a statement that runs, and forgets lines that are typed; the shell goes on."""
+    """Ctrl-C cancels a running statement or the lines typed so far; the shell continues."""
     child = terminal()
     child.sendline("SELECT 1")
     child.expect_exact("...> ")
@@ -241,7 +241,7 @@ def test_control_c(terminal, folder):
     child.sendline("WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT max(n) FROM c;")
     service = psutil.Process(json.loads((folder / "service.json").read_text())["pid"])
     before = sum(service.cpu_times()[:2])
-    until(lambda: sum(service.cpu_times()[:2]) > before + 0.4)  # it runs
+    until(lambda: sum(service.cpu_times()[:2]) > before + 0.4)  # the statement is running
     child.sendintr()
     child.expect_exact("Error: interrupted")
     child.expect_exact("flights> ")
@@ -251,7 +251,7 @@ def test_control_c(terminal, folder):
     child.expect_exact(".tables")
 
 
-def test_lines_are_remembered_for_the_next_time(terminal, settings_folder):
+def test_lines_are_in_the_history_of_the_next_shell(terminal, settings_folder):
     pytest.importorskip("readline")
     child = terminal()
     child.sendline("SELECT 'remembered';")
@@ -267,8 +267,8 @@ def test_lines_are_remembered_for_the_next_time(terminal, settings_folder):
     child.expect_exact("(1 row)")
 
 
-def test_no_terminal_no_banner(run, flights, folder, settings_folder):
-    """Through a pipe there is neither prompt nor banner, on neither stream."""
+def test_no_banner_without_a_terminal(run, flights, folder, settings_folder):
+    """In a pipe, the shell prints neither a prompt nor a banner."""
     made = subprocess.run(
         [sys.executable, "-m", "pipemagic", "db", "shell", "flights", "--data", str(folder), "--mode", "csv"],
         env=os.environ | {"PYTHONPATH": str(Path(pipemagic.__file__).parents[1])},

@@ -1,4 +1,4 @@
-"""Databases in and out from the command line: a real service, real files, and writes meanwhile."""
+"""Import and export from the command line, with a real service, real files and concurrent writes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def left_behind(folder):
     return [one.name for one in folder.iterdir() if one.name.startswith(".")]
 
 
-def test_a_file_in_and_out(run, edge, original, tmp_path):
+def test_import_and_export_of_a_file(run, edge, original, tmp_path):
     assert run("db", "create", "copy", "--group", "edge", "--from-file", str(original), "--wait") == (0, "copy\n", "")
     out = tmp_path / "out.sqlite"
     assert run("db", "export", "copy", str(out)) == (0, f"{out}\n", "")
@@ -67,7 +67,7 @@ def test_a_file_in_and_out(run, edge, original, tmp_path):
     assert left_behind(tmp_path) == []
 
 
-def test_text_in_and_out(run, edge, original, tmp_path, monkeypatch):
+def test_import_and_export_of_sql_text(run, edge, original, tmp_path, monkeypatch):
     shell = apsw.shell.Shell(stdout=io.StringIO(), args=[str(original), ".dump"])
     (tmp_path / "in.sql").write_text(shell.stdout.getvalue())
     assert run("db", "create", "first", "--group", "edge", "--from-dump", str(tmp_path / "in.sql"))[0] == 0
@@ -77,7 +77,7 @@ def test_text_in_and_out(run, edge, original, tmp_path, monkeypatch):
     assert run("db", "create", "second", "--group", "edge", "--from-dump", "-")[0] == 0
     assert run("db", "export", "second", str(tmp_path / "second.sqlite"))[0] == 0
     with closing(sqlite3.connect(original)) as db:
-        db.execute("PRAGMA user_version = 0")  # which the shell's dump may leave out
+        db.execute("PRAGMA user_version = 0")  # the shell's dump may omit it
     with closing(sqlite3.connect(tmp_path / "second.sqlite")) as db:
         db.execute("PRAGMA user_version = 0")
     assert contents(tmp_path / "second.sqlite") == contents(original)
@@ -100,7 +100,7 @@ def test_a_copy_of_a_database(run, edge, original, tmp_path):
 
 
 def test_a_file_that_is_in_use(run, edge, original):
-    """What is only in the write-ahead log of the file goes along, an open transaction does not."""
+    """Rows in the write-ahead log are imported, those of an open transaction are not."""
     with closing(sqlite3.connect(original)) as db:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("INSERT INTO t (v) VALUES ('in the log')")
@@ -113,7 +113,7 @@ def test_a_file_that_is_in_use(run, edge, original):
     assert "not committed" not in out
 
 
-def test_what_fails_leaves_nothing(run, edge, original, tmp_path):
+def test_a_failed_import_or_export_leaves_nothing(run, edge, original, tmp_path):
     broken = tmp_path / "broken"
     data = original.read_bytes()
     broken.write_bytes(data[:4096] + os.urandom(4096) + data[8192:])
@@ -154,7 +154,7 @@ def test_an_exceeded_quota_is_named(run, edge, original, folder):
     assert [one["name"] for one in json.loads(run("db", "list", "--json")[1])] == ["first"]
 
 
-def test_a_download_that_breaks_off_leaves_no_file(run, edge, tmp_path, monkeypatch):
+def test_an_interrupted_download_leaves_no_file(run, edge, tmp_path, monkeypatch):
     run("db", "create", "copy", "--group", "edge")
 
     def cut(path, pieces):
@@ -168,7 +168,7 @@ def test_a_download_that_breaks_off_leaves_no_file(run, edge, tmp_path, monkeypa
     assert left_behind(tmp_path) == []
 
 
-def test_a_file_that_comes_into_being_meanwhile_stays(tmp_path):
+def test_a_file_that_another_program_creates_meanwhile_is_kept(tmp_path):
     path = tmp_path / "out"
 
     def race():
@@ -182,8 +182,8 @@ def test_a_file_that_comes_into_being_meanwhile_stays(tmp_path):
     assert left_behind(tmp_path) == []
 
 
-def test_out_while_it_is_written_to(run, edge, folder, tmp_path):
-    """Both tables always add up, in every file and every text, and writing goes on."""
+def test_export_during_writes(run, edge, folder, tmp_path):
+    """The sum of both tables is zero in every file and every text, and writes continue."""
     run("db", "create", "bank", "--group", "edge")
     url = run("db", "show", "bank", "--http-url")[1].strip()
     token = run("db", "tokens", "create", "bank")[1].strip()
@@ -216,7 +216,7 @@ def test_out_while_it_is_written_to(run, edge, folder, tmp_path):
 
 @pytest.mark.parametrize("declared", ["with its size", "in chunks"])
 def test_an_upload_is_refused_before_its_body_is_read(run, edge, folder, declared):
-    """The service answers 401 although the body is endless as far as it knows, and holds nothing of it."""
+    """The service returns 401 before it reads the body, and stores nothing of it."""
     import http.client
 
     run("db", "create", "flights", "--group", "edge")
@@ -236,7 +236,7 @@ def test_an_upload_is_refused_before_its_body_is_read(run, edge, folder, declare
 
 
 def test_a_server_without_file_exports_is_exported_as_text(run, edge, original, tmp_path, sqld_database):
-    """A libSQL server has `/dump` only."""
+    """A libSQL server has only `/dump`."""
     from pipemagic.cli.transfers import save
     from pipemagic.client.database import Database
 
@@ -248,8 +248,8 @@ def test_a_server_without_file_exports_is_exported_as_text(run, edge, original, 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the figures of other systems differ")
-def test_neither_side_needs_memory(run, own_folder, edge, folder, tmp_path, soak):
-    """A database of 100 MB goes in and out; service and command stay far below what they would take with it.
+def test_transfers_need_little_memory(run, own_folder, edge, folder, tmp_path, soak):
+    """Import and export a database of 100 MB; the service and the command use far less memory than that.
 
     The service is that of this test: a service that many tests have used once grew by 95 MB here.
     """
