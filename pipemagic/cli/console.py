@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from pipemagic.errors import PipemagicError, SessionError
+from pipemagic.explore.values import aligned
 from pipemagic.sql import display_width
 from pipemagic.terminals import visible, without_passwords
 
@@ -89,7 +90,7 @@ def print_json(value: Any) -> None:
 
 def print_table(headers: Columns, rows: Iterable[Sequence[str]]) -> None:
     """Print rows in aligned columns below headers in capitals."""
-    for line in _align([[header.upper() for header in headers], *rows]):
+    for line in aligned([[header.upper() for header in headers], *rows]):
         print_line(line)
 
 
@@ -114,7 +115,7 @@ def format_table(columns: Columns, rows: Rows) -> Iterator[str]:
     to_right = [_is_numeric(column) for column in zip(*rows, strict=True)]
     cells = [list(map(visible, columns)), *(list(map(_table_cell, row)) for row in rows)]
     rule = ["-" * max(map(display_width, column)) for column in zip(*cells, strict=True)]
-    return _align([cells[0], rule, *cells[1:]], to_right)
+    return aligned([cells[0], rule, *cells[1:]], to_right)
 
 
 def format_csv(columns: Columns, rows: Rows) -> Iterator[str]:
@@ -133,16 +134,6 @@ def format_json(columns: Columns, rows: Rows) -> Iterator[str]:
 FORMATS: dict[str, Callable[[Columns, Rows], Iterable[str]]] = {
     "csv": format_csv, "json": format_json, "table": format_table,
 }  # fmt: skip
-
-
-def _align(table: Sequence[Sequence[str]], to_right: Sequence[bool] = ()) -> Iterator[str]:
-    """Return the lines of a table whose cells are padded to the width of their column."""
-    widths = [max(map(display_width, column)) for column in zip(*table, strict=True)]
-    right = to_right or [False] * len(widths)
-    for row in table:
-        blanks = [" " * (width - display_width(cell)) for cell, width in zip(row, widths, strict=True)]
-        cells = [blank + cell if at else cell + blank for cell, blank, at in zip(row, blanks, right, strict=True)]
-        yield "  ".join(cells).rstrip()
 
 
 def _is_numeric(column: Iterable[Any]) -> bool:

@@ -16,6 +16,7 @@ from pipemagic.client import transfer
 from pipemagic.client.management import Management
 from pipemagic.client.resources import DatabaseInfo
 from pipemagic.errors import NotFound, ServerError, UnsupportedError
+from pipemagic.frames.files import new_file
 
 force_option = click.option("-f", "--force", "--overwrite", is_flag=True, help="Overwrite an existing file.")
 
@@ -68,7 +69,7 @@ def wait_for_database(api: Management, name: str) -> None:
 @api_command(db, "export", name_argument, click.argument("file", type=console.absolute_path), force_option)
 def export(api: Management, name: str, file: Path, force: bool) -> None:
     """Write a database to a SQLite file."""
-    with transfers.new_file(file, force=force) as draft, transfers.open_database(api, name, read_only=True) as database:
+    with new_file(file, overwrite=force) as draft, transfers.open_database(api, name, read_only=True) as database:
         transfers.save(database, draft)
     console.print_line(str(file))
 
@@ -81,7 +82,7 @@ def dump(api: Management, name: str, file: Path | None, force: bool) -> None:
         if file is None:
             transfers.print_dump(database)
             return
-        with transfers.new_file(file, force=force) as draft, transfer.dumped(database) as chunks:
+        with new_file(file, overwrite=force) as draft, transfer.dumped(database) as chunks:
             transfers.write_file(draft, chunks)
     console.print_line(str(file))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -15,7 +14,6 @@ from pipemagic.client import transfer
 from pipemagic.client.database import Database
 from pipemagic.client.management import Management
 from pipemagic.errors import SessionError, UnsupportedError
-from pipemagic.frames.files import check_path
 
 CHUNK = 256 * 1024
 MAGIC = b"SQLite format 3\0"
@@ -55,42 +53,6 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> None:
     """Write a new file."""
     with path.open("xb") as file:
         file.writelines(chunks)
-
-
-@contextmanager
-def new_file(path: Path, *, force: bool) -> Iterator[Path]:
-    """Yield the path of a draft, which becomes ``path`` if the block succeeds and is removed if it fails.
-
-    Raise `SessionError` if ``path`` exists, also if another program creates it meanwhile, unless ``force`` is set.
-    """
-    check_path(path)
-    exists = SessionError(f"{path} exists already", hint="choose another name, or overwrite the file with --force")
-    if path.exists() and not force:
-        raise exists
-    try:
-        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as folder:
-            draft = Path(folder) / path.name
-            yield draft
-            with draft.open("rb+") as file:
-                os.fsync(file.fileno())
-            publish(draft, path, force=force)
-    except FileExistsError:
-        raise exists from None
-    except OSError as error:
-        raise SessionError(f"{path} cannot be written: {error.strerror or error}") from None
-
-
-def publish(draft: Path, path: Path, *, force: bool) -> None:
-    """Rename a draft; without ``force`` raise `FileExistsError` for an existing file."""
-    if not force:
-        try:
-            path.hardlink_to(draft)
-            return
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without hard links: an empty file reserves the name
-            path.touch(exist_ok=False)
-    draft.replace(path)
 
 
 # -- in

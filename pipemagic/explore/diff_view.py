@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from pipemagic.counts import plural
 from pipemagic.explore.asking import MOVED
-from pipemagic.explore.values import one_line, padded, value
-from pipemagic.sql import display_width
+from pipemagic.explore.values import aligned, one_line, value
 
 if TYPE_CHECKING:
     from pipemagic.explore.diff import Diff
@@ -22,12 +21,7 @@ def as_text(found: Diff) -> str:
     """Give the differences as lines; stable: the same data give the same text."""
     lines = _lines(found)
     for title, heads, rows in _tables(found):
-        cells = [heads, *rows]
-        widths = [max(display_width(row[place]) for row in cells) for place in range(len(heads))]
-        lines += ["", f"{title}:"]
-        for row in cells:
-            shown = [padded(word, width) for word, width in zip(row, widths, strict=True)]
-            lines.append("  ".join(["", *shown]).rstrip())
+        lines += ["", f"{title}:", *(f"  {line}" for line in aligned([heads, *rows]))]
     return "\n".join(lines)
 
 

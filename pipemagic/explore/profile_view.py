@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
 from pipemagic import svg
 from pipemagic.counts import plural
 from pipemagic.explore.asking import MOVED
-from pipemagic.explore.values import number, one_line, padded, value
-from pipemagic.sql import display_width
+from pipemagic.explore.values import aligned, number, one_line, value
 
 if TYPE_CHECKING:
     from pipemagic.explore.profile import ColumnProfile, Common, Profile
@@ -46,8 +44,7 @@ _STYLE = (
 def as_text(profile: Profile) -> str:
     """Give a line for each column; stable: the same data give the same text."""
     cells = [list(_HEADS), *(_cells(column) for column in profile.columns)]
-    widths = [max(display_width(row[place]) for row in cells) for place in range(len(_HEADS))]
-    lines = ["  ".join(_aligned(row, widths)).rstrip() for row in cells]
+    lines = aligned(cells, [head in _RIGHT for head in _HEADS])
     return "\n".join([_title(profile), *lines, *([MOVED] if profile.moved else [])])
 
 
@@ -62,11 +59,6 @@ def _table(profile: Profile) -> str:
 
 def _counts(profile: Profile) -> str:
     return f"{plural(profile.rows, 'row')}, {plural(len(profile.columns), 'column')}"
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    cells = zip(row, widths, _HEADS, strict=True)
-    return [padded(words, width, right=head in _RIGHT) for words, width, head in cells]
 
 
 def _cells(column: ColumnProfile) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 
 from pipemagic.explore.sending import NotText
 from pipemagic.hrana.values import SqlValue
@@ -37,7 +38,14 @@ def number(given: float) -> str:
     return f"{given:,.0f}" if abs(given) >= 1e6 or given == int(given) else f"{given:,.6g}"
 
 
-def padded(words: str, width: int, *, right: bool = False) -> str:
-    """Fill with blanks up to a width in columns of a terminal."""
-    blanks = " " * max(0, width - display_width(words))
+def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool] = ()) -> Iterator[str]:
+    """Return the lines of a table for a terminal; columns with ``right`` are aligned to the right."""
+    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = zip(row, widths, right or [False] * len(widths), strict=True)
+        yield "  ".join(_padded(words, width, right=to_right) for words, width, to_right in cells).rstrip()
+
+
+def _padded(words: str, width: int, *, right: bool) -> str:
+    blanks = " " * (width - display_width(words))
     return blanks + words if right else words + blanks

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pipemagic.errors import SessionError, UnsupportedError
@@ -45,6 +45,43 @@ def check_path(path: Path) -> None:
         raise SessionError(f"there is no folder {path.parent}", hint="make it first")
 
 
+@contextmanager
+def new_file(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
+    """Yield the path of a draft, which becomes ``path`` if the block succeeds and is removed if it fails.
+
+    Without ``overwrite``, raise `SessionError` if ``path`` exists, also if another program creates it meanwhile.
+    """
+    check_path(path)
+    exists = SessionError(f"{path} exists already", hint="choose another name, or overwrite the file with --force")
+    if path.exists() and not overwrite:
+        raise exists
+    try:
+        with TemporaryDirectory(prefix=".pipemagic-", dir=path.parent) as folder:
+            draft = Path(folder) / path.name
+            yield draft
+            with draft.open("rb+") as file:
+                os.fsync(file.fileno())
+            if overwrite:
+                draft.replace(path)
+            else:
+                _publish(draft, path)
+    except FileExistsError:
+        raise exists from None
+    except OSError as error:
+        raise SessionError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+def _publish(draft: Path, path: Path) -> None:
+    """Rename a draft; raise `FileExistsError` for an existing file."""
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links: an empty file reserves the name
+        path.touch(exist_ok=False)
+        draft.replace(path)
+
+
 def write_csv(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None = None) -> int:
     """Write rows, as they come, under a line with the columns' names; gives how many.
 
@@ -55,7 +92,7 @@ def write_csv(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None 
     """
     infinite: set[int] = set()
     count = 0
-    with _replaced(path) as draft, draft.open("x", encoding="utf-8", newline="") as file:
+    with new_file(path) as draft, draft.open("x", encoding="utf-8", newline="") as file:
         file.writelines(_lines([[_quoted(col.name or "")] for col in cols], 1))
         for some in _some(cols, rows):
             count += len(some)
@@ -83,7 +120,7 @@ def write_parquet(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | N
     from pipemagic.frames.tables import to_arrow
 
     table: pyarrow.Table = to_arrow(StmtResult(list(cols), _stored(cols, rows)), note=note, unique=True)
-    with _replaced(path) as draft:
+    with new_file(path) as draft:
         parquet.write_table(table, str(draft))
     return int(table.num_rows)
 
@@ -145,19 +182,3 @@ def _quoted(text: str) -> str:
     if text and text == text.strip() and not _SPECIAL.search(text):
         return text
     return '"' + text.replace('"', '""') + '"'
-
-
-@contextmanager
-def _replaced(path: Path) -> Iterator[Path]:
-    """Give another name to write to, which becomes ``path`` when the block ends well and else is removed."""
-    check_path(path)
-    draft = path.with_name(f".{secrets.token_hex(8)}.part")
-    try:
-        yield draft
-        with draft.open("r+b") as file:
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError as error:
-        raise SessionError(f"{path} cannot be written: {error.strerror or error}") from None
-    finally:
-        draft.unlink(missing_ok=True)

@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from pipemagic import connect, launcher
-from pipemagic.cli.transfers import new_file
 from pipemagic.errors import SessionError
+from pipemagic.frames.files import new_file
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_a_file_that_another_program_creates_meanwhile_is_kept(tmp_path):
     path = tmp_path / "out"
 
     def race():
-        with new_file(path, force=False) as draft:
+        with new_file(path, overwrite=False) as draft:
             draft.write_text("mine")
             path.write_text("somebody else's")
 
