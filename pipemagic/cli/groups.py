@@ -23,8 +23,9 @@ group_argument = click.argument("name", metavar="GROUP")
 group = click.Group("group", help="Manage groups of databases.")
 
 
-@api_command(group, "create", name_argument, wait_option)
+@api_command(group, "create", name_argument)
 @click.option("--location", required=True, metavar="CODE", help="The primary location, for example ams.")
+@wait_option
 def create(api: Management, name: str, location: str, wait: bool) -> None:
     """Create a group and print its name."""
     created = with_location_hint(api.create_group, name, location)
@@ -162,13 +163,13 @@ def with_location_hint(call: Callable[[str, str], Group], name: str, code: str) 
 # -- tokens
 
 
-def add_token_commands(parent: click.Group, owner: str, *, prefix: str = "", scope: str = "") -> None:
+def add_token_commands(parent: click.Group, owner: str, *, prefix: str = "", also: str = "") -> None:
     """Add the commands for the tokens of an ``owner``; the API's methods for it have the prefix.
 
-    ``scope`` names in the question what else the tokens are for.
+    ``also`` names what else the tokens are for.
     """
 
-    @parent.group(help=f"Manage tokens for a {owner}.")
+    @parent.group(help=f"Manage tokens for a {owner}{also}.")
     def tokens() -> None:
         """Manage tokens."""
 
@@ -185,9 +186,9 @@ def add_token_commands(parent: click.Group, owner: str, *, prefix: str = "", sco
     def invalidate(api: Management, name: str, yes: bool) -> None:
         """Invalidate all tokens created so far."""
         getattr(api, owner)(name)  # an unknown name is an error before the question
-        console.confirm(f"All tokens of the {owner} {name}{scope} will be refused. Continue?", yes=yes)
+        console.confirm(f"All tokens of the {owner} {name}{also} will be refused. Continue?", yes=yes)
         getattr(api, f"invalidate_{prefix}tokens")(name)
         console.print_line(name)
 
 
-add_token_commands(group, "group", prefix="group_", scope=" and its databases")
+add_token_commands(group, "group", prefix="group_", also=" and its databases")
