@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pipemagic.cli import console, transfers
+from pipemagic.cli import console
 from pipemagic.cli.groups import add_token_commands, wait_for_locations, wait_option
 from pipemagic.cli.platform import api_command, name_argument
-from pipemagic.cli.shell import shell
+from pipemagic.cli.shell import decode, open_database, print_dump, shell
 from pipemagic.client import transfer
+from pipemagic.client.database import Database
 from pipemagic.client.management import Management
 from pipemagic.client.resources import DatabaseInfo
-from pipemagic.errors import NotFound, ServerError, UnsupportedError
+from pipemagic.errors import NotFound, ServerError, SessionError, UnsupportedError
 from pipemagic.frames.files import new_file
+
+CHUNK = 256 * 1024
+MAGIC = b"SQLite format 3\0"
 
 force_option = click.option("-f", "--force", "--overwrite", is_flag=True, help="Overwrite an existing file.")
 
-
 db = click.Group("db", help="Manage databases.")
-
-
 db.add_command(shell)
 add_token_commands(db, "database")
 
 
-# -- create, export, dump
+# -- import, export, dump
 
 
 @api_command(db, "create", name_argument, exclusive=["from_file", "from_dump", "from_db"])
@@ -43,7 +47,7 @@ def create(api: Management, name: str, group: str, size_limit: str | None, wait:
     from pipemagic.session import uploads
 
     try:
-        with transfers.source_file(sources["from_file"], sources["from_dump"]) as file:
+        with source_file(sources["from_file"], sources["from_dump"]) as file:
             if file is not None:
                 uploads.create(api, name, group, file, size_limit=size_limit, warn=console.print_note)
             else:
@@ -52,7 +56,7 @@ def create(api: Management, name: str, group: str, size_limit: str | None, wait:
         if "group not found" in error.message:
             error.hint = f"create it: pipemagic group create {group} --location ams"
         elif '"seed"' in error.message:
-            error.hint = transfers.seed_hint(name, group, **sources)
+            error.hint = seed_hint(name, group, **sources)
         raise
     if wait:
         wait_for_database(api, name)
@@ -63,15 +67,15 @@ def wait_for_database(api: Management, name: str) -> None:
     """Wait until a new database answers and all locations of its group are ready."""
     info = api.database(name)
     wait_for_locations(api, info.group, info.locations)
-    with transfers.open_database(api, name, "10m") as database:
+    with open_database(api, name, "10m") as database:
         database.execute("SELECT 1")
 
 
 @api_command(db, "export", name_argument, click.argument("file", type=console.absolute_path), force_option)
 def export(api: Management, name: str, file: Path, force: bool) -> None:
     """Write a database to a SQLite file."""
-    with new_file(file, overwrite=force) as draft, transfers.open_database(api, name, read_only=True) as database:
-        transfers.save(database, draft)
+    with new_file(file, overwrite=force) as draft, open_database(api, name, read_only=True) as database:
+        save(database, draft)
     console.print_line(str(file))
 
 
@@ -79,13 +83,71 @@ def export(api: Management, name: str, file: Path, force: bool) -> None:
 @click.argument("file", type=console.absolute_path, required=False)
 def dump(api: Management, name: str, file: Path | None, force: bool) -> None:
     """Print a database as SQL text, or write the text to a file."""
-    with transfers.open_database(api, name, read_only=True) as database:
+    with open_database(api, name, read_only=True) as database:
         if file is None:
-            transfers.print_dump(database)
+            print_dump(database)
             return
         with new_file(file, overwrite=force) as draft, transfer.dumped(database) as chunks:
-            transfers.write_file(draft, chunks)
+            write_file(draft, chunks)
     console.print_line(str(file))
+
+
+def save(database: Database, path: Path) -> None:
+    """Write a database to a file; a server without files sends SQL text, from which the file is created."""
+    from pipemagic.service.transfer.dump import restore
+
+    try:
+        with transfer.exported(database) as chunks:
+            write_file(path, chunks)
+    except UnsupportedError:
+        with transfer.dumped(database) as chunks:
+            restore(decode(chunks), path, "the server's SQL text")
+
+
+def write_file(path: Path, chunks: Iterable[bytes]) -> None:
+    """Write a new file."""
+    with path.open("xb") as file:
+        file.writelines(chunks)
+
+
+@contextmanager
+def source_file(from_file: Path | None, from_dump: str | None) -> Iterator[Path | None]:
+    """Yield the SQLite file to send, prepared from --from-file or --from-dump; None without these options."""
+    from pipemagic.session import uploads
+
+    with ExitStack() as stack:
+        if from_dump is not None:
+            scratch = tempfile.TemporaryDirectory(prefix="pipemagic-", ignore_cleanup_errors=True)
+            from_file = Path(stack.enter_context(scratch)) / "restored.sqlite"
+            restore_dump(from_dump, from_file)
+        yield None if from_file is None else stack.enter_context(uploads.prepared(from_file))
+
+
+def restore_dump(name: str, path: Path) -> None:
+    """Create a SQLite file from the SQL text of a file, or of standard input if the name is ``-``."""
+    from pipemagic.service.transfer.dump import restore
+
+    if name == "-":
+        restore(decode(iter(lambda: sys.stdin.buffer.read(CHUNK), b"")), path, "standard input")
+        return
+    try:
+        with console.absolute_path(name).open("rb") as file:
+            if file.read(len(MAGIC)) == MAGIC:
+                raise SessionError(f"{name} is a SQLite file, not SQL text", hint="use --from-file")
+            file.seek(0)
+            restore(decode(iter(lambda: file.read(CHUNK), b"")), path, name)
+    except OSError as error:
+        raise SessionError(f"{name} cannot be read: {error.strerror}") from None
+
+
+def seed_hint(name: str, group: str, from_file: Path | None, from_dump: str | None, from_db: str | None) -> str:
+    """Return the commands that fill a database of a service that accepts no files."""
+    first, text = "", from_dump if from_dump not in (None, "-") else "COPY.sql"
+    if from_file is not None:
+        first = f"sqlite3 {from_file} .dump > COPY.sql, then "
+    elif from_db is not None:
+        first = f"pipemagic db dump {from_db} COPY.sql, then "
+    return f"{first}pipemagic db create {name} --group {group}, then pipemagic db shell {name} < {text}"
 
 
 # -- list, show, destroy

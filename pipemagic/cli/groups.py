@@ -19,7 +19,6 @@ wait_option = click.option("-w", "--wait", is_flag=True, help="Return when it is
 codes_argument = click.argument("codes", nargs=-1, required=True, metavar="CODE...")
 group_argument = click.argument("name", metavar="GROUP")
 
-
 group = click.Group("group", help="Manage groups of databases.")
 
 

@@ -18,7 +18,6 @@ RESOURCES = ["rows_read", "rows_written", "storage_bytes", "databases", "groups"
 
 username_argument = click.argument("username", metavar="NAME")
 
-
 org = click.Group("org", help="Manage organizations.")
 
 
@@ -83,7 +82,6 @@ def remove_member(api: Management, username: str, yes: bool) -> None:
 
 
 # -- the plan
-
 
 plan = click.Group("plan", help="Show the plan and its quotas.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -14,8 +15,9 @@ import click
 from pipemagic import sql as sqltext
 from pipemagic.cli import console
 from pipemagic.cli.platform import data_option, management, org_option
-from pipemagic.cli.transfers import decode, open_database, print_dump
+from pipemagic.client import transfer
 from pipemagic.client.database import Database, Result
+from pipemagic.client.management import Management
 from pipemagic.client.running import run
 from pipemagic.client.stream import ClientStream
 from pipemagic.configuration import config_folder
@@ -84,6 +86,29 @@ def open_target(name: str, token_env: str | None, org: str | None, data: Path | 
             raise click.UsageError("--token-env requires an address.", click.get_current_context())
         with management(data, org) as api, open_database(api, name, TOKEN_EXPIRATION) as database:
             yield database
+
+
+@contextmanager
+def open_database(api: Management, name: str, expiration: str = "1d", *, read_only: bool = False) -> Iterator[Database]:
+    """Open a database of the organization with a new token."""
+    info = api.database(name)
+    with Database(info.url, api.create_token(name, expiration=expiration, read_only=read_only)) as database:
+        yield database
+
+
+def decode(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Decode UTF-8, with or without a byte order mark; raise `SessionError` for other bytes."""
+    try:
+        yield from codecs.iterdecode(chunks, "utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SessionError(f"the SQL text is not UTF-8: {error.reason}", hint="convert it with iconv") from None
+
+
+def print_dump(database: Database) -> None:
+    """Write a database as SQL text to standard output."""
+    with transfer.dumped(database) as chunks:
+        sys.stdout.buffer.writelines(chunks)
+    sys.stdout.buffer.flush()
 
 
 class Shell:

@@ -161,7 +161,7 @@ def test_an_interrupted_download_leaves_no_file(run, edge, tmp_path, monkeypatch
         path.write_bytes(next(iter(pieces)))
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pipemagic.cli.transfers.write_file", cut)
+    monkeypatch.setattr("pipemagic.cli.databases.write_file", cut)
     code, _, err = run("db", "export", "copy", str(tmp_path / "out"))
     assert (code, err) == (1, f"Error: {tmp_path / 'out'} cannot be written: No space left on device\n")
     assert not (tmp_path / "out").exists()
@@ -237,7 +237,7 @@ def test_an_upload_is_refused_before_its_body_is_read(run, edge, folder, declare
 
 def test_a_server_without_file_exports_is_exported_as_text(run, edge, original, tmp_path, sqld_database):
     """A libSQL server has only `/dump`."""
-    from pipemagic.cli.transfers import save
+    from pipemagic.cli.databases import save
     from pipemagic.client.database import Database
 
     with Database(sqld_database.url, sqld_database.token) as database:
