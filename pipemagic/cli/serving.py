@@ -165,17 +165,15 @@ def settings_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) ->
     return Settings(folder, hosting=hosting, limits=limits, open=engine_of(given, options), **others)
 
 
-def engine_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> Callable[[Settings], Service]:
-    """Return the function that opens the chosen engine."""
+def engine_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> Callable[[Settings], Service] | None:
+    """Return the function that opens the chosen engine, None for the embedded one."""
     nodes, local = options["nodes"], options["local"]
     if options["simulate_latency"] and options["here"] is None:
         raise ServiceError("--simulate-latency needs the location of the service", hint="add --here CODE")
     if options["engine"] == "embedded":
         if nodes is not None or local is not None:
             raise ServiceError("--nodes and --local are options of libSQL servers", hint="add --engine sqld")
-        from pipemagic.service.process import open_embedded
-
-        return open_embedded
+        return None
     if (nodes is None) == (local is None):
         hint = "--local 3 starts three servers here; --nodes FILE lists servers that run elsewhere (docs/sqld.md)"
         raise ServiceError("--engine sqld needs either --nodes FILE or --local N", hint=hint)
@@ -203,7 +201,7 @@ def print_unit(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> 
     folder = options["data"] or STATE
     command = [sys.executable, "-m", "pipemagic", "serve", "--data", str(folder)]
     unit = Path(__file__).with_name("systemd.service").read_text("utf-8").format(
-        command=" ".join([*map(quote, command), *words(given, options)]),
+        command=" ".join([*map(quote, command), *command_options(given, options)]),
         user="\n".join(directives(options)),
         capability="CAP_NET_BIND_SERVICE" if 0 < (options["port"] or 0) < 1024 else "",
         home="read-only" if any(map(in_home, [sys.executable, sys.prefix, str(folder)])) else "yes",
@@ -211,7 +209,7 @@ def print_unit(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> 
     click.echo(unit, nl=False)
 
 
-def words(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> Iterator[str]:
+def command_options(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> Iterator[str]:
     """Return the options of the command line as the unit has them; their paths are absolute."""
     for parameter in given:
         name, flag = str(parameter.name), parameter.opts[0]
