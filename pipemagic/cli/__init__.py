@@ -40,14 +40,11 @@ class LazyGroup(click.Group):
         return command
 
 
-@click.group(
-    cls=LazyGroup,
+pipemagic = LazyGroup(
+    "pipemagic", help="SQL over HTTP for notebooks.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
-    help="SQL over HTTP for notebooks.",
-)
-@click.version_option(__version__, message="pipemagic %(version)s")
-def pipemagic() -> None:
-    """Run a command."""
+)  # fmt: skip
+click.version_option(__version__, message="pipemagic %(version)s")(pipemagic)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

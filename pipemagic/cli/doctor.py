@@ -7,7 +7,6 @@ import platform
 import re
 import shutil
 import socket
-import stat
 import sys
 import tempfile
 import time
@@ -126,14 +125,14 @@ def check_packages(_data: Path | None) -> Finding:
     except metadata.PackageNotFoundError:
         return Finding(WARN, "pipemagic is not installed, so its requirements are unknown", "pip install .")
     requirements = re.findall(r"^([\w.-]+) *(?:>= *([0-9.]+))?[^;\n]*$", "\n".join(required), re.MULTILINE)
-    problems = [problem for name, lowest in requirements if (problem := package_problem(name, lowest or "0"))]
+    problems = [problem for name, lowest in requirements if (problem := package_problem(name, lowest))]
     if problems:
         return Finding(FAIL, "; ".join(problems), "pip install --upgrade pipemagic")
     return Finding(OK, f"{len(requirements)} packages, all new enough")
 
 
 def package_problem(name: str, lowest: str) -> str:
-    """Describe a package that is missing or too old; '' for one that is not."""
+    """Describe a package that is missing or older than ``lowest`` ('' for any version); '' for one that is not."""
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -146,9 +145,9 @@ def check_data_folder(data: Path | None) -> Finding:
     """Check that the service can use the data folder, and that it is writable and private."""
     folder, existing = data_folders(data)
     if existing != folder:
-        if os.access(existing, os.W_OK):
+        if existing.is_dir() and os.access(existing, os.W_OK):
             return Finding(OK, f"{folder} will be created by the first command that needs it")
-        return Finding(FAIL, f"{folder} cannot be created: {existing} is read-only", OTHER_DATA)
+        return Finding(FAIL, f"{folder} cannot be created: {existing} is not a writable folder", OTHER_DATA)
     files.make_private_folder(folder)  # raises what the service would raise; an existing folder is not changed
     files.check_data_folder(folder)
     try:
@@ -167,7 +166,7 @@ def data_folders(data: Path | None) -> tuple[Path, Path]:
 
 def check_mode(path: Path, quality: str, mode: int) -> Finding:
     """Check that no other user has access to a file or folder; Windows has no modes."""
-    if sys.platform != "win32" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+    if sys.platform != "win32" and path.stat().st_mode & 0o077:
         return Finding(WARN, f"{path} is open to others", f"chmod {mode} {path}")
     return Finding(OK, f"{path} is {quality} and private")
 

@@ -54,7 +54,7 @@ def no_option(text: str) -> str:
 @click.argument("name", type=no_option, metavar="DB|URL")
 @click.argument("sql", type=no_option, required=False, metavar="[SQL]")
 @click.option(
-    "--mode", type=click.Choice(sorted(console.FORMATS)), default="table", show_default=True, help="The output format."
+    "--mode", type=click.Choice(list(console.FORMATS)), default="table", show_default=True, help="The output format."
 )
 @click.option("--token-env", metavar="VAR", help="The environment variable with the token for a URL.")
 @org_option

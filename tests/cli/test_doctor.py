@@ -84,6 +84,15 @@ def test_a_data_folder_that_is_a_file(examine, folder):
     assert "--data" in found["data folder"]["hint"]
 
 
+def test_a_data_folder_below_a_file(tmp_path):
+    (tmp_path / "file").write_text("a file")
+    found = doctor.check_data_folder(tmp_path / "file" / "data")
+    assert found.state == "fail"
+    assert (
+        found.message == f"{tmp_path / 'file' / 'data'} cannot be created: {tmp_path / 'file'} is not a writable folder"
+    )
+
+
 @own
 def test_a_full_disk(examine, monkeypatch):
     usage = type("Usage", (), {"free": 1000})
