@@ -35,7 +35,7 @@ def add_login_command(action: str, description: str, *, repeat: str | None = Non
         with management(data, anonymous=True) as api:
             login = getattr(api, action)(username, password)
         changes = {"token": str(login.token), "username": login.username, "organization": login.organization}
-        Credentials().put(platform.service_key(data), **changes)
+        Credentials().put(platform.SelectedService(data).key, **changes)
         console.print_line(login.username)
 
 
@@ -62,7 +62,7 @@ def logout(data: Path | None, everywhere: bool) -> None:
     if everywhere:
         with management(data) as api:
             api.invalidate_logins()
-    if not Credentials().forget(platform.service_key(data)):
+    if not Credentials().forget(platform.SelectedService(data).key):
         console.print_note("no account was logged in")
 
 

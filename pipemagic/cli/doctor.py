@@ -20,7 +20,7 @@ import click
 
 from pipemagic import __version__, launcher
 from pipemagic.cli import console
-from pipemagic.cli.platform import Credentials, data_option, hosted_address, management
+from pipemagic.cli.platform import Credentials, SelectedService, data_option, management
 from pipemagic.configuration import config_folder
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.service import files
@@ -253,7 +253,7 @@ def check_sqld(_data: Path | None) -> Finding:
 
 def check_hosted(data: Path | None) -> Finding:
     """Check that the management API of the environment accepts the token, and that its clock agrees with this one."""
-    address = hosted_address(data)
+    address = SelectedService(data).address
     if address is None:
         return Finding(OK, "PIPEMAGIC_API_URL is not set: commands use the embedded service")
     with management(data) as api:

@@ -9,7 +9,7 @@ import click
 
 from pipemagic import counts
 from pipemagic.cli import console
-from pipemagic.cli.platform import Credentials, account_key, api_command, data_option, management, name_argument
+from pipemagic.cli.platform import Credentials, SelectedService, api_command, data_option, management, name_argument
 from pipemagic.client.management import Management
 from pipemagic.errors import NotFound, UnsupportedError
 
@@ -45,7 +45,7 @@ def switch(data: Path | None, slug: str) -> None:
         if slug not in [one.slug for one in api.organizations()]:
             hint = "list the organizations with `pipemagic org list`"
             raise NotFound(f"there is no organization {slug!r}", status=404, hint=hint)
-    Credentials().put(account_key(data), organization=slug)
+    Credentials().put(SelectedService(data).account_key, organization=slug)
     console.print_line(slug)
 
 

@@ -84,9 +84,10 @@ def platform_login(data: Path | None) -> Iterator[tuple[str, str, str]]:
     The token is that of the environment (for PIPEMAGIC_API_URL only), of the account that is logged in, or of the data
     folder. The embedded service is started if necessary.
     """
-    account = Credentials().get(account_key(data))
-    if address := hosted_address(data):
-        yield address, environment_token(data) or account.token, account.organization
+    selected = SelectedService(data)
+    account = Credentials().get(selected.account_key)
+    if selected.address:
+        yield selected.address, selected.token or account.token, account.organization
         return
     with launcher.ensure(data) as lease:
         if account.token:
@@ -96,32 +97,25 @@ def platform_login(data: Path | None) -> Iterator[tuple[str, str, str]]:
             yield lease.service.url, lease.service.platform_token(), organization
 
 
-def hosted_address(data: Path | None) -> str | None:
-    """Return the address in PIPEMAGIC_API_URL, or None if a command uses the embedded service."""
-    from pipemagic.session.secrets import API_URL
+class SelectedService:
+    """The service that a command uses: that of PIPEMAGIC_API_URL, or else (or with ``data``) the embedded one.
 
-    return None if data else os.environ.get(API_URL) or None
+    ``address`` and ``token`` are those of the environment, None for the embedded service. In `Credentials`, ``key`` is
+    the key of the service, and ``account_key`` that of the account: a token of the environment may belong to another
+    account than the one that is logged in.
+    """
 
+    def __init__(self, data: Path | None) -> None:
+        from pipemagic.session.secrets import API_URL, PLATFORM_TOKENS, Environment
 
-def environment_token(data: Path | None) -> str | None:
-    """Return the platform token of the environment, which is for PIPEMAGIC_API_URL only."""
-    from pipemagic.session.secrets import PLATFORM_TOKENS, Environment
-
-    return Environment(os.environ).token(None, PLATFORM_TOKENS) if hosted_address(data) else None
-
-
-def service_key(data: Path | None) -> str:
-    """Return the key of the service in `Credentials`."""
-    if address := hosted_address(data):
-        return urls.parse(address).address.rstrip("/").removesuffix("/v1")
-    return f"data:{data or launcher.default_folder()}"
-
-
-def account_key(data: Path | None) -> str:
-    """Return the key of the account in `Credentials`: a token of the environment may belong to another account."""
-    token = environment_token(data)
-    suffix = "" if token is None else f"#{sha256(token.encode()).hexdigest()[:16]}"
-    return service_key(data) + suffix
+        environment = Environment(os.environ)
+        self.address = None if data else environment.get(API_URL)
+        self.token = environment.token(None, PLATFORM_TOKENS) if self.address else None
+        if self.address:
+            self.key = urls.parse(self.address).address.rstrip("/").removesuffix("/v1")
+        else:
+            self.key = f"data:{data or launcher.default_folder()}"
+        self.account_key = f"{self.key}#{sha256(self.token.encode()).hexdigest()[:16]}" if self.token else self.key
 
 
 # -- who is logged in
