@@ -8,6 +8,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,14 +30,6 @@ if TYPE_CHECKING:
 
 STATE = Path("/var/lib/pipemagic")
 LOGS = Path("/var/log/pipemagic")
-
-LIMITS = ["streams", "body", "response", "database", "statement_time"]
-"""The options that are fields of `Limits`."""
-
-OTHER_SETTINGS = [
-    "port", "here", "simulate_latency", "signup", "connections", "memory", "access_log", "cors", "proxies",
-]  # fmt: skip
-"""The options that are fields of `Settings`."""
 
 EMBEDDED_ONLY = ["cors", "here", "simulate_latency", "statement_time", "streams", "response", "database"]
 """The options that have no effect on libSQL servers."""
@@ -155,14 +148,17 @@ def stop(data: Path | None) -> None:
 
 
 def settings_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> Settings:
-    """Return the settings of the service; raise `ServiceError` for options that contradict each other."""
+    """Return the settings of the service; raise `ServiceError` for options that contradict each other.
+
+    Options with the name of a field of `Limits` or `Settings` are its value.
+    """
     host = LOOPBACK if options["host"] == "localhost" else (options["host"] or LOOPBACK).strip("[]")
     domain = (options["domain"] or LOCAL_DOMAIN).lower().rstrip(".")
     hosting = Hosting(host, domain, options["ssl_certfile"], options["ssl_keyfile"], options["insecure_http"])
-    limits = Limits(**{name: options[name] for name in LIMITS})
-    others = {name: options[name] for name in OTHER_SETTINGS}
+    limits = {one.name: options[one.name] for one in fields(Limits) if one.name in options}
+    others = {one.name: options[one.name] for one in fields(Settings) if one.name in options}
     folder = options["data"] or launcher.default_folder()
-    return Settings(folder, hosting=hosting, limits=limits, open=engine_of(given, options), **others)
+    return Settings(folder, hosting=hosting, limits=Limits(**limits), open=engine_of(given, options), **others)
 
 
 def engine_of(given: Sequence[click.Parameter], options: Mapping[str, Any]) -> Callable[[Settings], Service] | None:

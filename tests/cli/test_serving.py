@@ -6,10 +6,14 @@ import configparser
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from pipemagic import cli
+from pipemagic.service import process
+from pipemagic.service.limits import Limits
+from pipemagic.service.settings import Settings
 
 
 @pytest.fixture
@@ -113,3 +117,23 @@ def test_origins_and_the_statement_timeout_are_checked_and_kept(printed, capsys)
     for wrong in (["--cors", "app.example.org"], ["--cors", "https://x/y"], ["--statement-timeout", "0"]):
         assert cli.main(["serve", *wrong]) == 2
     assert "write its scheme and name" in capsys.readouterr().err
+
+
+def test_options_are_settings_and_have_their_defaults(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(process, "stop_on_hang_up", lambda: None)
+    monkeypatch.setattr(process, "run", lambda settings, _announce: seen.append(settings))
+    folder = tmp_path / "data"
+    assert cli.main(["serve", "--data", str(folder)]) == 0
+    assert cli.main([
+        "serve", "--data", str(folder), "--port", "1", "--host", "localhost", "--cors", "*",
+        "--trusted-proxy", "10.0.0.0/8", "--here", "ams", "--simulate-latency", "--statement-timeout", "4",
+        "--max-streams", "7", "--max-connections", "6", "--max-body", "1KB",
+        "--max-response", "2KB", "--max-database-size", "3KB", "--max-memory", "5KB",
+        "--allow-signup", "--access-log", "-",
+    ]) == 0  # fmt: skip
+    limits = Limits(body=1024, response=2048, database=3072, streams=7, statement_time=4.0)
+    assert seen == [Settings(folder), Settings(
+        folder, port=1, limits=limits, signup=True, here="ams", simulate_latency=True, connections=6, memory=5120,
+        access_log=Path("-"), cors=("*",), proxies=("10.0.0.0/8",),
+    )]  # fmt: skip
