@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,7 +26,7 @@ _Record = TypeVar("_Record")
 class Store:
     """The file that all parts of the catalog share. Safe to use from several threads.
 
-    Raise `ServiceError` for a file that is damaged, or of another version.
+    Raise `ServiceError` for a file that is damaged, cannot be opened, or is of another version.
     """
 
     def __init__(self, path: Path) -> None:
@@ -85,37 +85,35 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+_DAMAGED = apsw.NotADBError, apsw.CorruptError
+_UNUSABLE = apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError, apsw.IOError, apsw.FullError, apsw.BusyError
+
+
 def _open(path: Path) -> apsw.Connection:
     """Open the catalog, or create it; committed changes survive any crash."""
-    connection = apsw.Connection(str(path))
-    try:
-        connection.set_busy_timeout(2000)
-        connection.pragma("journal_mode", "wal")
-        connection.pragma("synchronous", "full")
-        connection.pragma("foreign_keys", True)
-        _check(connection)
-        _create_tables(connection)
-    except (apsw.NotADBError, apsw.CorruptError) as error:
-        connection.close()
-        raise ServiceError(
-            f"{path} is damaged: {error}",
-            hint="restore it from a backup, or use another data folder",
-            code="BAD_CATALOG",
-        ) from None
-    except ServiceError:
-        connection.close()
-        raise
+    with ExitStack() as on_error:
+        try:
+            connection = apsw.Connection(str(path))
+            on_error.callback(connection.close)
+            connection.set_busy_timeout(2000)
+            connection.pragma("journal_mode", "wal")
+            connection.pragma("synchronous", "full")
+            connection.pragma("foreign_keys", True)
+            [(found,)] = connection.execute("PRAGMA quick_check(1)").fetchall()  # of all of it: the file is small
+            if found != "ok":
+                raise apsw.CorruptError(found)
+            _create_tables(connection, path)
+        except _DAMAGED as error:
+            hint = "restore it from a backup, or use another data folder"
+            raise ServiceError(f"{path} is damaged: {error}", hint=hint, code="BAD_CATALOG") from None
+        except _UNUSABLE as error:
+            hint = "make it readable and writable, or use another data folder (PIPEMAGIC_DATA or --data)"
+            raise ServiceError(f"{path} cannot be opened: {error}", hint=hint, code="BAD_CATALOG") from None
+        on_error.pop_all()
     return connection
 
 
-def _check(connection: apsw.Connection) -> None:
-    """Raise an error for a damaged file. The file is small, so all of it is read."""
-    [(found,)] = connection.execute("PRAGMA quick_check(1)").fetchall()
-    if found != "ok":
-        raise apsw.CorruptError(found)
-
-
-def _create_tables(connection: apsw.Connection) -> None:
+def _create_tables(connection: apsw.Connection, path: Path) -> None:
     """Create the tables of a new catalog, in one transaction; refuse a catalog of another version."""
     version = int(connection.pragma("user_version"))
     if version > VERSION:
@@ -132,6 +130,12 @@ def _create_tables(connection: apsw.Connection) -> None:
             code="CATALOG_TOO_OLD",
         )
     if version == 0:
+        if connection.execute("SELECT 1 FROM sqlite_schema").fetchall():
+            raise ServiceError(
+                f"{path} is a database of another program",
+                hint="use another data folder (PIPEMAGIC_DATA or --data)",
+                code="BAD_CATALOG",
+            )
         with connection:
             connection.execute(SCHEMA.read_text("utf-8"))
             connection.pragma("user_version", VERSION)

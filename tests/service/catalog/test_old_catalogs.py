@@ -1,7 +1,9 @@
-"""Catalogs of older versions: that of release 0.1.0 is opened as it is, older ones are refused."""
+"""Catalogs of other versions and programs: that of release 0.1.0 is opened as it is, others are refused."""
 
 from __future__ import annotations
 
+import re
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -132,3 +134,23 @@ def test_a_new_catalog_is_created_in_one_transaction(tmp_path, monkeypatch):
         with pytest.raises(apsw.SQLError, match="nowhere"):
             Catalog(tmp_path / "catalog.sqlite")
     Catalog(tmp_path / "catalog.sqlite").close()
+
+
+def test_a_database_of_another_program_is_refused_unchanged(tmp_path):
+    path = tmp_path / "catalog.sqlite"
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("CREATE TABLE accounts (id)")
+    with pytest.raises(ServiceError, match="is a database of another program") as caught:
+        Catalog(path)
+    assert caught.value.code == "BAD_CATALOG"
+    with closing(apsw.Connection(str(path))) as connection:
+        assert connection.execute("SELECT name FROM sqlite_schema").fetchall() == [("accounts",)]
+
+
+def test_a_catalog_that_cannot_be_opened_has_an_error_with_its_path(tmp_path):
+    path = tmp_path / "catalog.sqlite"
+    path.mkdir()
+    with pytest.raises(ServiceError, match=re.escape(f"{path} cannot be opened")) as caught:
+        Catalog(path)
+    assert caught.value.code == "BAD_CATALOG"
+    assert "make it readable and writable" in caught.value.hint
