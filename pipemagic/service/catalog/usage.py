@@ -17,7 +17,6 @@ import apsw
 from pipemagic.service.catalog.records import DatabaseRecord, Record, utc
 from pipemagic.service.catalog.store import Store
 from pipemagic.service.responses import Refused
-from pipemagic.service.sqlite.statement import Rejected
 
 log = logging.getLogger(__name__)
 
@@ -164,11 +163,6 @@ class _Allowance:
             f"the organization {self.organization} stores {self.storage:,} bytes, its quota is {quota:,}; "
             "delete rows or tables and run VACUUM, or switch its overages on"
         )
-
-
-def blocked(reason: str) -> Rejected:
-    """Return the error of a statement that is refused."""
-    return Rejected(f"{OPERATION_BLOCKED}: {reason}", BLOCKED)
 
 
 class UsageMeter:

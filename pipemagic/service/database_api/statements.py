@@ -16,7 +16,7 @@ from pipemagic.hrana.messages import Error
 from pipemagic.hrana.stream import Tx
 from pipemagic.hrana.values import SqlValue
 from pipemagic.service.auth.tokens import AccessGrant
-from pipemagic.service.catalog.usage import UsageMeter, blocked
+from pipemagic.service.catalog.usage import BLOCKED, OPERATION_BLOCKED, UsageMeter
 from pipemagic.service.database_api import errors
 from pipemagic.service.database_api.results import Budget, RowSink, TooLarge, WireResult
 from pipemagic.service.database_api.stream import ServerStream
@@ -70,7 +70,7 @@ class Statements:
             raise self._forbidden()
         block = self._meter.block(self._record)
         if block.reads and not plan.commits:
-            raise blocked(block.reads)
+            raise _blocked(block.reads)
         if not plan.only_reads:
             self._unwritable = block.reason(writes=True, frees=plan.frees_space)
             self._use_primary()
@@ -87,7 +87,7 @@ class Statements:
         if self._read_only:
             raise self._forbidden() from None
         if self._unwritable:
-            raise blocked(self._unwritable) from None
+            raise _blocked(self._unwritable) from None
         if self._stream.refuses_writes:
             raise Rejected.of(READONLY_TRANSACTION) from None
         self._use_primary()
@@ -260,3 +260,8 @@ class Statements:
 
     def _forbidden(self) -> Refused:
         return Refused(403, "Authorization forbidden: the token is read-only; this statement writes")
+
+
+def _blocked(reason: str) -> Rejected:
+    """Return the error of a statement that settings or quotas refuse."""
+    return Rejected(f"{OPERATION_BLOCKED}: {reason}", BLOCKED)
