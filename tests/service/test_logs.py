@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
 def issue(kind, folder, secret, subject):
     """Issue a token of a kind; its secret part is made of the given bytes."""
     (folder / "platform-token").unlink(missing_ok=True)
-    catalog = SimpleNamespace(accounts=Accounts(), rotations=0, on_change=lambda _: None)
+    catalog = SimpleNamespace(accounts=Accounts(), rotations=0)
     tokens = Tokens(folder, catalog, lambda: 1_700_000_000.0, lambda n: secret[:n])
     place, rights = SimpleNamespace(id="8c4a-2b"), {"subject": subject, "read_only": False, "expires_in": None}
     match kind:

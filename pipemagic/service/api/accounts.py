@@ -28,15 +28,15 @@ class NewPassword(Body):
 @Route("POST", "/v1/auth/signup", public=True)
 def sign_up(request: ApiRequest, body: Credentials) -> Steps:
     """Create an account and log in."""
-    signed_up = yield from request.platform.logins.sign_up(body.username, body.password, request.address)
-    return _login_json(*signed_up)
+    token = yield from request.platform.logins.sign_up(body.username, body.password, request.address)
+    return {"token": token, "username": body.username, "organization": body.username}
 
 
 @Route("POST", "/v1/auth/login", public=True)
 def log_in(request: ApiRequest, body: Credentials) -> Steps:
     """Exchange a username and a password for a token."""
-    logged_in = yield from request.platform.logins.log_in(body.username, body.password, request.address)
-    return _login_json(*logged_in)
+    token = yield from request.platform.logins.log_in(body.username, body.password, request.address)
+    return {"token": token, "username": body.username, "organization": body.username}
 
 
 @Route("POST", "/v1/auth/invalidate")
@@ -79,7 +79,3 @@ def get_user(request: ApiRequest) -> Any:
 def account_json(account: Account) -> dict[str, Any]:
     """Return an account as JSON; its e-mail address is not stored."""
     return {"username": account.username, "name": account.username, "email": "", "avatarUrl": "", "plan": "self-hosted"}
-
-
-def _login_json(account: Account, token: str) -> Any:
-    return {"token": token, "username": account.username, "organization": account.username}

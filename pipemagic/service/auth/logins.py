@@ -41,29 +41,26 @@ class Logins:
         self._by_name = RateLimiter(clock, burst=5, every=12.0)
         self._by_address = RateLimiter(clock, burst=300, every=2.0)  # a class behind one address can log in at once
 
-    def sign_up(self, username: str, password: str, address: str) -> Steps[tuple[Account, str]]:
-        """Create an account with its personal organization, and log it in; return both account and token.
+    def sign_up(self, username: str, password: str, address: str) -> Steps[str]:
+        """Create an account with its personal organization, and log it in; return the token.
 
         Raise `Refused`: 403 (signup is off), 400 or 422 (invalid name or password), 409 (the name is taken) or 429.
         """
         if not self._signup:
             raise Refused(403, "sign-up is off at this service; ask its operator for an account")
         self._by_address.take(_network(address))
-        return self._log_in((yield from self.open_account(username, password, address)))
+        return self._tokens.issue_login((yield from self.open_account(username, password, address)))
 
     def open_account(self, username: str, password: str, address: str) -> Steps[Account]:
         """Create an account even if signup is off; raise `Refused` as `sign_up` does."""
         return self._catalog.open_account(username, (yield from self._passwords.hash(password, _network(address))))
 
-    def log_in(self, username: str, password: str, address: str) -> Steps[tuple[Account, str]]:
-        """Return the account and a new token; raise `Refused`: 401 for a wrong password, 429 after many attempts.
+    def log_in(self, username: str, password: str, address: str) -> Steps[str]:
+        """Return a new token; raise `Refused`: 401 for a wrong password, 429 after many attempts.
 
         An unknown name has the same error as a wrong password, after the same time.
         """
-        yield from self._check(username, password, address)
-        account = self._catalog.accounts.find(username)
-        assert account is not None  # its password was just checked; accounts are not deleted
-        return self._log_in(account)
+        return self._tokens.issue_login((yield from self._check(username, password, address)))
 
     def log_out(self, account: Account) -> float:
         """End all logins of an account and return the time (Unix seconds); its platform tokens stay valid."""
@@ -79,7 +76,7 @@ class Logins:
         """Set a password without the current one, and end all logins."""
         self._catalog.accounts.set_password(account, (yield from self._passwords.hash(password, _network(address))))
 
-    def _check(self, username: str, password: str, address: str) -> Steps[None]:
+    def _check(self, username: str, password: str, address: str) -> Steps[Account]:
         network = _network(address)
         attempt = network, username[: SLUG_LIMIT + 1]  # the key is kept, and no name is longer
         self._by_address.take(network)
@@ -96,13 +93,11 @@ class Logins:
             self._by_name.refund(attempt)
             self._by_address.refund(network)
             raise
-        if not matches:
+        if account is None or not matches:
             raise Refused(401, "the username or the password is wrong", "UNAUTHORIZED")
         self._by_name.reset(attempt)
         self._by_address.refund(network)
-
-    def _log_in(self, account: Account) -> tuple[Account, str]:
-        return account, self._tokens.issue_login(account)
+        return account
 
 
 def _network(address: str) -> str:

@@ -136,8 +136,6 @@ class Tokens:
         self._key = _load_key(folder / KEY_FILE)
         self._lock = threading.Lock()
         self._grants: dict[tuple[str | None, str | None], AccessGrant] = {}
-        self._changes = 0
-        catalog.on_change(self._note_change)
         self._admit_file(folder / PLATFORM_TOKEN_FILE)
 
     # -- platform tokens
@@ -220,7 +218,7 @@ class Tokens:
             raise _unauthorized("The JWT has expired")
         if claims.nbf is not None and claims.nbf > now:  # no token of this service has this claim
             raise _unauthorized("The JWT is not valid yet")
-        changes = self._changes  # before the catalog is read: a later change must invalidate the grant
+        changes = self._catalog.store.changes  # before the catalog is read: a later change must invalidate the grant
         grant = AccessGrant(
             self._database(claims, database), claims.sub, claims.a == "ro", claims.gen, claims.exp, changes
         )
@@ -235,16 +233,13 @@ class Tokens:
     def recall(self, authorization: str | None, database: DatabaseRecord | None) -> AccessGrant | None:
         """Return the result of an earlier `check_database`; None if it must be called (again)."""
         grant = self._grants.get((authorization, None if database is None else database.hostname))
-        if grant is None or grant.changes != self._changes:
+        if grant is None or grant.changes != self._catalog.store.changes:
             return None
         return None if grant.expires is not None and grant.expires <= self._now() else grant
 
-    def _note_change(self) -> None:
-        self._changes += 1
-
     def recheck(self, grant: AccessGrant) -> None:
         """Raise `Refused` (401) if a rotation has made the token invalid since it was checked."""
-        if grant.changes == self._changes:
+        if grant.changes == self._catalog.store.changes:
             return
         database = self._catalog.database_by_id(grant.database.id)
         if database is not None:  # a deleted database has another error

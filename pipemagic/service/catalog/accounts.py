@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pipemagic.service.catalog.names import check_slug
 from pipemagic.service.catalog.records import Record
-from pipemagic.service.catalog.store import Store
+from pipemagic.service.catalog.store import Store, new_id
 from pipemagic.service.responses import Refused
 
 
@@ -40,18 +38,18 @@ _ACCOUNTS = "SELECT id, username, operator FROM accounts"
 class Accounts:
     """The accounts of the catalog."""
 
-    def __init__(self, store: Store, now: Callable[[], float], new_id: Callable[[], str]) -> None:
-        self._store, self._now, self._new_id = store, now, new_id
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     # -- accounts
 
     def operator(self) -> Account | None:
         """Return the operator's account; None in an empty catalog."""
-        return next(iter(self._store.records(Account, f"{_ACCOUNTS} WHERE operator")), None)
+        return self._store.record(Account, f"{_ACCOUNTS} WHERE operator")
 
     def find(self, username: str) -> Account | None:
         """Return the account of that name, or None."""
-        return next(iter(self._store.records(Account, f"{_ACCOUNTS} WHERE username = ?", (username,))), None)
+        return self._store.record(Account, f"{_ACCOUNTS} WHERE username = ?", (username,))
 
     def create(self, username: str, password_hash: str | None = None) -> Account:
         """Add an account; raise `Refused`: 400 or 422 for an invalid name, 409 if it is taken.
@@ -59,12 +57,12 @@ class Accounts:
         An account without a password cannot be used to log in.
         """
         check_slug(username, "user")
-        account = Account(self._new_id(), username, operator=self.operator() is None)
+        account = Account(new_id(), username, operator=self.operator() is None)
         with self._store.change() as run:
             if run("SELECT 1 FROM accounts WHERE username = ?", (username,)):
                 raise Refused(409, f"the username {username} is already taken")
             run("INSERT INTO accounts (id, username, created, operator, password) VALUES (?, ?, ?, ?, ?)",
-                (account.id, username, self._now(), int(account.operator), password_hash))  # fmt: skip
+                (account.id, username, self._store.now(), int(account.operator), password_hash))  # fmt: skip
         return account
 
     def password_hash(self, account: Account) -> str | None:
@@ -86,7 +84,7 @@ class Accounts:
             "SELECT a.id, a.username, a.operator, c.hash, c.expires FROM"
             " (SELECT account, hash, NULL AS expires FROM platform_tokens WHERE hash = ?1"
             "  UNION ALL SELECT account, hash, expires FROM logins WHERE hash = ?1 AND expires > ?2) AS c"
-            " JOIN accounts AS a ON a.id = c.account", (token_hash, self._now()),
+            " JOIN accounts AS a ON a.id = c.account", (token_hash, self._store.now()),
         )  # fmt: skip
         for account_id, username, operator, stored, expires in rows:
             return Credential(Account(account_id, username, bool(operator)), stored, expires)
@@ -95,14 +93,14 @@ class Accounts:
     def add_login(self, account: Account, token_hash: bytes, expires: float) -> None:
         """Record a login; remove those that have expired."""
         with self._store.change() as run:
-            run("DELETE FROM logins WHERE expires <= ?", (self._now(),))
+            run("DELETE FROM logins WHERE expires <= ?", (self._store.now(),))
             run("INSERT INTO logins VALUES (?, ?, ?)", (token_hash, account.id, expires))
 
     def remove_logins(self, account: Account) -> float:
         """End all logins of the account, and return the time in Unix seconds."""
         with self._store.change() as run:
             run("DELETE FROM logins WHERE account = ?", (account.id,))
-        return self._now()
+        return self._store.now()
 
     # -- platform tokens
 
@@ -113,7 +111,7 @@ class Accounts:
 
     def add_token(self, account: Account, name: str, token_hash: bytes) -> PlatformToken:
         """Record a new token; raise `Refused` (409) if the account has one of that name."""
-        token = PlatformToken(self._new_id(), name, self._now())
+        token = PlatformToken(new_id(), name, self._store.now())
         with self._store.change() as run:
             if run("SELECT 1 FROM platform_tokens WHERE account = ? AND name = ?", (account.id, name)):
                 raise Refused(409, f"token with name {name} already exists")

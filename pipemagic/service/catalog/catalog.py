@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,14 @@ from pipemagic.service.catalog.accounts import Account, Accounts
 from pipemagic.service.catalog.names import LABEL_LIMIT, check_name
 from pipemagic.service.catalog.organizations import OrganizationRecord, Organizations
 from pipemagic.service.catalog.records import DATABASES, GROUPS, DatabaseRecord, GroupRecord
-from pipemagic.service.catalog.store import Run, Store
+from pipemagic.service.catalog.store import Run, Store, new_id
 from pipemagic.service.catalog.usage import Usage
 from pipemagic.service.hosting import LOCAL_DOMAIN
 from pipemagic.service.locations import LOCATIONS
 from pipemagic.service.responses import Refused
+
+OPERATOR = "local"
+"""The name of the operator's account, and of its personal organization."""
 
 
 class Catalog:
@@ -29,21 +31,17 @@ class Catalog:
     that their docstrings name.
     """
 
-    def __init__(
-        self, path: Path, *, domain: str = "localhost", organization: str = "local",
-        now: Callable[[], float] = time.time, new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
-    ) -> None:  # fmt: skip
+    def __init__(self, path: Path, *, domain: str = LOCAL_DOMAIN, now: Callable[[], float] = time.time) -> None:
         self.domain = domain
-        self.store = Store(path)
+        self.store = Store(path, now)
         """The file, for modules with tables of their own in it."""
-        self._now, self._new_id = now, new_id
         self._records: dict[str, DatabaseRecord] = {}  # by id and by host name: every request looks one up
         self.store.on_change.append(self._records.clear)
-        self.accounts = Accounts(self.store, now, new_id)
-        self.organizations = Organizations(self.store, now, new_id)
+        self.accounts = Accounts(self.store)
+        self.organizations = Organizations(self.store)
         self.usage = Usage(self.store)
         if self.accounts.operator() is None:
-            self.open_account(organization)
+            self.open_account(OPERATOR)
 
     @property
     def home(self) -> OrganizationRecord:
@@ -59,10 +57,6 @@ class Catalog:
     def close(self) -> None:
         """Close the file, unless it is closed."""
         self.store.close()
-
-    def on_change(self, callback: Callable[[], object]) -> None:
-        """Call a function after each change, to clear what it caches; it must not block."""
-        self.store.on_change.append(callback)
 
     def open_account(self, username: str, password_hash: str | None = None) -> Account:
         """Create an account and its personal organization of the same name; raise `Refused`: 400, 409 or 422."""
@@ -90,13 +84,13 @@ class Catalog:
         """Add a group; raise `Refused`: 400 for an invalid name or an unknown location, 409 if the name is taken."""
         check_name("group", name, organization)
         _check_location(location)
-        group_id = self._new_id()
+        group_id = new_id()
         with self.store.change() as run:
             self.organizations.get(organization)
             if run('SELECT 1 FROM "groups" WHERE organization = ? AND name = ?', (organization, name)):
                 raise Refused(409, "group already exists")
             run('INSERT INTO "groups" (id, organization, name, created) VALUES (?, ?, ?, ?)',
-                (group_id, organization, name, self._now()))  # fmt: skip
+                (group_id, organization, name, self.store.now()))  # fmt: skip
             run("INSERT INTO group_locations (group_id, position, code) VALUES (?, 0, ?)", (group_id, location))
         return self.group(organization, name)
 
@@ -200,7 +194,7 @@ class Catalog:
         to their place, after the last check and before the database can be found.
         """
         check_name("database", name, organization)
-        label, database_id = f"{name}-{organization}", self._new_id()
+        label, database_id = f"{name}-{organization}", new_id()
         with self.store.change() as run:
             self.organizations.get(organization)
             groups = self._groups("g.organization = ? AND g.name = ?", (organization, group))
@@ -215,7 +209,7 @@ class Catalog:
                 )  # fmt: skip
             run("INSERT INTO databases (id, organization, group_id, name, created, size_limit)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
-                (database_id, organization, groups[0].id, name, self._now(), size_limit))  # fmt: skip
+                (database_id, organization, groups[0].id, name, self.store.now(), size_limit))  # fmt: skip
             run("INSERT INTO hosts (label, database) VALUES (?, ?)", (label, database_id))
             for code in groups[0].locations:
                 self._name_instance(run, database_id, label, code)
@@ -315,7 +309,7 @@ class Catalog:
 
     def _delete(self, run: Run, database: DatabaseRecord) -> None:
         _check_unprotected("database", database.name, protected=database.configuration.delete_protection)
-        run("INSERT INTO deleted_databases VALUES (?, ?)", (database.id, self._now()))
+        run("INSERT INTO deleted_databases VALUES (?, ?)", (database.id, self.store.now()))
         run("DELETE FROM databases WHERE id = ?", (database.id,))
 
     def _cache(self, condition: str, value: str, key: str) -> DatabaseRecord | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import IntEnum
 
 from pipemagic.service.catalog.accounts import Account
 from pipemagic.service.catalog.names import check_slug
 from pipemagic.service.catalog.records import Record
-from pipemagic.service.catalog.store import Store
+from pipemagic.service.catalog.store import Store, new_id
 from pipemagic.service.responses import Refused
 
 CREATED_LIMIT = 25
@@ -69,8 +68,8 @@ _ONE_MEMBER = "organization = ? AND account = (SELECT id FROM accounts WHERE use
 class Organizations:
     """The organizations of the catalog."""
 
-    def __init__(self, store: Store, now: Callable[[], float], new_id: Callable[[], str]) -> None:
-        self._store, self._now, self._new_id = store, now, new_id
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     def all(self) -> list[OrganizationRecord]:
         """Return the organizations, by slug."""
@@ -86,9 +85,10 @@ class Organizations:
 
     def get(self, slug: str) -> OrganizationRecord:
         """Return one organization; raise `Refused` (404) if there is none."""
-        for record in self._store.records(OrganizationRecord, f"{_ORGANIZATIONS} WHERE o.slug = ?", (slug,)):
-            return record
-        raise Refused(404, "organization not found")
+        record = self._store.record(OrganizationRecord, f"{_ORGANIZATIONS} WHERE o.slug = ?", (slug,))
+        if record is None:
+            raise Refused(404, "organization not found")
+        return record
 
     def create(self, account: Account, slug: str, *, name: str = "", kind: str = "team") -> OrganizationRecord:
         """Add an organization owned by the account; raise `Refused`: 400 or 422 for an invalid slug, 409 if taken."""
@@ -102,7 +102,7 @@ class Organizations:
                 )  # fmt: skip
             run("INSERT INTO organizations (slug, name, type, account, overages, created, id)"
                 " VALUES (?, ?, ?, ?, 0, ?, ?)",
-                (slug, name or slug, kind, account.id, self._now(), self._new_id()))  # fmt: skip
+                (slug, name or slug, kind, account.id, self._store.now(), new_id()))  # fmt: skip
             self.add_member(slug, account, Role.OWNER)
         return self.get(slug)
 
@@ -155,7 +155,7 @@ class Organizations:
         with self._store.change() as run:
             if self.role(slug, account) is not None:
                 raise Refused(409, f"{account.username} is already a member of {slug}")
-            run("INSERT INTO members VALUES (?, ?, ?, ?)", (slug, account.id, role.label, self._now()))
+            run("INSERT INTO members VALUES (?, ?, ?, ?)", (slug, account.id, role.label, self._store.now()))
 
     def set_role(self, slug: str, username: str, role: Role) -> None:
         """Change a member's role; raise `Refused` (400) if no owner would be left."""

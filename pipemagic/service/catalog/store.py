@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -29,10 +30,14 @@ class Store:
     Raise `ServiceError` for a file that is damaged, cannot be opened, or is of another version.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, now: Callable[[], float]) -> None:
+        self.now = now
+        """Return Unix seconds."""
         self.lock = threading.RLock()
         self.on_change: list[Callable[[], object]] = []
         """Functions that clear caches of the catalog; they are called after each change, under the lock."""
+        self.changes = 0
+        """The number of changes, by which a cache can recognize what is out of date."""
         self._connection = _open(path)
         self._path, self._identity = path, _identity(path)
 
@@ -58,6 +63,10 @@ class Store:
         """Run one query and return its rows as records, whose fields are in the order of the columns."""
         return msgspec.convert(self.rows(sql, arguments), list[kind], strict=False)  # type: ignore[valid-type]
 
+    def record(self, kind: type[_Record], sql: str, arguments: Sequence[Any] = ()) -> _Record | None:
+        """Return the first record of a query, or None."""
+        return next(iter(self.records(kind, sql, arguments)), None)
+
     @contextmanager
     def change(self) -> Iterator[Run]:
         """Run a durable transaction, which a nested change joins."""
@@ -66,6 +75,7 @@ class Store:
                 with self._connection:
                     yield self.rows
             finally:
+                self.changes += 1
                 for callback in self.on_change:
                     callback()
 
@@ -74,6 +84,11 @@ class Store:
         """Run a durable transaction that changes nothing that is cached."""
         with self.lock, self._connection:
             yield self.rows
+
+
+def new_id() -> str:
+    """Return an id that was never used before."""
+    return str(uuid.uuid4())
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -85,6 +100,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+_ELSEWHERE = "use another data folder (PIPEMAGIC_DATA or --data)"
 _DAMAGED = apsw.NotADBError, apsw.CorruptError
 _UNUSABLE = apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError, apsw.IOError, apsw.FullError, apsw.BusyError
 
@@ -104,11 +120,13 @@ def _open(path: Path) -> apsw.Connection:
                 raise apsw.CorruptError(found)
             _create_tables(connection, path)
         except _DAMAGED as error:
-            hint = "restore it from a backup, or use another data folder"
-            raise ServiceError(f"{path} is damaged: {error}", hint=hint, code="BAD_CATALOG") from None
+            raise _refused(
+                f"{path} is damaged: {error}", "restore it from a backup, or use another data folder"
+            ) from None
         except _UNUSABLE as error:
-            hint = "make it readable and writable, or use another data folder (PIPEMAGIC_DATA or --data)"
-            raise ServiceError(f"{path} cannot be opened: {error}", hint=hint, code="BAD_CATALOG") from None
+            raise _refused(
+                f"{path} cannot be opened: {error}", f"make it readable and writable, or {_ELSEWHERE}"
+            ) from None
         on_error.pop_all()
     return connection
 
@@ -117,25 +135,19 @@ def _create_tables(connection: apsw.Connection, path: Path) -> None:
     """Create the tables of a new catalog, in one transaction; refuse a catalog of another version."""
     version = int(connection.pragma("user_version"))
     if version > VERSION:
-        raise ServiceError(
-            f"the catalog has schema version {version}, this pipemagic supports version {VERSION}",
-            hint="upgrade pipemagic, or use another data folder (PIPEMAGIC_DATA or --data)",
-            code="CATALOG_TOO_NEW",
-        )
+        problem = f"the catalog has schema version {version}, this pipemagic supports version {VERSION}"
+        raise _refused(problem, f"upgrade pipemagic, or {_ELSEWHERE}", "CATALOG_TOO_NEW")
     if 0 < version < VERSION:
-        raise ServiceError(
-            f"the catalog has schema version {version}, which is older than the one of release 0.1.0 ({VERSION})",
-            hint="start pipemagic 0.1.0 once on this data folder, which converts it, or use another data folder "
-            "(PIPEMAGIC_DATA or --data)",
-            code="CATALOG_TOO_OLD",
-        )
+        problem = f"the catalog has schema version {version}, which is older than the one of release 0.1.0 ({VERSION})"
+        hint = f"start pipemagic 0.1.0 once on this data folder, which converts it, or {_ELSEWHERE}"
+        raise _refused(problem, hint, "CATALOG_TOO_OLD")
     if version == 0:
         if connection.execute("SELECT 1 FROM sqlite_schema").fetchall():
-            raise ServiceError(
-                f"{path} is a database of another program",
-                hint="use another data folder (PIPEMAGIC_DATA or --data)",
-                code="BAD_CATALOG",
-            )
+            raise _refused(f"{path} is a database of another program", _ELSEWHERE)
         with connection:
             connection.execute(SCHEMA.read_text("utf-8"))
             connection.pragma("user_version", VERSION)
+
+
+def _refused(message: str, hint: str, code: str = "BAD_CATALOG") -> ServiceError:
+    return ServiceError(message, hint=hint, code=code)

@@ -89,7 +89,7 @@ class Usage:
     def own_quotas(self, slug: str) -> Quotas | None:
         """Return the quotas that were set for this organization (or as `DEFAULT`)."""
         query = "SELECT rows_read, rows_written, storage_bytes FROM quotas WHERE organization = ?"
-        return next(iter(self.store.records(Quotas, query, (slug,))), None)
+        return self.store.record(Quotas, query, (slug,))
 
     def set_quotas(self, slug: str, quotas: Quotas | None) -> None:
         """Set the quotas of an organization (or the `DEFAULT`); None removes them."""

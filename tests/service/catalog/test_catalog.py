@@ -160,7 +160,7 @@ def test_deleting_a_group_deletes_its_databases_only(catalog, database):
 
 def test_a_change_that_fails_changes_nothing(catalog, database, monkeypatch):
     """The last step of deleting a group fails: its databases are still there."""
-    monkeypatch.setattr(catalog, "_now", lambda: None)  # `deleted` is NOT NULL
+    monkeypatch.setattr(catalog.store, "now", lambda: None)  # `deleted` is NOT NULL
     with pytest.raises(apsw.ConstraintError):
         catalog.delete_group("local", "edge")
     assert catalog.databases("local", "edge") == [database]
