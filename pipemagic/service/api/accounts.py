@@ -28,21 +28,21 @@ class NewPassword(Body):
 @Route("POST", "/v1/auth/signup", public=True)
 def sign_up(request: ApiRequest, body: Credentials) -> Steps:
     """Create an account and log in."""
-    token = yield from request.platform.logins.sign_up(body.username, body.password, request.address)
+    token = yield from request.platform.logins.sign_up(body.username, body.password, request.network)
     return {"token": token, "username": body.username, "organization": body.username}
 
 
 @Route("POST", "/v1/auth/login", public=True)
 def log_in(request: ApiRequest, body: Credentials) -> Steps:
     """Exchange a username and a password for a token."""
-    token = yield from request.platform.logins.log_in(body.username, body.password, request.address)
+    token = yield from request.platform.logins.log_in(body.username, body.password, request.network)
     return {"token": token, "username": body.username, "organization": body.username}
 
 
 @Route("POST", "/v1/auth/invalidate")
 def log_out(request: ApiRequest) -> Any:
     """End all logins of the account."""
-    return {"ValidFrom": int(request.platform.logins.log_out(request.account))}
+    return {"ValidFrom": int(request.catalog.accounts.remove_logins(request.account))}
 
 
 @Route("POST", "/v1/auth/password")
@@ -51,21 +51,21 @@ def change_password(request: ApiRequest, body: NewPassword) -> Steps:
     username = body.username
     if username is None or username == request.account.username:
         logins = request.platform.logins
-        yield from logins.change_password(request.account, body.password, body.current, request.address)
+        yield from logins.change_password(request.account, body.password, body.current, request.network)
         return {}
     if not request.account.operator:
         raise Refused(403, "only the operator of this service may set the password of another account")
     account = request.catalog.accounts.find(username)
     if account is None:
         raise Refused(404, f"user {username} not found")
-    yield from request.platform.logins.reset_password(account, body.password, request.address)
+    yield from request.platform.logins.reset_password(account, body.password, request.network)
     return {}
 
 
 @Route("POST", "/v1/users", operator="may create accounts for others")
 def create_user(request: ApiRequest, body: Credentials) -> Steps:
     """Create an account for another person."""
-    account = yield from request.platform.logins.open_account(body.username, body.password, request.address)
+    account = yield from request.platform.logins.open_account(body.username, body.password, request.network)
     return {"user": account_json(account)}
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 import msgspec
 from starlette.requests import Request
 
-from pipemagic.service.auth.logins import Logins
+from pipemagic.service.auth.logins import Logins, network_of
 from pipemagic.service.auth.tokens import Tokens
 from pipemagic.service.catalog.accounts import Account, Credential
 from pipemagic.service.catalog.catalog import Catalog
@@ -63,9 +63,9 @@ class ApiRequest:
         return self.platform.catalog
 
     @property
-    def address(self) -> str:
-        """The IP address of the client, or of the proxy in front of the service."""
-        return "" if self.http.client is None else self.http.client.host
+    def network(self) -> str:
+        """The network of the client, or of the proxy in front of the service."""
+        return "" if self.http.client is None else network_of(self.http.client.host)
 
     def with_local_names(self, record: DatabaseRecord) -> DatabaseRecord:
         """Return the record with host names below ``localhost`` if the client has connected by loopback.

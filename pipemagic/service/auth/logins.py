@@ -1,16 +1,18 @@
-"""Sign-up and log-in with a username and a password, and rate limits on attempts."""
+"""Sign-up and log-in with a username and a password: scrypt hashes, and rate limits on attempts."""
 
 from __future__ import annotations
 
+import hmac
 import ipaddress
 import math
 import threading
-from collections import OrderedDict
+from base64 import b64decode, b64encode
+from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Hashable
 from contextlib import suppress
+from hashlib import scrypt
 from typing import TypeVar
 
-from pipemagic.service.auth.passwords import Passwords
 from pipemagic.service.auth.tokens import Tokens
 from pipemagic.service.catalog.accounts import Account
 from pipemagic.service.catalog.catalog import Catalog
@@ -22,14 +24,23 @@ T = TypeVar("T")
 Steps = Generator[Waiter, None, T]
 """Work that yields a `Waiter` while other passwords are processed."""
 
+SHORTEST, LONGEST = 8, 1024  # characters of a password
+
+_COST, _BLOCK, _PARALLEL = 2**14, 8, 5
+"""Each check of a password takes 16 MiB and about 0.2 s, as OWASP recommends."""
+_SALT, _KEY = 16, 32
+
+_AT_ONCE = 2
+"""More passwords at a time would take memory and processor time from SQL."""
+_MOST_WAITING = 100  # for each network
 _MOST_KEYS = 10_000  # of a rate limiter; beyond that the oldest are removed
 
 
 class Logins:
     """Exchanges passwords for tokens. If ``signup`` is true, everybody can create an account.
 
-    ``clock`` returns monotonic seconds. ``address`` is the IP address of the client. Attempts are limited for each name
-    at an address, so that wrong passwords from elsewhere do not lock the owner out, and for each address.
+    ``clock`` returns monotonic seconds; ``network`` is that of the client (`network_of`). Attempts are limited for each
+    name from a network, so that wrong passwords from elsewhere do not lock the owner out, and for each network.
     """
 
     def __init__(
@@ -37,71 +48,102 @@ class Logins:
         signup: bool = False,
     ) -> None:  # fmt: skip
         self._catalog, self._tokens, self._signup = catalog, tokens, signup
-        self._passwords = Passwords(random)
+        self._random, self._slots = random, FairSemaphore(_AT_ONCE, _MOST_WAITING)
+        self._dummy_hash = _with_key(_settings(bytes(_SALT)), bytes(_KEY))
         self._by_name = RateLimiter(clock, burst=5, every=12.0)
-        self._by_address = RateLimiter(clock, burst=300, every=2.0)  # a class behind one address can log in at once
+        self._by_network = RateLimiter(clock, burst=300, every=2.0)  # a class behind one address can log in at once
 
-    def sign_up(self, username: str, password: str, address: str) -> Steps[str]:
+    def sign_up(self, username: str, password: str, network: str) -> Steps[str]:
         """Create an account with its personal organization, and log it in; return the token.
 
         Raise `Refused`: 403 (signup is off), 400 or 422 (invalid name or password), 409 (the name is taken) or 429.
         """
         if not self._signup:
             raise Refused(403, "sign-up is off at this service; ask its operator for an account")
-        self._by_address.take(_network(address))
-        return self._tokens.issue_login((yield from self.open_account(username, password, address)))
+        self._by_network.take(network)
+        return self._tokens.issue_login((yield from self.open_account(username, password, network)))
 
-    def open_account(self, username: str, password: str, address: str) -> Steps[Account]:
+    def open_account(self, username: str, password: str, network: str) -> Steps[Account]:
         """Create an account even if signup is off; raise `Refused` as `sign_up` does."""
-        return self._catalog.open_account(username, (yield from self._passwords.hash(password, _network(address))))
+        return self._catalog.open_account(username, (yield from self._hash(password, network)))
 
-    def log_in(self, username: str, password: str, address: str) -> Steps[str]:
+    def log_in(self, username: str, password: str, network: str) -> Steps[str]:
         """Return a new token; raise `Refused`: 401 for a wrong password, 429 after many attempts.
 
         An unknown name has the same error as a wrong password, after the same time.
         """
-        return self._tokens.issue_login((yield from self._check(username, password, address)))
+        return self._tokens.issue_login((yield from self._check(username, password, network)))
 
-    def log_out(self, account: Account) -> float:
-        """End all logins of an account and return the time (Unix seconds); its platform tokens stay valid."""
-        return self._catalog.accounts.remove_logins(account)
-
-    def change_password(self, account: Account, password: str, current: str, address: str) -> Steps[None]:
+    def change_password(self, account: Account, password: str, current: str, network: str) -> Steps[None]:
         """Replace a password, or set the first one, and end all logins; raise 401 if ``current`` is wrong."""
         if self._catalog.accounts.password_hash(account) is not None:
-            yield from self._check(account.username, current, address)
-        yield from self.reset_password(account, password, address)
+            yield from self._check(account.username, current, network)
+        yield from self.reset_password(account, password, network)
 
-    def reset_password(self, account: Account, password: str, address: str) -> Steps[None]:
+    def reset_password(self, account: Account, password: str, network: str) -> Steps[None]:
         """Set a password without the current one, and end all logins."""
-        self._catalog.accounts.set_password(account, (yield from self._passwords.hash(password, _network(address))))
+        self._catalog.accounts.set_password(account, (yield from self._hash(password, network)))
 
-    def _check(self, username: str, password: str, address: str) -> Steps[Account]:
-        network = _network(address)
+    def _check(self, username: str, password: str, network: str) -> Steps[Account]:
         attempt = network, username[: SLUG_LIMIT + 1]  # the key is kept, and no name is longer
-        self._by_address.take(network)
+        self._by_network.take(network)
         try:
             self._by_name.take(attempt)
         except Refused:
-            self._by_address.refund(network)  # repeated attempts must not block others behind this address
+            self._by_network.refund(network)  # repeated attempts must not block others in this network
             raise
         account = self._catalog.accounts.find(username)
         stored = None if account is None else self._catalog.accounts.password_hash(account)
         try:
-            matches = yield from self._passwords.matches(password, stored, network)
+            matches = yield from self._matches(password, stored or self._dummy_hash, network)
         except Refused:  # too many are waiting: the password was not checked
             self._by_name.refund(attempt)
-            self._by_address.refund(network)
+            self._by_network.refund(network)
             raise
-        if account is None or not matches:
+        if account is None or stored is None or not matches:
             raise Refused(401, "the username or the password is wrong", "UNAUTHORIZED")
         self._by_name.reset(attempt)
-        self._by_address.refund(network)
+        self._by_network.refund(network)
         return account
 
+    def _hash(self, password: str, network: str) -> Steps[str]:
+        """Return the hash of a new password; raise `Refused`: 400 for its length, 429 if too many are waiting."""
+        if not SHORTEST <= len(password) <= LONGEST:
+            raise Refused(400, f"a password has between {SHORTEST} and {LONGEST} characters")
+        settings = _settings(self._random(_SALT))
+        return (yield from self._derive(password, settings, network))
 
-def _network(address: str) -> str:
-    """Return the key of a client in a rate limit: its address, or the /64 network of an IPv6 address."""
+    def _matches(self, password: str, stored: str, network: str) -> Steps[bool]:
+        """Return True if a password matches a hash; raise `Refused` (429) if too many are waiting."""
+        settings = stored.rpartition("$")[0]
+        return hmac.compare_digest((yield from self._derive(password[:LONGEST], settings, network)), stored)
+
+    def _derive(self, password: str, settings: str, network: str) -> Steps[str]:
+        waiter = self._slots.acquire(network)
+        if not waiter.granted:
+            yield waiter
+        try:
+            _, cost, block, parallel, salt = settings.split("$")
+            key = scrypt(
+                password.encode("utf-8", "surrogatepass"), salt=b64decode(salt), n=int(cost), r=int(block),
+                p=int(parallel), dklen=_KEY, maxmem=256 * int(cost) * int(block),
+            )  # fmt: skip
+            return _with_key(settings, key)
+        finally:
+            self._slots.release()
+
+
+def _settings(salt: bytes) -> str:
+    """Return the settings of a new hash; a stored hash consists of its settings and its key."""
+    return f"scrypt${_COST}${_BLOCK}${_PARALLEL}${b64encode(salt).decode()}"
+
+
+def _with_key(settings: str, key: bytes) -> str:
+    return f"{settings}${b64encode(key).decode()}"
+
+
+def network_of(address: str) -> str:
+    """Return the network of a client, for rate limits: its address, or the first 64 bits of an IPv6 address."""
     with suppress(ValueError):
         ip = ipaddress.IPv6Address(address)
         return str(ip.ipv4_mapped or ipaddress.IPv6Network((int(ip), 64), strict=False))
@@ -139,3 +181,42 @@ class RateLimiter:
         """Restore all attempts of a key."""
         with self._lock:
             self._full_at.pop(key, None)
+
+
+class FairSemaphore:
+    """A semaphore that serves client networks in turn. A waiter takes no thread.
+
+    At most ``waiting`` wait for each network, so one network delays another by a single turn.
+    """
+
+    def __init__(self, slots: int, waiting: int) -> None:
+        self._free, self._most = slots, waiting
+        self._lock = threading.Lock()
+        self._queues: OrderedDict[str, deque[Waiter]] = OrderedDict()
+
+    def acquire(self, network: str) -> Waiter:
+        """Take a slot or a place in the queue; ``granted`` of the waiter shows which. Raise `Refused` with 429."""
+        waiter = Waiter(math.inf)
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                waiter.granted = True
+                return waiter
+            queue = self._queues.setdefault(network, deque())
+            if len(queue) >= self._most:
+                raise Refused(429, "too many log-ins from your address are waiting; try again soon", retry_after=5)
+            queue.append(waiter)
+        return waiter
+
+    def release(self) -> None:
+        """Pass the slot on to the next network."""
+        with self._lock:
+            if not self._queues:
+                self._free += 1
+                return
+            network, queue = self._queues.popitem(last=False)
+            waiter = queue.popleft()
+            if queue:
+                self._queues[network] = queue
+        waiter.granted = True
+        waiter.finish()

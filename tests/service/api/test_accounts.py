@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import scrypt
 
 import httpx
 import pytest
@@ -14,7 +15,7 @@ from served_apps import serving
 from service_calls import new_service
 from waiting import PATIENCE, until
 
-from pipemagic.service.auth import passwords
+from pipemagic.service.auth import logins
 
 PASSWORD = "correct horse"
 
@@ -47,7 +48,7 @@ def log_in(service, username="grace", password=PASSWORD, client="127.0.0.1"):
 @pytest.fixture
 def cheap_passwords(monkeypatch):
     """Hash passwords with little work, where the work is not the point."""
-    monkeypatch.setattr(passwords, "_COST", 2**6)
+    monkeypatch.setattr(logins, "_COST", 2**6)
 
 
 class Wall:
@@ -111,8 +112,12 @@ def test_a_wrong_password_and_an_unknown_name_are_answered_alike(service):
 
 def test_an_unknown_name_costs_as_much_work(service, monkeypatch):
     work = []
-    derive = passwords._derive
-    monkeypatch.setattr(passwords, "_derive", lambda *args: work.append(args[2:]) or derive(*args))
+
+    def counted(password, *, n, r, p, **options):
+        work.append((n, r, p))
+        return scrypt(password, n=n, r=r, p=p, **options)
+
+    monkeypatch.setattr(logins, "scrypt", counted)
     log_in(service, username="nobody")
     log_in(service, username="local")
     assert work == [(2**14, 8, 5)] * 2
@@ -241,15 +246,14 @@ def test_a_429_has_a_retry_after_header(service, clock):
 def test_passwords_of_others_wait_in_turn_and_hold_no_thread(service, monkeypatch):
     """Of two slots and any number of log-ins under way, another address gets the next slot."""
     busy, order = threading.Semaphore(0), []
-    derive = passwords._derive
 
-    def slow(password, *work):
-        order.append(password)
+    def slow(password, **options):
+        order.append(password.decode())
         assert busy.acquire(timeout=PATIENCE)
-        return derive(password, work[0], 2**6, 8, 1)
+        return scrypt(password, **{**options, "n": 2**6, "p": 1})
 
-    monkeypatch.setattr(passwords, "_derive", slow)
-    semaphore = service.logins._passwords._semaphore
+    monkeypatch.setattr(logins, "scrypt", slow)
+    semaphore = service.logins._slots
     with ThreadPoolExecutor(20) as pool:
         flood = [pool.submit(log_in, service, f"name-{n}", f"flood {n}", "192.0.2.6") for n in range(12)]
         until(lambda: sum(map(len, semaphore._queues.values())) == 10)
@@ -264,7 +268,7 @@ def test_passwords_of_others_wait_in_turn_and_hold_no_thread(service, monkeypatc
 
 @pytest.mark.usefixtures("cheap_passwords")
 def test_the_queue_of_an_address_is_bounded(service):
-    queue = service.logins._passwords._semaphore
+    queue = service.logins._slots
     waiting = [queue.acquire("192.0.2.6") for _ in range(102)]
     assert [one.granted for one in waiting] == [True] * 2 + [False] * 100
     response = send(service, "login", {"username": "ada", "password": PASSWORD}, client="192.0.2.6")
@@ -278,7 +282,7 @@ def test_the_queue_of_an_address_is_bounded(service):
 def test_a_log_in_that_found_the_queue_full_is_no_attempt(service):
     """Its password was not checked: a class that logs in at once may try again."""
     sign_up(service)
-    queue = service.logins._passwords._semaphore
+    queue = service.logins._slots
     waiting = [queue.acquire("192.0.2.6") for _ in range(102)]
     responses = [log_in(service, client="192.0.2.6") for _ in range(310)]
     assert {(status, "are waiting" in body["error"]) for status, body in responses} == {(429, True)}
