@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, TypedDict
+from typing import Any
 
 from pipemagic.service.api.databases import DATABASE
 from pipemagic.service.api.groups import GROUP
@@ -36,12 +36,6 @@ class PlatformTokenOptions(Body):
     unsupported = ("organization", "group", "scopes")
 
 
-class _Rights(TypedDict):
-    read_only: bool
-    expires_in: float | None
-    subject: str
-
-
 @Route("POST", f"{DATABASE}/auth/tokens", role=Role.VIEWER, query=QUERY)
 def create_database_token(request: ApiRequest, body: DatabaseTokenOptions) -> Any:  # noqa: ARG001
     """Create a token for one database."""
@@ -58,7 +52,7 @@ def create_group_token(request: ApiRequest, body: DatabaseTokenOptions) -> Any: 
     return {"jwt": request.platform.tokens.issue_group(group, **rights)}
 
 
-def _parse_rights(request: ApiRequest) -> _Rights:
+def _parse_rights(request: ApiRequest) -> dict[str, Any]:
     """Return the rights of a new token; raise `Refused` (403) if a viewer requests more than a read-only token."""
     expires_in = parse_expiration(request.http.query_params.get("expiration", "never"))
     authorization = request.http.query_params.get("authorization") or "full-access"

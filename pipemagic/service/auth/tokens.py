@@ -157,7 +157,8 @@ class Tokens:
         token_hash = _hash(token)
         found = self._catalog.accounts.credential(token_hash)
         if found is None or not hmac.compare_digest(found.hash, token_hash):
-            raise _unauthorized("The platform token is invalid", _mixed_up(token, jwt_expected=False))
+            hint = "this is a database token; the management interface takes a platform token"
+            raise _unauthorized("The platform token is invalid", hint if token.count(".") == 2 else "")
         return found
 
     def _secret(self, prefix: str) -> str:
@@ -271,7 +272,9 @@ class Tokens:
         try:
             payload = jwt.verify(token, self._key.public_key())
         except jwt.InvalidToken:
-            raise _unauthorized("The JWT is invalid", _mixed_up(token, jwt_expected=True)) from None
+            is_platform = token.startswith((PLATFORM_PREFIX, LOGIN_PREFIX))
+            hint = "this is a platform token; the database interface takes a database token"
+            raise _unauthorized("The JWT is invalid", hint if is_platform else "") from None
         try:
             return msgspec.convert(payload, _Claims)
         except ValueError:
@@ -302,15 +305,6 @@ def bearer(authorization: str | None) -> str:
 
 def _unauthorized(cause: str, detail: str = "") -> Refused:
     return Refused(401, f"Unauthorized: `{cause}`{': ' if detail else ''}{detail}", "UNAUTHORIZED")
-
-
-def _mixed_up(token: str, *, jwt_expected: bool) -> str:
-    """Return a hint if the token is of the other kind, a frequent mistake; otherwise an empty text."""
-    if jwt_expected and token.startswith((PLATFORM_PREFIX, LOGIN_PREFIX)):
-        return "this is a platform token; the database interface takes a database token"
-    if not jwt_expected and token.count(".") == 2:
-        return "this is a database token; the management interface takes a platform token"
-    return ""
 
 
 def _hash(token: str) -> bytes:

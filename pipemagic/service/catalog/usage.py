@@ -99,10 +99,6 @@ class Usage:
                 run("INSERT INTO quotas VALUES (?, ?, ?, ?)",
                     (slug, quotas.rows_read, quotas.rows_written, quotas.storage_bytes))  # fmt: skip
 
-    def database_ids(self, slug: str) -> list[str]:
-        """Return the ids of an organization's databases."""
-        return [row[0] for row in self.store.rows("SELECT id FROM databases WHERE organization = ?", (slug,))]
-
 
 @dataclass(frozen=True)
 class QuotaBlock:
@@ -129,6 +125,14 @@ class QuotaBlock:
 
 NO_BLOCK = QuotaBlock()
 
+_MONTH_ENDS = "switch its overages on, or wait for the first of next month (UTC)"
+_ROWS_READ = "the organization {} has read {:,} rows this month, its quota is {:,}; " + _MONTH_ENDS
+_ROWS_WRITTEN = "the organization {} has written {:,} rows this month, its quota is {:,}; " + _MONTH_ENDS
+_STORAGE = (
+    "the organization {} stores {:,} bytes, its quota is {:,}; "
+    "delete rows or tables and run VACUUM, or switch its overages on"
+)
+
 
 @dataclass
 class _Allowance:
@@ -142,27 +146,13 @@ class _Allowance:
     def block(self) -> QuotaBlock:
         """Return what is refused."""
         return QuotaBlock(
-            self._rows_reason("read", self.used.rows_read, self.quotas.rows_read),
-            self._rows_reason("written", self.used.rows_written, self.quotas.rows_written),
-            self._storage_reason(),
+            self._reason(_ROWS_READ, self.used.rows_read, self.quotas.rows_read),
+            self._reason(_ROWS_WRITTEN, self.used.rows_written, self.quotas.rows_written),
+            self._reason(_STORAGE, self.storage, self.quotas.storage_bytes),
         )
 
-    def _rows_reason(self, verb: str, used: int, quota: int) -> str:
-        if not quota or used < quota:
-            return ""
-        return (
-            f"the organization {self.organization} has {verb} {used:,} rows this month, its quota is {quota:,}; "
-            "switch its overages on, or wait for the first of next month (UTC)"
-        )
-
-    def _storage_reason(self) -> str:
-        quota = self.quotas.storage_bytes
-        if not quota or self.storage < quota:
-            return ""
-        return (
-            f"the organization {self.organization} stores {self.storage:,} bytes, its quota is {quota:,}; "
-            "delete rows or tables and run VACUUM, or switch its overages on"
-        )
+    def _reason(self, text: str, used: int, quota: int) -> str:
+        return text.format(self.organization, used, quota) if quota and used >= quota else ""
 
 
 class UsageMeter:
@@ -267,7 +257,8 @@ class UsageMeter:
     def _measure(self, slug: str) -> None:
         """Measure the storage of an organization, unless it has no storage quota any more."""
         if self._usage.enforced_quotas(slug).storage_bytes:
-            self._storage[slug] = sum(map(self.size, self._usage.database_ids(slug)))
+            databases = self._usage.store.rows("SELECT id FROM databases WHERE organization = ?", (slug,))
+            self._storage[slug] = sum(self.size(database) for (database,) in databases)
         else:
             self._storage.pop(slug, None)
 
