@@ -6,6 +6,7 @@ The paths of the management API are those of its routes. Bodies are described by
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from functools import cache
 from http import HTTPStatus
 from typing import Any
@@ -24,7 +25,6 @@ PATH = "/openapi.json"
 
 Schema = dict[str, Any]
 
-OBJECT: Schema = {"type": "object"}
 TEXT: Schema = {"type": "string"}
 
 READING = (200, 400, 401, 403, 404, 413, 429, 503)
@@ -60,35 +60,32 @@ _DATABASE_API: tuple[tuple[str, str, type, type | None, list[Schema]], ...] = (
 )  # fmt: skip
 """POST requests: path, summary, body, response (None: lines of text) and parameters."""
 
-_WITHOUT_TOKEN = (
-    ("/v2", "Confirm that version 2 is supported", PLAIN, TEXT),
-    ("/v3", "Confirm that version 3 is supported", PLAIN, TEXT),
-    ("/version", "Return the version", PLAIN, TEXT),
-    (PATH, "Describe the API", JSON, OBJECT),
+_WITHOUT_TOKEN: tuple[tuple[str, str, Schema], ...] = (
+    ("/v2", "Confirm that version 2 is supported", {PLAIN: {"schema": TEXT}}),
+    ("/v3", "Confirm that version 3 is supported", {PLAIN: {"schema": TEXT}}),
+    ("/version", "Return the version", {PLAIN: {"schema": TEXT}}),
+    (PATH, "Describe the API", {JSON: {"schema": {"type": "object"}}}),
 )
-"""GET requests: path, summary, content type and schema of the response."""
+"""GET requests: path, summary and content of the response."""
 
 
 @cache
 def description() -> dict[str, Any]:
     """Return the description as one JSON object."""
-    paths: dict[str, dict[str, Any]] = {
-        "/health": {"get": {"summary": "Check the service", "security": [], "responses": {
-            "200": {"description": "healthy"}, "503": {"description": "not healthy"},
-        }}},
-    }  # fmt: skip
-    for path, summary, content_type, schema in _WITHOUT_TOKEN:
-        paths[path] = {
-            "get": {"summary": summary, "security": [], "responses": _responses((200,), content_type, schema)}
-        }
+    paths: dict[str, dict[str, Any]] = defaultdict(dict)
+    healthy = {"200": {"description": "healthy"}, "503": {"description": "not healthy"}}
+    paths["/health"]["get"] = {"summary": "Check the service", "security": [], "responses": healthy}
+    for path, summary, content in _WITHOUT_TOKEN:
+        paths[path]["get"] = {"summary": summary, "security": [], "responses": _responses((200,), content)}
     for path, summary, body, response, parameters in _DATABASE_API:
-        good = (PLAIN, TEXT) if response is None else (JSON, _ref(response))
-        paths[path] = {"post": {
+        content = {PLAIN: {"schema": TEXT}} if response is None else {JSON: {"schema": _ref(response)}}
+        paths[path]["post"] = {
             "summary": summary, "security": [{"database": []}], "parameters": parameters, "requestBody": _body(body),
-            "responses": _responses(AT_DATABASE, *good),
-        }}  # fmt: skip
+            "responses": _responses(AT_DATABASE, content),
+        }  # fmt: skip
     for route in ROUTES:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
+        paths[route.path][route.method.lower()] = _operation(route)
+    schemes = {"platform": "a platform token", "database": "a token of the database"}
     return {
         "openapi": "3.1.0",
         "info": {"title": "pipemagic", "version": __version__, "description": (__doc__ or "").partition("\n")[0]},
@@ -96,25 +93,23 @@ def description() -> dict[str, Any]:
         "components": {
             "schemas": _schemas(),
             "securitySchemes": {
-                "platform": {"type": "http", "scheme": "bearer", "description": "a platform token"},
-                "database": {"type": "http", "scheme": "bearer", "description": "a token of the database"},
+                name: {"type": "http", "scheme": "bearer", "description": token} for name, token in schemes.items()
             },
         },
     }
 
 
 def _operation(route: Route) -> dict[str, Any]:
-    names = re.findall(r"\{(\w+)\}", route.path)
+    statuses = READING if route.method == "GET" else CHANGING
     operation: dict[str, Any] = {
         "summary": (route.endpoint.__doc__ or "").partition("\n")[0],
         "parameters": [
-            *({"name": name, "in": "path", "required": True, "schema": TEXT} for name in names),
+            *({"name": name, "in": "path", "required": True, "schema": TEXT}
+              for name in re.findall(r"\{(\w+)\}", route.path)),
             *({"name": name, "in": "query", "required": False, "schema": one} for name, one in route.query.items()),
         ],
         "security": [] if route.public else [{"platform": []}],
-        "responses": _responses(
-            READING if route.method == "GET" else CHANGING, JSON, {"type": ["object", "array"]}
-        ),
+        "responses": _responses(statuses, {JSON: {"schema": {"type": ["object", "array"]}}}),
     }  # fmt: skip
     if route.body is not None:
         operation["requestBody"] = _body(route.body, required=not route.body.optional)
@@ -129,12 +124,11 @@ def _ref(kind: type) -> Schema:
     return {"$ref": f"#/components/schemas/{kind.__name__}"}
 
 
-def _responses(statuses: tuple[int, ...], content_type: str, schema: Schema) -> dict[str, Any]:
+def _responses(statuses: tuple[int, ...], content: dict[str, Any]) -> dict[str, Any]:
     """Describe the responses; an error is JSON, or one line of text in the database API."""
-    good = {content_type: {"schema": schema}}
     error = {JSON: {"schema": _ref(ApiError)}, PLAIN: {"schema": TEXT}}
     return {
-        str(status): {"description": HTTPStatus(status).phrase, "content": good if status == 200 else error}
+        str(status): {"description": HTTPStatus(status).phrase, "content": content if status == 200 else error}
         for status in statuses
     }
 
