@@ -70,12 +70,10 @@ class Catalog:
 
     def groups(self, organization: str) -> list[GroupRecord]:
         """Return the organization's groups, by name."""
-        self.organizations.get(organization)
         return self._groups("g.organization = ? ORDER BY g.name", (organization,))
 
     def group(self, organization: str, name: str) -> GroupRecord:
         """Return one group."""
-        self.organizations.get(organization)
         for group in self._groups("g.organization = ? AND g.name = ?", (organization, name)):
             return group
         raise Refused(404, "group not found")
@@ -148,7 +146,6 @@ class Catalog:
 
     def databases(self, organization: str, group: str | None = None) -> list[DatabaseRecord]:
         """Return the organization's databases (of one group), by name."""
-        self.organizations.get(organization)
         condition = "d.organization = ?1 AND (?2 IS NULL OR g.name = ?2) ORDER BY d.name"
         return self._databases(condition, (organization, group))
 
@@ -159,7 +156,6 @@ class Catalog:
 
     def database(self, organization: str, name: str) -> DatabaseRecord:
         """Return one database."""
-        self.organizations.get(organization)
         for record in self._databases("d.organization = ? AND d.name = ?", (organization, name)):
             return record
         raise Refused(404, f"could not find database with name {name}: record not found")

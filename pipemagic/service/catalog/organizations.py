@@ -44,13 +44,12 @@ class Role(IntEnum):
 
 
 class OrganizationRecord(Record, frozen=True):
-    """An organization; ``account`` is the id of its creator, whose personal organization it may be."""
+    """An organization: ``type`` is personal or team."""
 
     slug: str
     name: str
     type: str
     overages: bool
-    account: str
     id: str
 
 
@@ -61,7 +60,7 @@ class Member(Record, frozen=True):
     role: Role
 
 
-_ORGANIZATIONS = "SELECT o.slug, o.name, o.type, o.overages, o.account, o.id FROM organizations AS o"
+_ORGANIZATIONS = "SELECT o.slug, o.name, o.type, o.overages, o.id FROM organizations AS o"
 _ONE_MEMBER = "organization = ? AND account = (SELECT id FROM accounts WHERE username = ?)"
 
 

@@ -133,7 +133,6 @@ def test_reserved_slugs(catalog, slug):
 
 def test_unknown_records(catalog):
     assert refused(catalog.organizations.get, "nope") == (404, "organization not found")
-    assert refused(catalog.groups, "nope") == (404, "organization not found")
     assert refused(catalog.group, "local", "nope") == (404, "group not found")
     assert refused(catalog.delete_group, "local", "nope") == (404, "group not found")
     assert refused(catalog.create_database, "local", "flights", "nope") == (400, "group not found")
