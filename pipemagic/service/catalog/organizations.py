@@ -152,6 +152,7 @@ class Organizations:
     def add_member(self, slug: str, account: Account, role: Role) -> None:
         """Add an account; raise `Refused` (409) if it is a member already."""
         with self._store.change() as run:
+            self.get(slug)  # it may have been deleted since the request was admitted
             if self.role(slug, account) is not None:
                 raise Refused(409, f"{account.username} is already a member of {slug}")
             run("INSERT INTO members VALUES (?, ?, ?, ?)", (slug, account.id, role.label, self._store.now()))

@@ -9,6 +9,7 @@ import pytest
 
 from pipemagic.errors import ServiceError
 from pipemagic.service.catalog.catalog import Catalog
+from pipemagic.service.catalog.organizations import Role
 from pipemagic.service.catalog.store import VERSION
 from pipemagic.service.locations import LOCATIONS
 from pipemagic.service.responses import Refused
@@ -139,6 +140,14 @@ def test_unknown_records(catalog):
     assert refused(catalog.create_group, "local", "edge", "xxx") == (400, "invalid location: xxx")
     assert refused(catalog.delete_database, "local", "nope") == (
         404, "could not find database with name nope: record not found")  # fmt: skip
+
+
+def test_an_organization_that_was_deleted_since_the_request_was_admitted(catalog):
+    missing = 404, "organization not found"
+    assert refused(catalog.create_group, "gone", "edge", "ams") == missing
+    assert refused(catalog.create_database, "gone", "flights", "edge") == missing
+    operator = catalog.accounts.operator()
+    assert refused(catalog.organizations.add_member, "gone", operator, Role.MEMBER) == missing
 
 
 def test_a_location_is_appended_once(catalog, database):
