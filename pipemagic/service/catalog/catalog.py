@@ -270,7 +270,7 @@ class Catalog:
 
     def reserve_index(self, database_id: str, up_to: int) -> None:
         """Record, durably, the highest commit counter that may be used before the next call."""
-        with self.store.note() as run:
+        with self.store.change(cached=False) as run:
             run("UPDATE databases SET reserved_index = ? WHERE id = ?", (up_to, database_id))
 
     def reserved_index(self, database_id: str) -> int:

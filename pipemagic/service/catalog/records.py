@@ -68,11 +68,13 @@ class DatabaseRecord(Record, frozen=True):
 
     def below(self, domain: str) -> DatabaseRecord:
         """Return the record with the same host names below another domain."""
-        hostname, *names = (
-            f"{name.partition('.')[0]}.{domain}" for name in (self.hostname, *self.instances.values())
-        )  # fmt: skip
-        instances = dict(zip(self.instances, names, strict=True))
+        hostname = _below(self.hostname, domain)
+        instances = {code: _below(name, domain) for code, name in self.instances.items()}
         return msgspec.structs.replace(self, hostname=hostname, instances=instances)
+
+
+def _below(name: str, domain: str) -> str:
+    return f"{name.partition('.')[0]}.{domain}"
 
 
 # Queries of one JSON array per row, in the order of the fields; host names are without their domain. The results of

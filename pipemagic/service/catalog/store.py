@@ -68,22 +68,17 @@ class Store:
         return next(iter(self.records(kind, sql, arguments)), None)
 
     @contextmanager
-    def change(self) -> Iterator[Run]:
-        """Run a durable transaction, which a nested change joins."""
+    def change(self, *, cached: bool = True) -> Iterator[Run]:
+        """Run a durable transaction, which a nested change joins; ``cached``: it may change what caches hold."""
         with self.lock:
             try:
                 with self._connection:
                     yield self.rows
             finally:
-                self.changes += 1
-                for callback in self.on_change:
-                    callback()
-
-    @contextmanager
-    def note(self) -> Iterator[Run]:
-        """Run a durable transaction that changes nothing that is cached."""
-        with self.lock, self._connection:
-            yield self.rows
+                if cached:
+                    self.changes += 1
+                    for callback in self.on_change:
+                        callback()
 
 
 def new_id() -> str:

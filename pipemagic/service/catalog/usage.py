@@ -62,7 +62,7 @@ class Usage:
 
     def add(self, month: str, pending: PendingUsage) -> None:
         """Add counts to a month; skip those of deleted organizations."""
-        with self.store.note() as run:
+        with self.store.change(cached=False) as run:
             for (organization, database), counts in pending.items():
                 run("INSERT INTO usage SELECT ?1, ?2, ?3, ?4, ?5 FROM organizations WHERE slug = ?3"
                     " ON CONFLICT DO UPDATE SET rows_read = rows_read + ?4, rows_written = rows_written + ?5",

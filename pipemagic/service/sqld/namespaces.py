@@ -58,7 +58,7 @@ class Namespaces:
 
         A node that was killed continues with a count from some moments before: nothing is counted twice.
         """
-        with self._store.note() as run:
+        with self._store.change(cached=False) as run:
             last = run("SELECT rows_read, rows_written FROM namespace_counts"
                        " WHERE database = ? AND code = ? AND count = ?", (database, code, count))  # fmt: skip
             if not run("INSERT OR REPLACE INTO namespace_counts SELECT database, ?2, ?3, ?4, ?5 FROM namespaces"
