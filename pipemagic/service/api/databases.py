@@ -173,7 +173,7 @@ def get_settings(request: ApiRequest) -> Any:
 @Route("PATCH", f"{DATABASE}/configuration")
 def update_settings(request: ApiRequest, body: DatabaseSettings) -> Any:
     """Change the settings of a database, from the next request on."""
-    changes = body.given()
+    changes = body.changes()
     if "size_limit" in changes:
         changes["size_limit"] = size_in_bytes(body.size_limit) or None
     request.platform.engine.check_change()

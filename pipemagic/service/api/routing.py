@@ -89,7 +89,7 @@ class Body(msgspec.Struct):
     unsupported: ClassVar[tuple[str, ...]] = ()
     """Fields that would change the meaning; a request that sets one is refused."""
 
-    def given(self) -> dict[str, Any]:
+    def changes(self) -> dict[str, Any]:
         """Return the fields that the request has."""
         return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
 

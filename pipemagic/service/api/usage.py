@@ -138,7 +138,7 @@ def remove_quotas(request: ApiRequest) -> Any:
 
 
 def _update_quotas(request: ApiRequest, slug: str, body: QuotaSettings) -> Any:
-    changes = {name: size_in_bytes(value) for name, value in body.given().items()}
+    changes = {name: size_in_bytes(value) for name, value in body.changes().items()}
     quotas = msgspec.structs.replace(request.catalog.usage.quotas(slug), **changes)
     request.catalog.usage.set_quotas(slug, quotas)
     log.info("quotas of %s: %s", slug or "all organizations", quotas)

@@ -4,8 +4,8 @@ CREATE TABLE accounts (
   id TEXT PRIMARY KEY,
   username TEXT NOT NULL UNIQUE,
   created REAL NOT NULL,
-  operator INTEGER NOT NULL DEFAULT 0,  -- 1: the account of whoever runs the service
-  password TEXT  -- salted scrypt hash; NULL: nobody can log in
+  operator INTEGER NOT NULL DEFAULT 0,  -- 1: the account of the operator
+  password TEXT  -- salted scrypt hash; NULL: the account cannot be used to log in
 ) STRICT;
 
 CREATE TABLE platform_tokens (
