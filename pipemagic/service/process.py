@@ -195,7 +195,8 @@ class ServiceProcess(Server):
 
     def _follow_input(self) -> None:
         """Stop when the starter exits: it holds the other end of the pipe."""
-        sys.stdin.buffer.read()
+        while os.read(sys.stdin.fileno(), 4096):  # a buffered read holds a lock that aborts the interpreter's exit
+            pass
         self._stop_from_thread()
 
     def _reload(self) -> None:

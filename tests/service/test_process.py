@@ -309,6 +309,13 @@ def test_a_temporary_one_ends_with_its_starter_and_leaves_nothing(tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
+def test_a_temporary_service_that_is_stopped_exits_regularly(tmp_path):
+    """Its starter, which keeps the pipe open, may stop it as well."""
+    with process(tmp_path / "data", "--temporary") as one:
+        assert one.call("POST", "/pipemagic/stop").status_code == 200
+        one.ended()
+
+
 def test_a_temporary_service_does_not_remove_the_folder_of_a_running_one(lasting):
     with process(lasting.folder, "--temporary") as two:
         assert two.line["code"] == "FOLDER_IN_USE"
