@@ -58,7 +58,8 @@ def logging_to(path: Path) -> Iterator[None]:
     level = root.level
     root.addHandler(handler)
     root.setLevel(logging.INFO)
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    for name in ("uvicorn.error", "httpx"):  # httpx logs each request: several a second with the checks of sqld's nodes
+        logging.getLogger(name).setLevel(logging.WARNING)
     try:
         yield
     finally:

@@ -15,6 +15,8 @@ import httpx
 import msgspec
 
 from pipemagic.service.catalog.names import is_label
+from pipemagic.service.catalog.records import DatabaseRecord
+from pipemagic.service.sqld.keys import label
 from pipemagic.service.sqld.nodes import CHECK_TIMEOUT, Node, open_client
 
 T = TypeVar("T")
@@ -83,10 +85,6 @@ class Admin:
         headers = {"authorization": f"basic {node.admin_key}"} if node.admin_key else None
         self._client = open_client(node.admin, TIMEOUT, headers)
 
-    def close(self) -> None:
-        """Close the client."""
-        self._client.close()
-
     def check(self) -> None:
         """Raise `NodeDown` if the node does not respond."""
         self._request("GET", "/", timeout=CHECK_TIMEOUT)
@@ -153,7 +151,7 @@ class Admin:
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise NodeDown(f"the node {self.code} cannot be reached: {error}", refused=True) from None
         except httpx.HTTPError as error:
-            raise NodeDown(f"the node {self.code} does not respond: {error!r}") from None
+            raise NodeDown(f"the node {self.code} does not respond: {str(error) or type(error).__name__}") from None
         if response.status_code in (401, 403):
             raise NodeDown(f"the node {self.code} refuses the key of its admin API")
         return response
@@ -212,6 +210,10 @@ class NodeState:
             self.set_down(down)
             raise
 
+    def index(self, record: DatabaseRecord) -> int:
+        """Return the number of the last commit of a database that the node has."""
+        return self.admin.stats(label(record)).replication_index or 0
+
     def set_down(self, down: NodeDown) -> None:
         """Record why the node cannot be used."""
         if str(self.down) != str(down):
@@ -219,9 +221,9 @@ class NodeState:
         self.down = down
 
     def close(self) -> None:
-        """Drop the waiting tasks; the running one ends with its request."""
+        """Drop the waiting tasks, and end the waits for the running one, which ends with its request."""
+        self.down = NodeDown("the service is stopping")
         self.tasks.shutdown(wait=False, cancel_futures=True)
-        self.admin.close()
 
 
 def _parse(content: bytes) -> dict[str, Any]:

@@ -59,6 +59,8 @@ class NodeProcess:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None
+        self._log_start = 0
+        """The size of the log when the node was started last."""
         self._stopped = False
         self._started = float("-inf")
 
@@ -85,10 +87,10 @@ class NodeProcess:
                     hint="name a sqld for this machine with PIPEMAGIC_SQLD",
                 ) from None  # fmt: skip
 
-    def wait_until_ready(self, admin: Admin) -> None:
+    def wait_until_ready(self) -> None:
         """Wait until the node responds; raise `ServiceError` if it ends before that, or takes too long."""
         assert self._process is not None
-        deadline = time.monotonic() + START_TIMEOUT
+        admin, deadline = Admin(self.node), time.monotonic() + START_TIMEOUT
         while True:
             status = self._process.poll()
             with suppress(NodeDown):
@@ -109,7 +111,8 @@ class NodeProcess:
                 return
             if time.monotonic() < self._started + RESTART_INTERVAL:
                 return
-            log.warning("the node %s ended with %d and is started again", self.node.code, self._process.returncode)
+            log.warning("the node %s ended with %d and is started again: %s",
+                        self.node.code, self._process.returncode, self._log_tail())  # fmt: skip
             self._end()
             try:
                 self._spawn()
@@ -143,6 +146,7 @@ class NodeProcess:
         if self._log.exists() and self._log.stat().st_size > LOG_LIMIT:
             self._log.replace(self._log.with_name(self._log.name + ".1"))
         with _locked(self._folder) as lock, self._log.open("ab") as output:
+            self._log_start = output.tell()
             self._watcher = subprocess.Popen(
                 ["/bin/sh", "-c", _WATCHER], stdin=subprocess.PIPE, stdout=output, stderr=output, process_group=0,
             )  # fmt: skip
@@ -162,7 +166,11 @@ class NodeProcess:
         return ""
 
     def _log_tail(self) -> str:
-        return self._log.read_text("utf-8", "replace")[-LOG_TAIL:].strip() or "its log is empty"
+        """Return the end of what the node has logged since its last start."""
+        logged = b""
+        with suppress(OSError):  # somebody removed the file: the node is started again all the same
+            logged = self._log.read_bytes()[self._log_start :]
+        return logged.decode("utf-8", "replace")[-LOG_TAIL:].strip() or "it has logged nothing"
 
 
 @contextmanager
@@ -185,7 +193,7 @@ def _lock_file(folder: Path) -> Path:
 def _environment(node: Node) -> dict[str, str]:
     """Return this process's environment without sqld's variables, which would add to the arguments."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SQLD_", "LIBSQL_"))}
-    return {**inherited, "LIBSQL_ADMIN_AUTH_KEY": node.admin_key, "RUST_LOG": "warn"}
+    return {**inherited, "LIBSQL_ADMIN_AUTH_KEY": node.admin_key, "RUST_LOG": "warn", "RUST_BACKTRACE": "0"}
 
 
 def start_cluster(binary: Path, folder: Path, count: int) -> list[NodeProcess]:
@@ -206,7 +214,7 @@ def start_cluster(binary: Path, folder: Path, count: int) -> list[NodeProcess]:
         for process in processes:
             process.start()
         for process in processes:
-            process.wait_until_ready(Admin(process.node))
+            process.wait_until_ready()
     except BaseException:
         close_cluster(processes)
         raise

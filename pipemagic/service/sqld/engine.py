@@ -70,8 +70,8 @@ class SqldEngine(Engine):
         self._primary, *self._replicas = self._nodes.values()
         self._locations = {node.code: node.location for node in nodes}
         self._paused: set[str] = set()
-        self._metering = Metering(context, self._nodes, self.configure)
         self._stopping = threading.Event()
+        self._metering = Metering(context, self._nodes, self.configure, self._stopping)
         self._poller = threading.Thread(target=self._poll_forever, name="pipemagic-nodes", daemon=True)
 
     # Start and end.
@@ -116,11 +116,11 @@ class SqldEngine(Engine):
         """End the nodes of this machine and the threads."""
         self._stopping.set()
         close_cluster(list(self._processes.values()))
-        self._metering.close()
         if self._poller.is_alive():
             self._poller.join()
         for state in self._nodes.values():
             state.close()
+        self._metering.close()
 
     # Checks of the nodes.
 
@@ -374,7 +374,7 @@ class SqldEngine(Engine):
             state, index = self._state(code), 0
             if state == "ok":
                 try:
-                    index = self._nodes[code].admin.stats(label(record)).replication_index or 0
+                    index = self._nodes[code].index(record)
                 except (NodeDown, NoNamespace):
                     state = "down"
             if state == "ok" and index < newest:
@@ -394,23 +394,23 @@ class SqldEngine(Engine):
             return 0
 
     def wait_for_replicas(self, group: GroupRecord, code: str, timeout: float) -> Sequence[Waiter]:
-        """Return a waiter for each database; it is granted when the replica has what its primary has now."""
-        deadline = time.monotonic() + timeout
+        """Return a waiter that is granted when a replica has what its primary has now."""
         records = [] if code == self._primary.code else self._catalog.databases(group.organization, group.name)
-        waits = [(record, Waiter(deadline)) for record in records]
-        threading.Thread(target=self._wait, args=(waits, code), name="pipemagic-wait", daemon=True).start()
-        return [waiter for _, waiter in waits]
+        waiter = Waiter(time.monotonic() + timeout)
+        threading.Thread(target=self._wait, args=(records, code, waiter), name="pipemagic-wait", daemon=True).start()
+        return [waiter]
 
-    def _wait(self, waits: list[tuple[DatabaseRecord, Waiter]], code: str) -> None:
-        for record, waiter in waits:
-            try:
-                index = self._primary.admin.stats(label(record)).replication_index or 0
-                while time.monotonic() < waiter.deadline and not waiter.granted:
-                    waiter.granted = (self._nodes[code].admin.stats(label(record)).replication_index or 0) >= index
-                    if not waiter.granted:
-                        self._stopping.wait(REPLICA_POLL_INTERVAL)
-            except (NodeDown, NoNamespace) as error:
-                log.warning("cannot determine whether %s is up to date: %s", code, error)
+    def _wait(self, records: Sequence[DatabaseRecord], code: str, waiter: Waiter) -> None:
+        try:
+            for record in records:
+                index = self._primary.index(record)
+                while self._nodes[code].index(record) < index:
+                    if time.monotonic() > waiter.deadline or self._stopping.wait(REPLICA_POLL_INTERVAL):
+                        return
+            waiter.granted = True
+        except (NodeDown, NoNamespace) as error:
+            log.warning("cannot determine whether %s is up to date: %s", code, error)
+        finally:
             waiter.finish()
 
     # Routes and metrics.

@@ -32,8 +32,9 @@ class Metering:
     """Adds the counts of the nodes to the service's meter. ``configure`` applies a changed block to a database."""
 
     def __init__(
-        self, context: EngineContext, nodes: Mapping[str, NodeState], configure: Callable[[DatabaseRecord], None]
-    ) -> None:
+        self, context: EngineContext, nodes: Mapping[str, NodeState], configure: Callable[[DatabaseRecord], None],
+        stopping: threading.Event,
+    ) -> None:  # fmt: skip
         self._catalog, self._meter, self._clock = context.catalog, context.meter, context.clock
         self._nodes, self._configure = nodes, configure
         self._namespaces = Namespaces(context.catalog.store)
@@ -41,7 +42,7 @@ class Metering:
         """The statements that quotas refuse, by organization."""
         self._reads = 0
         self._unapplied: set[str] = set()  # organizations with a database whose settings lack its block
-        self._stopping = threading.Event()
+        self._stopping = stopping
         self._thread = threading.Thread(target=self._run, name="pipemagic-metering", daemon=True)
 
     def set_blocks(self) -> None:
@@ -54,8 +55,7 @@ class Metering:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the thread."""
-        self._stopping.set()
+        """Wait for the end of the thread, after its event was set."""
         if self._thread.is_alive():
             self._thread.join()
 

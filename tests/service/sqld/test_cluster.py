@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -45,6 +46,16 @@ def test_a_node_that_ends_at_its_start_is_reported_at_once(tmp_path: Path):
         start_cluster(binary, tmp_path / "nodes", 1)
     assert time.monotonic() - began < 1.2
     assert (raised.value.code, "sqld.log" in raised.value.hint) == ("NODE_DOWN", True)
+
+
+def test_the_reason_of_an_earlier_start_is_not_repeated(tmp_path: Path):
+    start = partial(start_cluster, tmp_path / "sqld", tmp_path / "nodes", 1)
+    script(tmp_path, "echo 'Error: the port is in use'; exit 3")
+    with pytest.raises(ServiceError, match="ended with 3: Error: the port is in use"):
+        start()
+    script(tmp_path, "exit 4")
+    with pytest.raises(ServiceError, match="ended with 4: it has logged nothing"):
+        start()
 
 
 def test_a_program_that_cannot_run_is_reported(tmp_path: Path):
@@ -88,6 +99,24 @@ def test_a_node_that_ended_after_a_while_is_started_at_once(node: NodeProcess, m
     node._process.wait()
     node.ensure_running()
     assert (node.starts, psutil.pid_exists(ended), psutil.pid_exists(node._process.pid)) == (2, False, True)
+
+
+def test_the_log_says_why_a_node_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr("pipemagic.service.sqld.cluster.RESTART_INTERVAL", 0.0)
+    process = NodeProcess(NODE, tmp_path / "node", (str(script(tmp_path, "echo 'Error: no such file'; exit 5")),))
+    process.start()
+    process._process.wait()
+    for removed in (False, True):
+        if removed:
+            process._log.unlink()
+        process.ensure_running()
+        process._process.wait()
+    process.set_stopped(True)
+    ends = [record.getMessage() for record in caplog.records if "started again" in record.getMessage()]
+    assert ends == [f"the node ams ended with 5 and is started again: {why}"
+                    for why in ("Error: no such file", "it has logged nothing")]  # fmt: skip
 
 
 def test_a_stopped_node_stays_down_until_it_is_resumed(node: NodeProcess):

@@ -6,7 +6,9 @@ import json
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from http.client import HTTPConnection
@@ -22,7 +24,7 @@ from waiting import until
 from pipemagic import cli
 from pipemagic.errors import AuthError, NotFound, ServerError, StatementError
 from pipemagic.service.service import Service
-from pipemagic.service.sqld.admin import Stats
+from pipemagic.service.sqld.admin import NodeDown, Stats
 from pipemagic.service.sqld.engine import SqldEngine
 from pipemagic.service.sqld.nodes import Node
 
@@ -262,3 +264,42 @@ def test_a_rotated_key_is_not_set_again(engine: SqldEngine, monkeypatch: pytest.
     engine.configure(before)
     assert len(sent) == 3
     assert old not in sent
+
+
+def test_a_wait_for_a_node_that_does_not_respond_ends_at_once(engine: SqldEngine, monkeypatch: pytest.MonkeyPatch):
+    """Not after a timeout for each database."""
+    asked = []
+
+    def stats(label: str) -> Stats:
+        asked.append(label)
+        raise NodeDown("the node nrt does not respond")
+
+    monkeypatch.setattr(engine._primary.admin, "stats", lambda _: Stats(replication_index=1))
+    monkeypatch.setattr(engine._nodes["nrt"].admin, "stats", stats)
+    for name in "abc":
+        engine._catalog.create_database("local", name, "g")
+    waiters = engine.wait_for_replicas(engine._catalog.group("local", "g"), "nrt", 30.0)
+    assert all(waiter.wait(10) for waiter in waiters)
+    assert not any(waiter.granted for waiter in waiters)
+    assert len(asked) == 1
+
+
+def test_the_log_has_no_line_for_each_check_of_a_node(sqld_engine: SqldEngineProcess):
+    """The nodes are checked every second, and their namespaces at the start."""
+    sqld_engine.create()
+    assert "is up and up to date" in sqld_engine.log
+    assert "HTTP Request" not in sqld_engine.log
+
+
+def test_the_end_of_the_service_does_not_wait_for_a_node_that_hangs(
+    engine: SqldEngine, monkeypatch: pytest.MonkeyPatch
+):
+    """The thread that applies quotas may be waiting for one."""
+    released = threading.Event()
+    monkeypatch.setattr(engine._primary.admin, "exists", lambda _: released.wait(30))
+    with ThreadPoolExecutor(1) as pool:
+        creation = pool.submit(engine._primary.run, lambda state: state.admin.exists("d-local"))
+        engine.close()
+        with pytest.raises(NodeDown, match="is stopping"):
+            creation.result(10)
+        released.set()

@@ -46,13 +46,20 @@ def timed(engine: SqldEngineProcess, method: str, path: str, body: object = None
     return engine.ask(method, path, body), time.monotonic() - began
 
 
+def suspend(pid: int) -> None:
+    """Suspend a process, and wait until each of its threads has stopped: until then, it may still respond."""
+    os.kill(pid, signal.SIGSTOP)
+    threads = Path(f"/proc/{pid}/task")
+    until(lambda: {stat.read_text().rpartition(")")[2].split()[0] for stat in threads.glob("*/stat")} == {"T"})
+
+
 def hang_the_primary(binary: Path, folder: Path) -> None:
     """Suspend the only node of a service: requests that need it fail soon, and the service restarts it."""
     engine = SqldEngineProcess(binary, folder, count=1)
     try:
         name = engine.create()
         pid = engine.pids()["ams"]
-        os.kill(pid, signal.SIGSTOP)
+        suspend(pid)
         for method, path, body in (
             ("DELETE", f"/databases/{name}", None), ("POST", f"/databases/{name}/auth/rotate", None),
             ("POST", "/databases", {"name": "other", "group": "default"}),
@@ -342,7 +349,7 @@ def test_a_replica_that_hangs_delays_no_other_database(engine: SqldEngineProcess
     until(lambda: set(engine.states().values()) == {"ok"})
     engine.manage("POST", "/groups", {"name": "near", "location": "ams"})
     pid = engine.pids()["ord"]
-    os.kill(pid, signal.SIGSTOP)
+    suspend(pid)
     try:
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(timed, engine, "POST", "/databases", {"name": "at-all", "group": "default"})
