@@ -52,8 +52,8 @@ class NodeProcess:
 
     def __init__(self, node: Node, folder: Path, arguments: tuple[str, ...]) -> None:
         self.node = node
-        self.starts = 0
-        """How often the node was started."""
+        self.stopped = False
+        """Whether it was ended on purpose."""
         self._folder, self._arguments = folder, arguments
         self._log = folder / "sqld.log"
         self._lock = threading.Lock()
@@ -61,7 +61,6 @@ class NodeProcess:
         self._watcher: subprocess.Popen[bytes] | None = None
         self._log_start = 0
         """The size of the log when the node was started last."""
-        self._stopped = False
         self._started = float("-inf")
 
     def start(self) -> None:
@@ -104,13 +103,16 @@ class NodeProcess:
                 )  # fmt: skip
             time.sleep(0.02)
 
-    def ensure_running(self) -> None:
-        """Start the node again if it ended and was not stopped, at most every `RESTART_INTERVAL` seconds."""
+    def ensure_running(self) -> bool:
+        """Start the node again if it ended and was not stopped, at most every `RESTART_INTERVAL` seconds.
+
+        Return True if it was started.
+        """
         with self._lock:
-            if self._stopped or self._process is None or self._process.poll() is None:
-                return
+            if self.stopped or self._process is None or self._process.poll() is None:
+                return False
             if time.monotonic() < self._started + RESTART_INTERVAL:
-                return
+                return False
             log.warning("the node %s ended with %d and is started again: %s",
                         self.node.code, self._process.returncode, self._log_tail())  # fmt: skip
             self._end()
@@ -118,6 +120,8 @@ class NodeProcess:
                 self._spawn()
             except OSError as error:
                 log.error("the node %s cannot be started: %s", self.node.code, error)
+                return False
+            return True
 
     def restart(self) -> None:
         """End the node, so that `ensure_running` starts it again."""
@@ -129,9 +133,9 @@ class NodeProcess:
         with self._lock:
             if stopped:
                 self._end()
-            elif self._stopped:
+            elif self.stopped:
                 self._started = float("-inf")
-            self._stopped = stopped
+            self.stopped = stopped
 
     def _end(self) -> None:
         if self._process is not None:
@@ -156,7 +160,6 @@ class NodeProcess:
             )  # fmt: skip
             with suppress(OSError):  # on a full disk the node runs all the same
                 lock.write(b"%d\n" % self._process.pid)
-        self.starts += 1
         log.info("the node %s is process %d", self.node.code, self._process.pid)
 
     def _owner(self) -> str:

@@ -29,7 +29,7 @@ from pipemagic.service.executor import Waiter
 from pipemagic.service.locations import Location
 from pipemagic.service.responses import Refused, ServiceResponse, empty, text
 from pipemagic.service.service import Service
-from pipemagic.service.sqld.admin import TIMEOUT, Admin, NamespaceExists, NodeDown, NodeState, NoNamespace, settings
+from pipemagic.service.sqld.admin import SETTINGS, TIMEOUT, NamespaceExists, NodeDown, NodeState, NoNamespace
 from pipemagic.service.sqld.binary import find
 from pipemagic.service.sqld.cluster import NodeProcess, close_cluster, start_cluster
 from pipemagic.service.sqld.keys import NamespaceTokens, label, throwaway_key
@@ -47,8 +47,6 @@ POLL_INTERVAL = 1.0
 HUNG_CHECKS = 5
 """Checks without a response after which a running node counts as hung: a busy machine may delay some."""
 REPLICA_POLL_INTERVAL = 0.02
-DELETE_ATTEMPTS = 3
-"""A request that arrives while a replica removes a namespace creates it again, and the removal fails."""
 SQL_PATHS = ("/v2", "/v2/pipeline", "/v3", "/v3/pipeline", "/v3/cursor")
 
 
@@ -68,8 +66,6 @@ class SqldEngine(Engine):
         self._processes = {process.node.code: process for process in processes}
         self._nodes = {node.code: NodeState(node) for node in nodes}
         self._primary, *self._replicas = self._nodes.values()
-        self._locations = {node.code: node.location for node in nodes}
-        self._paused: set[str] = set()
         self._stopping = threading.Event()
         self._metering = Metering(context, self._nodes, self.configure, self._stopping)
         self._poller = threading.Thread(target=self._poll_forever, name="pipemagic-nodes", daemon=True)
@@ -134,12 +130,11 @@ class SqldEngine(Engine):
 
     def _poll(self, state: NodeState) -> None:
         """Check a node; restart it if it ended or hangs; bring it up to date in its own thread."""
-        if state.code in self._paused or self._stopping.is_set():
-            return
         process = self._processes.get(state.code)
-        if process is not None:
-            process.ensure_running()
-        starts = process.starts if process else 0
+        if self._stopping.is_set() or (process is not None and process.stopped):
+            return
+        if process is not None and process.ensure_running():
+            state.set_down(NodeDown(f"the node {state.code} was started again"))
         try:
             state.check()
         except NodeDown as down:
@@ -151,18 +146,18 @@ class SqldEngine(Engine):
             return
         state.failures = 0
         if state.update is None or state.update.done():
-            state.update = state.submit(partial(self._bring_up_to_date, starts=starts))
+            state.update = state.submit(self._bring_up_to_date)
 
-    def _bring_up_to_date(self, state: NodeState, starts: int) -> None:
+    def _bring_up_to_date(self, state: NodeState) -> None:
         """Apply the catalog to a node that was down or restarted; remove the namespaces that are to be removed."""
-        if state.down is not None or state.starts != starts:
+        down = state.down
+        if down is not None:
             for organization in self._catalog.organizations.all():
                 for record in self._catalog.databases(organization.slug):
                     self._apply(state, record.id)
-            state.starts = starts
-            if state.code not in self._paused:
+            if state.down is down:  # it was not paused or started again meanwhile
                 state.down = None
-            log.info("the node %s is up and up to date", state.code)
+                log.info("the node %s is up and up to date", state.code)
         self._remove(state)
 
     # Checks before a change of the catalog.
@@ -170,7 +165,7 @@ class SqldEngine(Engine):
     @property
     def locations(self) -> Mapping[str, Location]:
         """The locations that have a node."""
-        return self._locations
+        return {code: state.node.location for code, state in self._nodes.items()}
 
     def check_group(self, primary: str) -> None:
         """Refuse a primary location that is not the primary node's."""
@@ -209,8 +204,10 @@ class SqldEngine(Engine):
         """Refuse a change while the primary cannot be reached: clients may still be able to reach it."""
         with _refusing():
             self._primary.check()
-            if self._primary.down is not None:  # it responds again: do not wait for the next poll
-                self._primary.submit(partial(self._bring_up_to_date, starts=self._primary.starts)).result()
+            if (down := self._primary.down) is not None:  # it responds again: do not wait for the next poll
+                self._primary.wait(self._primary.submit(self._bring_up_to_date), down)
+                if self._primary.down is not None:
+                    raise self._primary.down
 
     def seed(self, original: DatabaseRecord | None) -> AbstractContextManager[Callable[[str], None]]:  # noqa: ARG002
         """Refuse a seed: the nodes accept no files."""
@@ -258,10 +255,9 @@ class SqldEngine(Engine):
     def _apply_pauses(self) -> None:
         """Stop the nodes that any group has paused: a node serves all groups."""
         groups = [group for one in self._catalog.organizations.all() for group in self._catalog.groups(one.slug)]
-        self._paused = {code for group in groups for code in group.paused if code in self._processes}
         for code, process in self._processes.items():
-            process.set_stopped(code in self._paused)
-            if code in self._paused:
+            process.set_stopped(any(code in group.paused for group in groups))
+            if process.stopped:
                 self._nodes[code].set_down(NodeDown(f"the node {code} is paused", refused=True))
 
     def _apply_at_replicas(self, record: DatabaseRecord) -> None:
@@ -316,25 +312,25 @@ class SqldEngine(Engine):
         chosen, block = record.configuration, self._metering.blocks.get(record.organization, NO_BLOCK)
         # sqld does not know which statements free space: with the storage used up, none can write.
         writes = block.writes or block.growth
-        return settings(
-            self.tokens.public_keys(record),
-            block_reads=chosen.block_reads or bool(block.reads),
-            block_writes=chosen.block_writes or bool(block.reads or writes),
-            block_reason=block.reads or writes or None,
-            max_db_size=chosen.size_limit,
-        )
+        size = {} if chosen.size_limit is None else {"max_db_size": f"{chosen.size_limit}B"}
+        return {
+            **SETTINGS, **size, "jwt_key": self.tokens.public_keys(record),
+            "block_reads": chosen.block_reads or bool(block.reads),
+            "block_writes": chosen.block_writes or bool(block.reads or writes),
+            "block_reason": block.reads or writes or None,
+        }  # fmt: skip
 
     def _revoke(self, state: NodeState, label: str) -> None:
         """Replace the keys of a namespace that the node has to remove."""
         if self._has_to_remove(state, label):
             with suppress(NoNamespace):
-                state.admin.configure(label, settings(throwaway_key(), block_reads=True))
+                state.admin.configure(label, {**SETTINGS, "jwt_key": throwaway_key(), "block_reads": True})
 
     def _remove(self, state: NodeState, label: str | None = None) -> None:
         """Remove what the node has to remove (of one name)."""
         for removal in self._namespaces.removals(label):
             if removal.code == state.code and self._may_remove(removal):
-                _delete(state.admin, removal.label)
+                state.admin.delete(removal.label)
                 self._namespaces.set_removed(removal)
 
     def _may_remove(self, removal: Removal) -> bool:
@@ -359,11 +355,9 @@ class SqldEngine(Engine):
         return {code: self._state(code) for code in group.locations}
 
     def _state(self, code: str) -> str:
-        return "paused" if code in self._paused else "ok" if self.is_up(code) else "down"
-
-    def is_up(self, code: str) -> bool:
-        """Return True if the node of a location can be used."""
-        return code in self._nodes and self._nodes[code].down is None
+        if code in self._processes and self._processes[code].stopped:
+            return "paused"
+        return "ok" if code in self._nodes and self._nodes[code].down is None else "down"
 
     def status(self, record: DatabaseRecord) -> dict[str, InstanceStatus]:
         """Return the state of each instance of a database, the primary first; nodes do not report their lag."""
@@ -374,7 +368,7 @@ class SqldEngine(Engine):
             state, index = self._state(code), 0
             if state == "ok":
                 try:
-                    index = self._nodes[code].index(record)
+                    index = self._nodes[code].admin.stats(label(record)).index
                 except (NodeDown, NoNamespace):
                     state = "down"
             if state == "ok" and index < newest:
@@ -403,8 +397,8 @@ class SqldEngine(Engine):
     def _wait(self, records: Sequence[DatabaseRecord], code: str, waiter: Waiter) -> None:
         try:
             for record in records:
-                index = self._primary.index(record)
-                while self._nodes[code].index(record) < index:
+                index = self._primary.admin.stats(label(record)).index
+                while self._nodes[code].admin.stats(label(record)).index < index:
                     if time.monotonic() > waiter.deadline or self._stopping.wait(REPLICA_POLL_INTERVAL):
                         return
             waiter.granted = True
@@ -431,7 +425,7 @@ class SqldEngine(Engine):
         """Yield the metrics of the nodes."""
         nodes = GaugeMetricFamily("pipemagic_node_up", "1 if the node of a location responds.", labels=("location",))
         for code in self._nodes:
-            nodes.add_metric((code,), int(self.is_up(code)))
+            nodes.add_metric((code,), int(self._state(code) == "ok"))
         yield nodes
 
     def _health(self, *_: object) -> ServiceResponse:
@@ -456,17 +450,6 @@ class SqlRefusal:
 
 def _version(*_: object) -> ServiceResponse:
     return text(f"pipemagic {__version__} (sqld; SQLite {apsw.sqlite_lib_version()} for the catalog)")
-
-
-def _delete(admin: Admin, name: str) -> None:
-    for attempt in range(1, DELETE_ATTEMPTS + 1):
-        try:
-            admin.delete(name)
-        except NodeDown as down:
-            if attempt == DELETE_ATTEMPTS or down.refused:
-                raise
-        else:
-            return
 
 
 @contextmanager
