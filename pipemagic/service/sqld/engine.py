@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
@@ -21,7 +21,6 @@ from pipemagic import __version__
 from pipemagic.errors import ServiceError
 from pipemagic.service.catalog.names import is_label
 from pipemagic.service.catalog.records import DatabaseRecord, GroupRecord
-from pipemagic.service.catalog.usage import NO_BLOCK
 from pipemagic.service.database_api.endpoints import GreetingEndpoint
 from pipemagic.service.endpoint import Runtime
 from pipemagic.service.engine import Engine, EngineContext, InstanceStatus
@@ -33,7 +32,7 @@ from pipemagic.service.sqld.admin import SETTINGS, TIMEOUT, NamespaceExists, Nod
 from pipemagic.service.sqld.binary import find
 from pipemagic.service.sqld.cluster import NodeProcess, close_cluster, start_cluster
 from pipemagic.service.sqld.keys import NamespaceTokens, label, throwaway_key
-from pipemagic.service.sqld.metering import Metering
+from pipemagic.service.sqld.metering import INTERVAL, Metering
 from pipemagic.service.sqld.namespaces import Namespaces, Removal
 from pipemagic.service.sqld.nodes import Node, load, refuse_open, warnings
 
@@ -67,8 +66,14 @@ class SqldEngine(Engine):
         self._nodes = {node.code: NodeState(node) for node in nodes}
         self._primary, *self._replicas = self._nodes.values()
         self._stopping = threading.Event()
-        self._metering = Metering(context, self._nodes, self.configure, self._stopping)
-        self._poller = threading.Thread(target=self._poll_forever, name="pipemagic-nodes", daemon=True)
+        self._meter = context.meter
+        self._threads = [
+            threading.Thread(target=self._repeat, args=(interval, action), name=f"pipemagic-{name}", daemon=True)
+            for name, interval, action in (
+                ("nodes", POLL_INTERVAL, self._poll_all),
+                ("metering", INTERVAL, Metering(context, self._nodes, self.configure).read),
+            )
+        ]
 
     # Start and end.
 
@@ -82,14 +87,13 @@ class SqldEngine(Engine):
             refuse_open(state.node)
             for warning in warnings(state.node):
                 log.warning("%s", warning)
-        self._metering.set_blocks()
         self._apply_pauses()
         for states in ([self._primary], self._replicas):  # replicas fetch from the primary
             for state in states:
                 self._poll(state)
             wait([state.update for state in states if state.update is not None], TIMEOUT)
-        self._poller.start()
-        self._metering.start()
+        for thread in self._threads:
+            thread.start()
 
     def _check_folder(self) -> None:
         """Refuse a folder whose databases are elsewhere: empty databases would replace them."""
@@ -112,21 +116,25 @@ class SqldEngine(Engine):
         """End the nodes of this machine and the threads."""
         self._stopping.set()
         close_cluster(list(self._processes.values()))
-        if self._poller.is_alive():
-            self._poller.join()
         for state in self._nodes.values():
             state.close()
-        self._metering.close()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
+
+    def _repeat(self, interval: float, action: Callable[[], None]) -> None:
+        while not self._stopping.wait(interval):
+            try:
+                action()
+            except Exception:  # any error: no node would be brought up to date any more, or quotas would not apply
+                if not self._stopping.is_set():
+                    log.exception("an error in a thread of the engine, which continues")
 
     # Checks of the nodes.
 
-    def _poll_forever(self) -> None:
-        while not self._stopping.wait(POLL_INTERVAL):
-            try:
-                for state in self._nodes.values():
-                    self._poll(state)
-            except Exception:  # any error: without the checks no node would be brought up to date
-                log.exception("an error in the check of the nodes; the next check follows")
+    def _poll_all(self) -> None:
+        for state in self._nodes.values():
+            self._poll(state)
 
     def _poll(self, state: NodeState) -> None:
         """Check a node; restart it if it ended or hangs; bring it up to date in its own thread."""
@@ -241,7 +249,6 @@ class SqldEngine(Engine):
 
         Its tokens are void at once; the data is removed now where the nodes can be reached, otherwise later.
         """
-        self._run_where_removed(self._nodes.values(), self._revoke, label(record))
         self._remove_everywhere(label(record))
 
     def sync_locations(self, group: GroupRecord) -> None:
@@ -267,13 +274,11 @@ class SqldEngine(Engine):
                     state.run(partial(self._apply, database=record.id))
 
     def _remove_everywhere(self, label: str) -> None:
-        self._run_where_removed((*self._replicas, self._primary), self._remove, label)
-
-    def _run_where_removed(self, nodes: Iterable[NodeState], task: Callable[..., None], label: str) -> None:
-        for state in nodes:
+        """Remove a namespace where it is to be removed: at the primary, which replaces its keys first, at last."""
+        for state in (self._primary, *self._replicas, self._primary):
             if self._has_to_remove(state, label):
                 with suppress(NodeDown):
-                    state.run(partial(task, label=label))
+                    state.run(partial(self._remove, label=label))
 
     def _has_to_remove(self, state: NodeState, label: str) -> bool:
         return any(removal.code == state.code for removal in self._namespaces.removals(label))
@@ -309,7 +314,7 @@ class SqldEngine(Engine):
                 self._namespaces.set_created(database)
 
     def _settings(self, record: DatabaseRecord) -> dict[str, Any]:
-        chosen, block = record.configuration, self._metering.blocks.get(record.organization, NO_BLOCK)
+        chosen, block = record.configuration, self._meter.organization_block(record.organization)
         # sqld does not know which statements free space: with the storage used up, none can write.
         writes = block.writes or block.growth
         size = {} if chosen.size_limit is None else {"max_db_size": f"{chosen.size_limit}B"}
@@ -320,18 +325,17 @@ class SqldEngine(Engine):
             "block_reason": block.reads or writes or None,
         }  # fmt: skip
 
-    def _revoke(self, state: NodeState, label: str) -> None:
-        """Replace the keys of a namespace that the node has to remove."""
-        if self._has_to_remove(state, label):
-            with suppress(NoNamespace):
-                state.admin.configure(label, {**SETTINGS, "jwt_key": throwaway_key(), "block_reads": True})
-
     def _remove(self, state: NodeState, label: str | None = None) -> None:
-        """Remove what the node has to remove (of one name)."""
+        """Remove what the node has to remove (of one name, whose keys are replaced if it has to remain for now)."""
         for removal in self._namespaces.removals(label):
-            if removal.code == state.code and self._may_remove(removal):
+            if removal.code != state.code:
+                continue
+            if self._may_remove(removal):
                 state.admin.delete(removal.label)
                 self._namespaces.set_removed(removal)
+            elif label is not None:
+                with suppress(NoNamespace):
+                    state.admin.configure(label, {**SETTINGS, "jwt_key": throwaway_key(), "block_reads": True})
 
     def _may_remove(self, removal: Removal) -> bool:
         """Return False for the primary while a replica may follow the namespace.

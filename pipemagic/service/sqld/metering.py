@@ -8,7 +8,6 @@ quota.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
@@ -32,41 +31,16 @@ class Metering:
     """Adds the counts of the nodes to the service's meter. ``configure`` applies a changed block to a database."""
 
     def __init__(
-        self, context: EngineContext, nodes: Mapping[str, NodeState], configure: Callable[[DatabaseRecord], None],
-        stopping: threading.Event,
-    ) -> None:  # fmt: skip
+        self, context: EngineContext, nodes: Mapping[str, NodeState], configure: Callable[[DatabaseRecord], None]
+    ) -> None:
         self._catalog, self._meter, self._clock = context.catalog, context.meter, context.clock
         self._nodes, self._configure = nodes, configure
         self._namespaces = Namespaces(context.catalog.store)
-        self.blocks: dict[str, QuotaBlock] = {}
-        """The statements that quotas refuse, by organization."""
         self._reads = 0
-        self._unapplied: set[str] = set()  # organizations with a database whose settings lack its block
-        self._stopping = stopping
-        self._thread = threading.Thread(target=self._run, name="pipemagic-metering", daemon=True)
+        self._applied: dict[str, tuple[bool, ...]] = {}
+        """The effect of the block that all databases of an organization have; by default, none is blocked."""
 
-    def set_blocks(self) -> None:
-        """Set the blocks by the counts so far; call it before databases are configured."""
-        for organization in self._catalog.organizations.all():
-            self.blocks[organization.slug] = self._meter.organization_block(organization.slug)
-
-    def start(self) -> None:
-        """Start the thread that reads the counts."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """Wait for the end of the thread, after its event was set."""
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopping.wait(INTERVAL):
-            try:
-                self._read()
-            except Exception:  # any error: quotas would no longer apply
-                log.exception("the counts of the nodes cannot be recorded; the next read follows")
-
-    def _read(self) -> None:
+    def read(self) -> None:
         """Count new rows, then block or unblock databases if the quotas of their organization require it."""
         everything = self._reads % ALL_EVERY == 0
         self._reads += 1
@@ -77,12 +51,14 @@ class Metering:
                     self._count(record)
         self._meter.sweep(self._clock())
         for slug in slugs:
-            self._apply_block(slug)
+            effect = _effect(self._meter.organization_block(slug))
+            if effect != self._applied.get(slug, _effect(NO_BLOCK)):
+                self._apply(slug, effect)
 
     def _count(self, record: DatabaseRecord) -> None:
         for code in record.locations:
             node = self._nodes.get(code)
-            if node is None or node.down is not None or self._stopping.is_set():
+            if node is None or node.down is not None:
                 continue  # the node keeps its count
             with suppress(NodeDown, NoNamespace):
                 stats = node.admin.stats(label(record))
@@ -91,18 +67,15 @@ class Metering:
                 if new != Counts():
                     self._meter.count(record, *new)
 
-    def _apply_block(self, slug: str) -> None:
-        before, block = self.blocks.get(slug, NO_BLOCK), self._meter.organization_block(slug)
-        self.blocks[slug] = block
-        if _effect(before) == _effect(block) and slug not in self._unapplied:
-            return
-        self._unapplied.discard(slug)
-        for record in self._catalog.databases(slug):
-            try:
+    def _apply(self, slug: str, effect: tuple[bool, ...]) -> None:
+        """Apply a changed block to the databases of an organization; if that fails, the next read tries again."""
+        try:
+            for record in self._catalog.databases(slug):
                 self._configure(record)
-            except Refused as refused:
-                self._unapplied.add(slug)
-                log.warning("quotas do not apply to %s/%s yet: %s", slug, record.name, refused)
+        except Refused as refused:
+            log.warning("quotas do not apply to the databases of %s yet: %s", slug, refused)
+        else:
+            self._applied[slug] = effect
 
 
 def _effect(block: QuotaBlock) -> tuple[bool, ...]:

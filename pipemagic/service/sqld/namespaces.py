@@ -28,12 +28,18 @@ class Namespaces:
         self._store = store
 
     def add(self, database: str, label: str, code: str) -> bool:
-        """Record that the node of a location may hold the namespace; return False if the database was deleted."""
+        """Record that the node of a location may hold the namespace; return False if the database was deleted.
+
+        A node that had to remove it, because its location was removed from the group, keeps it now.
+        """
         with self._store.change() as run:
             run("INSERT OR IGNORE INTO namespaces SELECT id, ?, 0 FROM databases WHERE id = ?", (label, database))
             run("INSERT OR IGNORE INTO namespace_nodes SELECT database, ? FROM namespaces WHERE database = ?",
                 (code, database))  # fmt: skip
-            return bool(run("SELECT 1 FROM namespaces WHERE database = ?", (database,)))
+            found = run("SELECT 1 FROM namespaces WHERE database = ?", (database,))
+            if found:
+                run("DELETE FROM namespace_removals WHERE database = ? AND code = ?", (database, code))
+            return bool(found)
 
     def set_created(self, database: str) -> None:
         """Record that the namespace exists: if it is ever missing, its data is lost."""

@@ -60,6 +60,16 @@ def test_a_deleted_database_gets_no_namespace(namespaces):
     assert [(removal.label, removal.code) for removal in tables.removals()] == [("d-local", "ams")]
 
 
+def test_a_location_that_was_added_again_keeps_its_namespaces(namespaces):
+    """The node was down meanwhile, and has not removed them."""
+    database, tables, _ = namespaces
+    tables.add(database, "d-local", "nrt")
+    tables.drop_nodes(database, ("ams",))
+    assert [removal.code for removal in tables.removals()] == ["nrt"]
+    assert tables.add(database, "d-local", "nrt")
+    assert tables.removals() == []
+
+
 def test_a_removal_waits_while_its_node_is_not_in_the_nodes_file(tmp_path: Path):
     """The data of a database that was deleted meanwhile is removed when the node is in the file again."""
     nodes = [Node("ams", "http://127.0.0.1:9", "http://127.0.0.1:9")]
