@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from sqld_server import Sqld
+from sqld_server import Sqld, stop
 
 import pipemagic
-from pipemagic.service.sqld.binary import NoSqld, find, stop
+from pipemagic.service.sqld.binary import NoSqld, find
 
 UNLIMITED = ("--max-response", "4GB")
 SQLD_UNLIMITED = ("--max-response-size", "4GB", "--max-total-response-size", "8GB")

@@ -6,7 +6,7 @@ import pytest
 from served import serve
 
 from pipemagic import errors
-from pipemagic.service.sqld.binary import free_port
+from pipemagic.service.sqld.cluster import free_port
 from pipemagic.session import Session
 from pipemagic.session.wanted import Wanted
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import httpx
 import psutil
+from sqld_server import stop
 from waiting import until
 
 import pipemagic
 from pipemagic.client.database import Database
-from pipemagic.service.sqld.binary import stop
 
 PATIENCE = 30.0
 

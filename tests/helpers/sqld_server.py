@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import subprocess
+import time
 import urllib.request
 import uuid
 from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from pipemagic.service.sqld.binary import START_TIMEOUT, free_port, stop, wait_for
+from pipemagic.service.sqld.cluster import START_TIMEOUT, free_port
 
 
 @dataclass(frozen=True)
@@ -97,3 +99,32 @@ class Sqld:
 
     def close(self) -> None:
         stop(self.process)
+
+
+def wait_for(port: int, process: subprocess.Popen[bytes], path: str = "/health") -> None:
+    """Wait until a server on loopback responds; raise TimeoutError if its process ends, or if it takes too long."""
+    end = time.monotonic() + START_TIMEOUT
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            raise TimeoutError(f"it ended with {process.returncode}")
+        connection = HTTPConnection("127.0.0.1", port, timeout=1)
+        try:
+            connection.request("GET", path)
+            connection.getresponse()
+            return
+        except (OSError, HTTPException):
+            time.sleep(0.02)
+        finally:
+            connection.close()
+    raise TimeoutError(f"port {port} did not respond within {START_TIMEOUT:.0f} s")
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """End a child process and wait for its end."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    process.wait()

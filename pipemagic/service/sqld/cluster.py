@@ -6,7 +6,9 @@ import datetime
 import json
 import logging
 import os
+import random
 import secrets
+import socket
 import subprocess
 import sys
 import threading
@@ -16,12 +18,16 @@ from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
 from pipemagic.errors import ServiceError
 from pipemagic.service.files import make_private_folder, write_private
 from pipemagic.service.hosting import LOOPBACK
 from pipemagic.service.sqld.admin import Admin, NodeDown
-from pipemagic.service.sqld.binary import NOT_FOR_WINDOWS, START_TIMEOUT, NoSqld, free_port
-from pipemagic.service.sqld.certificates import Certificates, create_certificates
+from pipemagic.service.sqld.binary import NOT_FOR_WINDOWS, NoSqld
 from pipemagic.service.sqld.keys import throwaway_key
 from pipemagic.service.sqld.nodes import Node
 
@@ -31,8 +37,11 @@ CODES = ("ams", "nrt", "ord", "syd", "gru", "jnb", "bom", "lhr", "sjc")
 """The locations of local nodes, the primary's first, far from each other."""
 MANY = "100000"
 """Namespaces that a node keeps open: beyond them (100 by default) it returns 404 for some that it has."""
+START_TIMEOUT = 20.0
+"""Seconds until the first response of a node."""
 LOCK_TIMEOUT = 10.0
 """Seconds to wait for the node of an earlier service, which ends shortly after the service."""
+CERTIFICATE, KEY = "node.pem", "node.key"
 RESTART_INTERVAL = 2.0
 """Seconds between two starts of a node that ends again and again."""
 LOG_LIMIT = 1_000_000
@@ -208,11 +217,9 @@ def start_cluster(binary: Path, folder: Path, count: int) -> list[NodeProcess]:
         raise ServiceError(f"--local takes from 1 to {len(CODES)} nodes, not {count}", code="BAD_NODES")
     make_private_folder(folder)
     write_private(folder / "nobody.pem", throwaway_key().encode())
-    files = create_certificates(folder / "certificates", datetime.datetime.now(datetime.UTC))
+    create_certificate(folder / "certificates")
     nodes = _nodes(folder / "ports.json", CODES[:count])
-    processes = [
-        NodeProcess(node, folder / node.code, _arguments(binary, folder, node, nodes[0], files)) for node in nodes
-    ]
+    processes = [NodeProcess(node, folder / node.code, _arguments(binary, folder, node, nodes[0])) for node in nodes]
     try:
         for process in processes:
             process.start()
@@ -247,9 +254,45 @@ def _nodes(path: Path, codes: tuple[str, ...]) -> list[Node]:
     ]  # fmt: skip
 
 
-def _arguments(binary: Path, folder: Path, node: Node, primary: Node, files: Certificates) -> tuple[str, ...]:
+def free_port() -> int:
+    """Return a loopback port that is free now.
+
+    It is below the ports that systems give to outgoing connections, any of which could take it before it is used.
+    """
+    while True:
+        port = random.randrange(20_000, 32_768)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+def create_certificate(folder: Path) -> None:
+    """Write the certificate and the key with which the nodes connect to each other, new at each start.
+
+    sqld's gRPC port sends every database to any client, so it accepts only this certificate, which is its own
+    authority. Its name is the one that sqld expects, whatever the address.
+    """
+    make_private_folder(folder)
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "sqld")])
+    uses = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=3650))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("sqld")]), critical=False)
+        .add_extension(uses, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    write_private(folder / CERTIFICATE, certificate.public_bytes(serialization.Encoding.PEM))
+    write_private(folder / KEY, key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ))  # fmt: skip
+
+
+def _arguments(binary: Path, folder: Path, node: Node, primary: Node) -> tuple[str, ...]:
     """Return the command line of a node. Secrets are in the environment, which other users cannot read."""
-    tls = ("cert-file", files.certificate), ("key-file", files.key), ("ca-cert-file", files.authority)
+    tls = ("cert-file", CERTIFICATE), ("key-file", KEY), ("ca-cert-file", CERTIFICATE)
     side = "grpc" if node is primary else "primary-grpc"
     where = ("--grpc-listen-addr", _address(node.grpc)) if node is primary else ("--primary-grpc-url", primary.grpc)
     return (
@@ -257,7 +300,8 @@ def _arguments(binary: Path, folder: Path, node: Node, primary: Node, files: Cer
         "--enable-namespaces", "--disable-default-namespace", "--max-active-namespaces", MANY,
         "--http-listen-addr", _address(node.http), "--admin-listen-addr", _address(node.admin),
         "--auth-jwt-key-file", str(folder / "nobody.pem"),
-        *where, f"--{side}-tls", *(part for name, file in tls for part in (f"--{side}-{name}", str(file))),
+        *where, f"--{side}-tls",
+        *(part for name, file in tls for part in (f"--{side}-{name}", str(folder / "certificates" / file))),
     )  # fmt: skip
 
 

