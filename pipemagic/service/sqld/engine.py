@@ -229,14 +229,16 @@ class SqldEngine(Engine):
     def create(self, record: DatabaseRecord) -> None:
         """Create the namespace at the primary, then at the replicas; remove the database if the first fails."""
         try:
-            self.configure(record)
+            with _refusing():
+                self._primary.run(partial(self._apply, database=record.id))
         except Refused:
             self._catalog.delete_database(record.organization, record.name)
             raise
+        self._apply_at_replicas(record)
 
     def configure(self, record: DatabaseRecord) -> None:
         """Apply the settings and keys of a database, at the primary first; 503 if that one cannot be reached."""
-        with _refusing():
+        with _refusing("the change applies when it responds again"):
             self._primary.run(partial(self._apply, database=record.id))
         self._apply_at_replicas(record)
 
@@ -457,12 +459,12 @@ def _version(*_: object) -> ServiceResponse:
 
 
 @contextmanager
-def _refusing() -> Iterator[None]:
-    """Refuse with 503 if the primary node is down."""
+def _refusing(outcome: str = "nothing was changed") -> Iterator[None]:
+    """Refuse with 503 if the primary node is down, and state the outcome."""
     try:
         yield
     except NodeDown as down:
-        raise Refused(503, f"{down}; nothing was changed", "NODE_DOWN") from None
+        raise Refused(503, f"{down}; {outcome}", "NODE_DOWN") from None
 
 
 def open_local(settings: Settings, *, count: int, cache: Path) -> Service:

@@ -17,17 +17,6 @@ import msgspec
 from pipemagic.errors import ServiceError
 from pipemagic.service.locations import LOCATIONS, Location
 
-EXAMPLE = """
-primary = "ams"
-
-[[nodes]]
-code = "ams"                          # a location of the management API
-http = "https://ams.db.example.org"   # where clients reach it; a database is one label before this host
-admin = "http://10.0.0.1:8081"        # where this service reaches its admin API
-grpc = "https://10.0.0.1:5001"        # where replicas reach it; this service only checks that it requires TLS
-admin_key_env = "SQLD_ADMIN_KEY"      # the variable that holds its --admin-auth-key
-"""
-
 CHECK_TIMEOUT = 1.0
 _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
 """The first bytes of an HTTP/2 client, with an empty SETTINGS frame."""

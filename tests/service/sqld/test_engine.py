@@ -23,6 +23,7 @@ from waiting import until
 
 from pipemagic import cli
 from pipemagic.errors import AuthError, NotFound, ServerError, StatementError
+from pipemagic.service.responses import Refused
 from pipemagic.service.service import Service
 from pipemagic.service.sqld.admin import NodeDown, Stats
 from pipemagic.service.sqld.engine import SqldEngine
@@ -303,3 +304,20 @@ def test_the_end_of_the_service_does_not_wait_for_a_node_that_hangs(
         with pytest.raises(NodeDown, match="is stopping"):
             creation.result(10)
         released.set()
+
+
+def test_a_change_that_the_primary_did_not_take_applies_later(engine: SqldEngine, monkeypatch: pytest.MonkeyPatch):
+    """The catalog has it already: the error must not say that nothing was changed."""
+
+    def hang(*_: object) -> None:
+        raise NodeDown("the node ams does not respond")
+
+    record = engine._catalog.create_database("local", "d", "g")
+    monkeypatch.setattr(engine._primary.admin, "create", hang)
+    with pytest.raises(Refused, match="applies when it responds again") as raised:
+        engine.configure(record)
+    assert (raised.value.status, raised.value.code) == (503, "NODE_DOWN")
+    engine._primary.down = None
+    with pytest.raises(Refused, match="nothing was changed"):
+        engine.create(record)
+    assert engine._catalog.databases("local") == []

@@ -9,8 +9,18 @@ import pytest
 
 from pipemagic.errors import ServiceError
 from pipemagic.service.sqld.binary import NoSqld, find
-from pipemagic.service.sqld.nodes import EXAMPLE, load
+from pipemagic.service.sqld.nodes import load
 
+EXAMPLE = """
+primary = "ams"
+
+[[nodes]]
+code = "ams"                          # a location of the management API
+http = "https://ams.db.example.org"   # where clients reach it; a database is one label before this host
+admin = "http://10.0.0.1:8081"        # where this service reaches its admin API
+grpc = "https://10.0.0.1:5001"        # where replicas reach it; this service only checks that it requires TLS
+admin_key_env = "SQLD_ADMIN_KEY"      # the variable that holds its --admin-auth-key
+"""
 NODE = '[[nodes]]\ncode = "ams"\nhttp = "http://127.0.0.1:8080"\nadmin = "http://127.0.0.1:8081"\n'
 
 
