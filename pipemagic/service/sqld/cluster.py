@@ -8,6 +8,7 @@ import logging
 import os
 import random
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -147,12 +148,12 @@ class NodeProcess:
             self.stopped = stopped
 
     def _end(self) -> None:
+        """End the node and its watcher, also if they are suspended."""
+        if self._watcher is not None and self._watcher.returncode is None:  # nobody waited for it: its id is not reused
+            os.killpg(self._watcher.pid, signal.SIGKILL)
+            self._watcher.communicate()
         if self._process is not None:
-            self._process.kill()
             self._process.wait()
-        if self._watcher is not None and self._watcher.stdin is not None:
-            self._watcher.stdin.close()
-            self._watcher.wait()
 
     def _spawn(self) -> None:
         self._started = time.monotonic()

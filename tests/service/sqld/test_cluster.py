@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -132,6 +134,25 @@ def test_a_folder_with_a_running_node_is_refused(node: NodeProcess, monkeypatch:
         with pytest.raises(ServiceError, match=rf"another sqld \(process {node._process.pid}\) runs") as raised:
             NodeProcess(NODE, node._folder, node._arguments).start()
         assert raised.value.code == "FOLDER_IN_USE"
+
+
+def test_a_node_that_is_suspended_with_its_watcher_is_restarted(node: NodeProcess, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("pipemagic.service.sqld.cluster.RESTART_INTERVAL", 0.0)
+    watcher = psutil.Process(node._watcher.pid)
+    suspended = [psutil.Process(node._process.pid), watcher, *watcher.children()]
+    for process in suspended:
+        process.suspend()
+    restart = threading.Thread(target=node.restart, daemon=True)
+    restart.start()
+    restart.join(10)
+    try:
+        assert not restart.is_alive()
+        assert node.ensure_running()
+        assert until(lambda: not [process for process in suspended if process.is_running()])
+    finally:
+        for process in suspended:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
 
 
 @pytest.mark.skipif(not os.access(LAST_PID, os.W_OK), reason="the kernel does not let this user choose process ids")
