@@ -12,11 +12,12 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
+from io import FileIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO
+from typing import Any
 
 from starlette.requests import Request
 from starlette.routing import Route
@@ -108,7 +109,7 @@ class Transfers:
     # Uploads.
 
     @contextmanager
-    def begin_upload(self, grant: AccessGrant, size: int) -> Iterator[BinaryIO]:
+    def begin_upload(self, grant: AccessGrant, size: int) -> Iterator[FileIO]:
         """Provide the file for the body of an upload; ``size`` is 0 if it is not declared.
 
         Raise `Refused`, before the body is read, if the upload cannot succeed.
@@ -121,32 +122,26 @@ class Transfers:
             raise Refused(409, line, "NOT_AWAITED")
         self._meter.block(database).check(writes=True)
         self._check_size(database, size)
-        with self._one_at_a_time(database), self._temporary_file(size) as path:
-            file = path.open("xb")
-            try:
-                yield file
-            finally:
-                with suppress(OSError):  # what a full disk did not take; `write` or `finish` has raised it
-                    file.close()
+        with self._one_at_a_time(database), self._temporary_file(size) as path, path.open("xb", 0) as file:
+            yield file  # without a buffer: closing it writes nothing that a full disk would not take
 
-    def write(self, grant: AccessGrant, file: BinaryIO, data: bytes) -> None:
+    def write(self, grant: AccessGrant, file: FileIO, data: bytes) -> None:
         """Write a part of a body; raise `Refused`: 413 if the file becomes too large, 507 if the disk is full."""
         self._check_size(grant.database, file.tell() + len(data))
         self._check_space(len(data))
-        with _disk_errors():
-            file.write(data)
-
-    def finish(self, file: BinaryIO) -> None:
-        """Flush and close the file; raise `Refused` (507) if the disk is full."""
-        with _disk_errors():
-            file.close()
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[file.write(rest) :]
+        except OSError as error:  # no fault of the service
+            raise storage_refusal(error) or error from None
 
     def _check_size(self, database: DatabaseRecord, size: int) -> None:
         limit = self._limits.size_of(database.configuration.size_limit)
         if limit is not None and size > limit:
             raise Refused(413, f"the file is larger than the {limit:,} bytes that the database may have")
 
-    def _upload(self, request: Request, admission: Admission, file: BinaryIO, cancel: CancelToken) -> Steps:  # noqa: ARG002
+    def _upload(self, request: Request, admission: Admission, file: FileIO, cancel: CancelToken) -> Steps:  # noqa: ARG002
         database, path = admission.context.database, Path(file.name)
         validate_upload(path, self._limits, partial(self._must_end, cancel))
         self._check_size(database, path.stat().st_size)  # a file that was rewritten may have grown
@@ -206,12 +201,12 @@ class UploadEndpoint(TokenEndpoint):
     transfers: Transfers
     body_in_memory = False
 
-    async def read(self, request: Request, admission: Admission, receive: Receive, stack: AsyncExitStack) -> BinaryIO:
+    async def read(self, request: Request, admission: Admission, receive: Receive, stack: AsyncExitStack) -> FileIO:
         """Write the body to a file, which is removed at the end of the request; each part has the time limit."""
         call: Callable[..., Any] = partial(self._runtime.executor.call, admission.tenant)
         declared = request.headers.get("content-length", "")
         upload = self.transfers.begin_upload(admission.context, int(declared) if declared.isdecimal() else 0)
-        file: BinaryIO = await call(upload.__enter__)
+        file: FileIO = await call(upload.__enter__)
         stack.push_async_callback(call, upload.__exit__, None, None, None)
         more = True
         while more:
@@ -221,17 +216,8 @@ class UploadEndpoint(TokenEndpoint):
                 raise Disconnected
             more = message.get("more_body", False)
             await call(self.transfers.write, admission.context, file, message.get("body", b""))
-        await call(self.transfers.finish, file)
+        await call(file.close)
         return file
-
-
-@contextmanager
-def _disk_errors() -> Iterator[None]:
-    """Raise `Refused` for the errors of a disk, which are no faults of the service."""
-    try:
-        yield
-    except OSError as error:
-        raise storage_refusal(error) or error from None
 
 
 def _in_time(chunks: Iterable[bytes], path: Path) -> Iterator[bytes]:

@@ -272,7 +272,7 @@ def test_an_upload_with_an_expression_that_sqlite_could_not_be_interrupted_in(co
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-@pytest.mark.parametrize("size", [1, 1000])  # one that the buffer takes, so that closing fails, and a larger one
+@pytest.mark.parametrize("size", [1, 1000])  # one that a buffer would take, and a larger one
 def test_an_upload_that_the_disk_does_not_take(courier, tmp_path, monkeypatch, caplog, size):
     awaiting(courier)
     file = make_file(tmp_path / "f")
@@ -282,7 +282,7 @@ def test_an_upload_that_the_disk_does_not_take(courier, tmp_path, monkeypatch, c
     monkeypatch.setattr(
         Path,
         "open",
-        lambda path, mode="r", *args: opened(Path("/dev/full"), "wb") if mode == "xb" else opened(path, mode, *args),
+        lambda path, mode="r", *args: opened(*((Path("/dev/full"), "wb") if mode == "xb" else (path, mode)), *args),
     )
     status, body = courier.upload("flights", file)
     assert (status, body["code"]) == (507, "DISK_FULL")
