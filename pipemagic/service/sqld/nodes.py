@@ -47,8 +47,8 @@ class Node:
     @property
     def location(self) -> Location:
         """The location as the management API lists it."""
-        known = LOCATIONS.get(self.code, Location(self.code, self.code, 0.0, 0.0))
-        return Location(self.code, self.name or known.name, known.latitude, known.longitude)
+        known = LOCATIONS[self.code]
+        return known._replace(name=self.name or known.name)
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):

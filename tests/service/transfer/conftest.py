@@ -32,7 +32,7 @@ class Courier:
         return caller_of(self.service, name, **options)
 
     def upload(self, name, file, *, token=None, size=None):
-        """Send a file in parts; gives the status, and the message of a refusal."""
+        """Send a file in parts; return the status and the body."""
         token = token or self.caller(name).token
         length = {"content-length": str(file.stat().st_size if size is None else size)}
         data = file.read_bytes()
@@ -47,7 +47,7 @@ class Courier:
         return to
 
     def left_over(self):
-        """Files on their way that nobody removed."""
+        """Return the temporary files that were not removed."""
         return list((self.folder / "transfers").iterdir())
 
     @staticmethod
@@ -62,7 +62,7 @@ def courier(service, tmp_path):
 
 @pytest.fixture
 def reopened(service, tmp_path, clock):
-    """Give a service over a copy of the folder as it is now: what one finds after a crash."""
+    """Return a function that opens a service over a copy of the folder: its state after a crash."""
     made = []
 
     def reopen():

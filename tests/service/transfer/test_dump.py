@@ -1,4 +1,4 @@
-"""SQL text of databases: what it makes is the database that it came from, as Python's own SQLite sees both."""
+"""SQL text of databases: it restores the same database, as Python's own SQLite reads both."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def without_statistics(found):
     return found
 
 
-def test_the_text_makes_the_same_database(original, tmp_path):
+def test_the_text_restores_the_same_database(original, tmp_path):
     text = b"".join(dump(original))
     expected = without_statistics(contents(original))
 
@@ -124,7 +124,7 @@ AFFINITIES = ["", "TEXT", "REAL", "INTEGER", "NUMERIC", "BLOB"]
 
 
 @given(rows=st.lists(st.tuples(*[VALUES] * len(AFFINITIES)), max_size=8))
-def test_any_value_comes_back(rows, tmp_path_factory):
+def test_any_value_is_restored(rows, tmp_path_factory):
     folder = tmp_path_factory.mktemp("values")
     columns = ", ".join(f"c{number} {affinity}" for number, affinity in enumerate(AFFINITIES))
     encodable = [row for row in rows if all(not isinstance(one, str) or _is_unicode(one) for one in row)]

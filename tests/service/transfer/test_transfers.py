@@ -1,4 +1,4 @@
-"""Uploads, copies, exports: what arrives is checked, what leaves is of one moment, what fails leaves nothing."""
+"""Uploads, copies and exports: uploads are validated, exports are consistent, failures leave no files."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def test_a_file_becomes_a_database(courier, tmp_path):
     assert courier.left_over() == []
 
 
-def test_until_then_it_says_what_it_waits_for(courier):
+def test_statements_before_the_upload_are_refused(courier):
     awaiting(courier)
     answer = courier.caller("flights").run("SELECT 1")
     assert (answer.status, answer.body["code"]) == (409, "AWAITS_UPLOAD")
     assert "/v1/upload" in answer.body["message"]
 
 
-def test_it_is_for_databases_that_were_made_for_it(courier, tmp_path):
+def test_only_a_database_created_for_an_upload_accepts_one(courier, tmp_path):
     file = make_file(tmp_path / "f")
     courier.create("other")
     assert courier.upload("other", file)[0] == 409
@@ -71,7 +71,7 @@ def test_it_is_for_databases_that_were_made_for_it(courier, tmp_path):
     assert (status, "database_upload" in body["message"]) == (409, True)
 
 
-def test_the_token_is_looked_at_before_the_body(courier, tmp_path):
+def test_the_token_is_checked_before_the_body(courier, tmp_path):
     awaiting(courier)
     file = make_file(tmp_path / "f")
     assert courier.upload("flights", file, token="wrong")[0] == 401
@@ -82,7 +82,7 @@ def test_the_token_is_looked_at_before_the_body(courier, tmp_path):
     assert courier.left_over() == []
 
 
-def test_what_is_no_database_is_refused(courier, tmp_path):
+def test_a_file_that_is_not_a_database_is_refused(courier, tmp_path):
     awaiting(courier)
     file = tmp_path / "f"
     for content in (b"", b"SQLite format 3\0", b"x" * 5000, b"\x1f\x8b" + os.urandom(9000)):
@@ -174,7 +174,7 @@ def test_expressions_of_the_schema_have_a_time_limit(script, courier, tmp_path, 
     assert courier.left_over() == []
 
 
-def test_rows_from_before_a_constraint_are_no_damage(courier, tmp_path):
+def test_rows_that_violate_a_later_constraint_are_accepted(courier, tmp_path):
     awaiting(courier)
     script = (
         "CREATE TABLE t (a, b CHECK (b > 0)); INSERT INTO t VALUES (NULL, 1); PRAGMA ignore_check_constraints = ON;"
@@ -188,7 +188,7 @@ def test_rows_from_before_a_constraint_are_no_damage(courier, tmp_path):
     "PRAGMA page_size = 512", "PRAGMA page_size = 65536", "PRAGMA auto_vacuum = FULL", "PRAGMA journal_mode = WAL",
     "PRAGMA encoding = 'UTF-16'",
 ])  # fmt: skip
-def test_files_of_every_make_are_taken(pragma, courier, tmp_path):
+def test_files_of_every_format_are_accepted(pragma, courier, tmp_path):
     awaiting(courier)
     assert courier.upload(
         "flights", make_file(tmp_path / "f", "CREATE TABLE t (a); INSERT INTO t VALUES ('é')", pragma)
@@ -199,7 +199,7 @@ def test_files_of_every_make_are_taken(pragma, courier, tmp_path):
         assert caller.run("PRAGMA page_size", "PRAGMA auto_vacuum").rows(0) == [["4096"]]
 
 
-def test_nothing_of_the_schema_runs(courier, tmp_path):
+def test_triggers_and_views_of_an_upload_do_not_run(courier, tmp_path):
     """Triggers do not fire, and functions that the schema calls cannot reach out."""
     awaiting(courier)
     script = """
@@ -236,7 +236,7 @@ def test_an_upload_to_a_database_that_is_deleted_meanwhile(courier, tmp_path, se
     assert not (courier.folder / "databases" / record.id).exists()
 
 
-def test_after_a_crash(courier, reopened, service, tmp_path):
+def test_interrupted_creations_are_cleaned_up_at_the_start(courier, reopened, service, tmp_path):
     """A creation that the catalog did not see is cleaned up; a database that waits goes on waiting."""
     awaiting(courier)
     lost = courier.folder / "databases" / "0000-lost"
@@ -273,7 +273,7 @@ def test_an_upload_with_an_expression_that_sqlite_could_not_be_interrupted_in(co
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 @pytest.mark.parametrize("size", [1, 1000])  # one that a buffer would take, and a larger one
-def test_an_upload_that_the_disk_does_not_take(courier, tmp_path, monkeypatch, caplog, size):
+def test_an_upload_to_a_full_disk(courier, tmp_path, monkeypatch, caplog, size):
     awaiting(courier)
     file = make_file(tmp_path / "f")
     content = file.read_bytes()
@@ -318,7 +318,7 @@ def test_a_copy_of_another_database(courier):
     assert courier.left_over() == []
 
 
-def test_a_copy_that_cannot_be_made_leaves_nothing(courier):
+def test_a_copy_that_fails_leaves_no_files(courier):
     courier.create("original")
     assert courier.create("copy", type="database", name="nope")[0] == 404
     assert courier.create("original", type="database", name="original")[0] == 409
@@ -359,7 +359,7 @@ def test_a_read_only_token_may_read_everything(courier):
     assert courier.call("GET", "/dump", courier.caller("flights", read_only=True).token).status == 200
 
 
-def test_an_answer_that_nobody_takes_leaves_nothing(courier):
+def test_an_abandoned_export_leaves_no_files(courier):
     courier.create("flights")
     courier.caller("flights").run("CREATE TABLE t (a)")
     for path in ("/dump", "/export/1"):
@@ -370,7 +370,7 @@ def test_an_answer_that_nobody_takes_leaves_nothing(courier):
 
 
 def test_one_export_of_a_database_at_a_time(courier):
-    """Exports that are not read do not add up on the disk."""
+    """Unread exports cannot fill the disk."""
     for name in ("flights", "other"):
         courier.create(name)
         courier.caller(name).run("CREATE TABLE t (a)")
@@ -423,7 +423,7 @@ def test_an_export_that_is_read_too_slowly_ends(courier, monkeypatch):
         assert courier.left_over() == []
 
 
-def test_what_is_blocked_for_statements_is_blocked_here(courier, service, tmp_path):
+def test_blocks_of_a_database_apply_to_transfers(courier, service, tmp_path):
     awaiting(courier)
     token = courier.caller("flights").token
     service.catalog.configure_database("local", "flights", {"block_writes": 1})
@@ -437,7 +437,7 @@ def test_what_is_blocked_for_statements_is_blocked_here(courier, service, tmp_pa
         assert (status, body["code"]) == (403, "BLOCKED")
 
 
-def test_copies_are_no_way_round_a_quota(courier, service):
+def test_copies_count_against_the_storage_quota(courier, service):
     courier.create("original")
     courier.caller("original").run("CREATE TABLE t (a)")
     service.catalog.configure_database("local", "original", {"block_writes": 1})
@@ -450,7 +450,7 @@ def test_copies_are_no_way_round_a_quota(courier, service):
     assert courier.left_over() == []
 
 
-def test_a_copy_is_of_one_moment_and_blocks_nobody(courier, tmp_path):
+def test_a_copy_is_consistent_and_blocks_no_writer(courier, tmp_path):
     """Transfers between two tables go on all the time: their sum is the same in every copy."""
     courier.create("flights")
     caller = courier.caller("flights")
@@ -483,7 +483,7 @@ def test_a_copy_is_of_one_moment_and_blocks_nobody(courier, tmp_path):
     assert set().union(*moved) == {"ok"}
 
 
-def test_a_copy_is_given_up_with_its_client(courier, service):
+def test_a_copy_is_cancelled_with_its_client(courier, service):
     courier.create("flights")
     courier.caller("flights").run("CREATE TABLE t (a)", "INSERT INTO t VALUES (zeroblob(100000000))")
     record = service.catalog.database("local", "flights")
@@ -535,7 +535,7 @@ def test_replicas_begin_with_the_file(courier, service, replicated, tmp_path):
     assert at(courier, service, "copy", "nrt").run("SELECT count(*) FROM t").rows(0) == [["3"]]
 
 
-def test_a_primary_that_is_down_gives_no_copy(courier, service, replicated):
+def test_a_paused_primary_cannot_be_exported(courier, service, replicated):
     courier.create("flights")
     courier.caller("flights").run("CREATE TABLE t (a)")
     replicated()
