@@ -142,7 +142,8 @@ class SqldEngine(Engine):
         if self._stopping.is_set() or (process is not None and process.stopped):
             return
         if process is not None and process.ensure_running():
-            state.set_down(NodeDown(f"the node {state.code} was started again"))
+            # A new object, so that an update that is under way does not end it; the same text is not logged again.
+            state.down = NodeDown(str(state.down or f"the node {state.code} was started again"))
         try:
             state.check()
         except NodeDown as down:
