@@ -6,7 +6,7 @@ import os
 import secrets
 import stat
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from pipemagic.errors import ServiceError
@@ -22,6 +22,7 @@ KEY_FILE = "signing-key.pem"
 PLATFORM_TOKEN_FILE = "platform-token"
 CATALOG_FILE = "catalog.sqlite"
 DATABASES_FOLDER = "databases"
+UNFINISHED_FILE = "awaits-upload"  # in the folder of a database that is being created with a file, or awaits its file
 
 # At the service's own address.
 LEASE_PATH = "/pipemagic/lease"
@@ -59,7 +60,8 @@ def check_data_folder(folder: Path) -> None:
     if sys.platform != "win32":
         for path in (catalog, databases, folder / KEY_FILE, folder / PLATFORM_TOKEN_FILE):
             _check_access(path)
-    if databases.is_dir() and any(databases.iterdir()) and not (catalog.exists() and catalog.stat().st_size):
+    finished = (path for path in databases.glob("*") if not (path / UNFINISHED_FILE).exists())
+    if any(finished) and not _lists_databases(catalog):
         raise _unusable(
             f"{catalog} is missing or empty, but there are databases in {databases}",
             f"restore {CATALOG_FILE} from a backup, or name another folder with --data",
@@ -69,10 +71,26 @@ def check_data_folder(folder: Path) -> None:
 def _check_access(path: Path) -> None:
     """Raise `ServiceError` if a file of a data folder was made by another user, or if other users can open it."""
     with suppress(FileNotFoundError):
-        status = path.stat()
-        _check_owner(status, f"{path}", "name another folder with PIPEMAGIC_DATA or --data")
+        for status in (path.lstat(), path.stat()):  # also a link to a file of this user, whose content may be known
+            _check_owner(status, f"{path}", "name another folder with PIPEMAGIC_DATA or --data")
         if status.st_mode & _OTHERS and path.parent.stat().st_mode & _OTHERS:
             raise _unusable(f"other users have access to {path}", f"run: chmod 700 '{path.parent}'")
+
+
+def _lists_databases(catalog: Path) -> bool:
+    """Return True if a catalog has databases, or deleted ones whose files remain, or if it cannot be read."""
+    import apsw  # clients import this module, too
+
+    try:
+        with closing(apsw.Connection(str(catalog), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+            if not connection.pragma("user_version"):  # it has no tables
+                return False
+            rows = "SELECT 1 FROM databases UNION ALL SELECT 1 FROM deleted_databases"
+            return bool(connection.execute(f"SELECT EXISTS ({rows})").get)
+    except apsw.CantOpenError:
+        return False
+    except apsw.Error:  # it is damaged, or of another version: the catalog itself reports that
+        return True
 
 
 def _check_owner(status: os.stat_result, what: str, hint: str) -> None:

@@ -7,16 +7,21 @@ import os
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 import pipemagic
 from pipemagic.errors import ServiceError
+from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.files import (
     CATALOG_FILE,
+    DATABASES_FOLDER,
     KEY_FILE,
     PLATFORM_TOKEN_FILE,
+    UNFINISHED_FILE,
     check_data_folder,
     make_private_folder,
 )
@@ -40,7 +45,7 @@ def give_away(monkeypatch):
 
     def give_away(path):
         if os.getuid() == 0:
-            os.chown(path, STRANGER, -1)
+            os.chown(path, STRANGER, -1, follow_symlinks=False)
         else:
             monkeypatch.setattr(os, "getuid", lambda: STRANGER)
 
@@ -73,6 +78,17 @@ def test_a_file_that_another_user_planted_is_refused(folder, give_away, name):
     check_data_folder(folder)
     give_away(folder / name)
     with pytest.raises(ServiceError, match=f"{name} belongs to another user"):
+        check_data_folder(folder)
+
+
+@posix
+def test_a_link_that_another_user_planted_is_refused(folder, give_away, tmp_path):
+    """Its target may be a file whose content everybody knows."""
+    (tmp_path / "known").write_text("pmp_known")
+    (folder / PLATFORM_TOKEN_FILE).symlink_to(tmp_path / "known")
+    check_data_folder(folder)
+    give_away(folder / PLATFORM_TOKEN_FILE)
+    with pytest.raises(ServiceError, match=f"{PLATFORM_TOKEN_FILE} belongs to another user"):
         check_data_folder(folder)
 
 
@@ -113,12 +129,23 @@ def test_others_may_list_a_folder_of_private_files(folder):
 # -- the catalog
 
 
+def without_tables(path):
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.pragma("journal_mode", "wal")
+
+
+def without_rows(path):
+    Catalog(path).close()
+
+
+CATALOGS = {"missing": lambda _: None, "empty": Path.touch, "no tables": without_tables, "no rows": without_rows}
+
+
 @pytest.mark.usefixtures("starts_processes")
-@pytest.mark.parametrize("content", [None, b""])
-def test_databases_without_a_catalog_are_not_served_as_a_new_folder(folder, content):
-    (folder / "databases" / "8c4a").mkdir(parents=True)
-    if content is not None:
-        (folder / CATALOG_FILE).write_bytes(content)
+@pytest.mark.parametrize("create", CATALOGS.values(), ids=CATALOGS)
+def test_databases_without_a_catalog_are_not_served_as_a_new_folder(folder, create):
+    (folder / DATABASES_FOLDER / "8c4a").mkdir(parents=True)
+    create(folder / CATALOG_FILE)
     command = [sys.executable, "-P", MAIN, "--data", folder, "--idle-timeout", "0"]
     line = json.loads(subprocess.run(command, stdout=subprocess.PIPE, timeout=60, check=False).stdout)
     assert "catalog.sqlite is missing or empty" in line.get("error", "")
@@ -127,6 +154,34 @@ def test_databases_without_a_catalog_are_not_served_as_a_new_folder(folder, cont
 
 
 def test_a_folder_without_databases_gets_a_catalog(folder):
-    (folder / "databases").mkdir()
+    (folder / DATABASES_FOLDER).mkdir()
     (folder / CATALOG_FILE).touch(0o600)
+    check_data_folder(folder)
+
+
+def test_a_database_whose_creation_was_interrupted_needs_no_catalog(folder):
+    (folder / DATABASES_FOLDER / "8c4a").mkdir(parents=True)
+    (folder / DATABASES_FOLDER / "8c4a" / UNFINISHED_FILE).touch()
+    check_data_folder(folder)
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"no database" * 1000), lambda path: older(path)])
+def test_a_catalog_that_cannot_be_read_is_reported_as_such(folder, damage):
+    """`catalog.store` refuses it with the reason."""
+    (folder / DATABASES_FOLDER / "8c4a").mkdir(parents=True)
+    damage(folder / CATALOG_FILE)
+    (folder / CATALOG_FILE).chmod(0o600)
+    check_data_folder(folder)
+
+
+def older(path):
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.pragma("user_version", 1)
+
+
+def test_files_of_deleted_databases_belong_to_the_catalog(folder):
+    (folder / DATABASES_FOLDER / "8c4a").mkdir(parents=True)
+    with closing(Catalog(folder / CATALOG_FILE)) as catalog, catalog.store.change() as run:
+        run("INSERT INTO deleted_databases VALUES ('8c4a', 0)", ())
+    (folder / CATALOG_FILE).chmod(0o600)
     check_data_folder(folder)

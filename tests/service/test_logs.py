@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipemagic.service import logs
 from pipemagic.service.auth.tokens import Tokens
-from pipemagic.service.logs import Redacting, redact
+from pipemagic.service.logs import AccessLog, Redacting, redact
 
 KINDS = ("platform", "login", "database", "group", "operator")
 
@@ -82,3 +83,14 @@ def test_arguments_and_tracebacks_are_redacted():
     record = logging.LogRecord("x", logging.INFO, "", 0, "pmp_abcdefghijkl and %s.", ("pml_abcdefghijkl",), None)
     record.exc_text = "ValueError: eyJhbGciOi.eyJpZCI6.c2ln-_ "
     assert Redacting("%(message)s").format(record) == "[token] and [token].\nValueError: [token] "
+
+
+@pytest.mark.parametrize(("now", "text"), [
+    (1_700_000_000.0045, "2023-11-14T22:13:20.004Z"), (285_000_000_000.0, "11001-04-17T02:40:00.000Z"),
+])  # fmt: skip
+def test_the_access_log_has_times_of_any_year(tmp_path, monkeypatch, now, text):
+    monkeypatch.setattr(logs.time, "time", lambda: now)
+    log = AccessLog(tmp_path / "access.log")
+    log.write({"headers": [], "method": "GET", "path": "/health"}, 200, 0, 0.001)
+    log.close()
+    assert (tmp_path / "access.log").read_text() == f"{text} - GET - /health 200 0 1.0\n"

@@ -11,15 +11,13 @@ from pathlib import Path
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.records import DatabaseRecord
 from pipemagic.service.executor import Waiter
-from pipemagic.service.files import sync_folder, write_private
+from pipemagic.service.files import UNFINISHED_FILE, sync_folder, write_private
 from pipemagic.service.limits import Limits
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.database import OpenDatabase
 from pipemagic.service.sqlite.pool import Closed
 
 PRIMARY = "primary.sqlite"
-UNFINISHED = "awaits-upload"
-"""A file in the folder of a database that is being created with a file, or that waits for its file."""
 UPLOAD_PATH = "/v1/upload"
 
 
@@ -51,7 +49,7 @@ class Databases:
         """Make a new database unavailable until `supply`; called before the catalog entry is committed."""
         folder = self._folder / identifier
         folder.mkdir(parents=True)
-        write_private(folder / UNFINISHED, b"")
+        write_private(folder / UNFINISHED_FILE, b"")
 
     def place(self, identifier: str, file: Path) -> None:
         """Move a file into place for a new database; called before the catalog entry is committed."""
@@ -66,7 +64,7 @@ class Databases:
     def awaits_upload(self, identifier: str) -> bool:
         """Return True if a database still waits for its file."""
         folder = self._folder / identifier
-        return (folder / UNFINISHED).exists() and not (folder / PRIMARY).exists()
+        return (folder / UNFINISHED_FILE).exists() and not (folder / PRIMARY).exists()
 
     def supply(self, record: DatabaseRecord, file: Path) -> None:
         """Move into place the file that a database waits for.
@@ -85,7 +83,7 @@ class Databases:
 
     def finish_arrivals(self) -> None:
         """Clean up after a crash during a creation; called before any database is opened."""
-        for mark in self._folder.glob(f"*/{UNFINISHED}"):
+        for mark in self._folder.glob(f"*/{UNFINISHED_FILE}"):
             if self._catalog.database_by_id(mark.parent.name) is None:
                 shutil.rmtree(mark.parent, ignore_errors=True)
             elif (mark.parent / PRIMARY).exists():
