@@ -32,6 +32,9 @@ BODY_BUDGET = 512 * MB
 BUDGET_TIMEOUT, BUDGET_INTERVAL = 10.0, 0.05
 """Seconds that a request waits for memory for its body, and seconds between two attempts."""
 
+CLOSE = {"connection": "close"}
+"""The header of a response after which the connection cannot be used: the rest of a body is not read."""
+
 _WATCH_AFTER = 0.01
 """Seconds after which hang-ups of a client are watched for: most requests have ended by then."""
 
@@ -53,8 +56,6 @@ class CancelToken:
     def cancel(self) -> None:
         """Cancel the request: call the callbacks, once."""
         with self._lock:
-            if self.cancelled:
-                return
             self.cancelled = True
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
@@ -63,10 +64,9 @@ class CancelToken:
     def add_callback(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` when the request is cancelled; immediately if it already is."""
         with self._lock:
-            if not self.cancelled:
-                self._callbacks.append(callback)
-                return
-        callback()
+            self._callbacks.append(callback)
+        if self.cancelled:
+            self.cancel()
 
     def remove_callback(self, callback: Callable[[], None]) -> None:
         """Remove a callback; do nothing if it was called or removed before."""
@@ -138,12 +138,10 @@ class Runtime:
                 finally:
                     self._reading.discard(limit)
         except TimeoutError:
-            refused = Refused(503, "the service is stopping")
-            if not self.stopping:
-                line = f"the request body did not arrive within {self._body_timeout:g} s"
-                refused = Refused(408, line, "REQUEST_TIMEOUT")
-            refused.close = True
-            raise refused from None
+            if self.stopping:
+                raise Refused(503, "the service is stopping", headers=CLOSE) from None
+            line = f"the request body did not arrive within {self._body_timeout:g} s"
+            raise Refused(408, line, "REQUEST_TIMEOUT", headers=CLOSE) from None
 
     async def reserve(self, tenant: Tenant, size: int) -> None:
         """Reserve memory for a body; raise `Refused` with 503 if none becomes free within `BUDGET_TIMEOUT`."""

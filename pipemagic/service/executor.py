@@ -21,6 +21,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Protocol
@@ -62,14 +63,6 @@ class Waiter:
         self.granted = False
         self._ended: Future[None] = Future()
 
-    @classmethod
-    def until_done(cls, other: Waiter, add_cancel_callback: Callable[[Callable[[], None]], None]) -> Waiter:
-        """Return a wait that ends with another one, or when the client hangs up."""
-        waiter = cls(other.deadline)
-        other.add_done_callback(waiter.finish)
-        add_cancel_callback(waiter.finish)
-        return waiter
-
     def add_done_callback(self, callback: Callable[[], None]) -> None:
         """Call ``callback`` when the wait ends, in the thread that ends it; immediately if it has ended."""
         self._ended.add_done_callback(lambda _: callback())
@@ -99,35 +92,34 @@ class Stoppable(Protocol):
 Steps = Generator[Any, None, Any]
 
 
+@dataclass(slots=True, eq=False)
 class Job:
     """A generator that workers run part by part; ``future`` gets what the current part yields or returns."""
 
-    __slots__ = (
-        "ahead", "check", "done", "executor", "future", "held_up", "in_slice", "loop", "order", "slice_began",
-        "slice_ends", "statement", "steps", "tenant", "thread", "used",
-    )  # fmt: skip
-
-    def __init__(self, executor: Executor, tenant: Tenant, steps: Steps) -> None:
-        self.executor, self.tenant, self.steps = executor, tenant, steps
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Any] = self.loop.create_future()
-        self.done = False
-        """Whether the generator has ended."""
-        self.ahead = False
-        """Whether it goes ahead of the queue: it has the write lock, and others wait for that."""
-        self.held_up = False
-        """Whether another worker was started because of it."""
-        self.used = self.slice_began = self.slice_ends = 0.0
-        """Seconds that it has run, and the times at which its slice began and ends."""
-        self.in_slice = False
-        """Whether it holds one of the slots for long-running jobs."""
-        self.order = 0
-        self.statement: Stoppable | None = None
-        """The statement that it runs, while it waits for a slice."""
-        self.check: Callable[[int], None] | None = None
-        """Called with ``thread`` every few milliseconds (see `watch`)."""
-        self.thread = 0
-        """The native id of the thread that runs its current part."""
+    executor: Executor
+    tenant: Tenant
+    steps: Steps
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    done: bool = False
+    """Whether the generator has ended."""
+    ahead: bool = False
+    """Whether it goes ahead of the queue: it has the write lock, and others wait for that."""
+    held_up: bool = False
+    """Whether another worker was started because of it."""
+    used: float = 0.0
+    """Seconds that it has run."""
+    slice_began: float = 0.0
+    slice_ends: float = 0.0
+    in_slice: bool = False
+    """Whether it holds one of the slots for long-running jobs."""
+    order: int = 0
+    statement: Stoppable | None = None
+    """The statement that it runs, while it waits for a slice."""
+    check: Callable[[int], None] | None = None
+    """Called with ``thread`` every few milliseconds (see `watch`)."""
+    thread: int = 0
+    """The native id of the thread that runs its current part."""
 
 
 _current = threading.local()  # .job: what this worker thread runs
@@ -187,19 +179,21 @@ class Executor:
 
     def start(self, tenant: Tenant, steps: Steps) -> Job:
         """Run the first part of a generator; the job's future gets what it yields. Call it in the event loop."""
-        job = Job(self, tenant, steps)
-        if self._timer is None:
-            self._watch(job.loop)
-        self._queue.put(job)
+        loop = asyncio.get_running_loop()
+        job = Job(self, tenant, steps, loop, loop.create_future())
+        self._enqueue(job)
         return job
 
     def proceed(self, job: Job) -> asyncio.Future[Any]:
         """Run the next part of a job whose current one has ended."""
         job.future, job.ahead = job.loop.create_future(), False
+        self._enqueue(job)
+        return job.future
+
+    def _enqueue(self, job: Job) -> None:
         if self._timer is None:
             self._watch(job.loop)
         self._queue.put(job)
-        return job.future
 
     async def call(self, tenant: Tenant, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in a worker."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import apsw
 
 from pipemagic.service.catalog.catalog import Catalog
+from pipemagic.service.files import write_private
 
 _log = logging.getLogger(__name__)
 
@@ -20,7 +19,6 @@ FRESH = 1.0
 SLOW = 5.0
 """Seconds after which an unfinished check counts as a failure: a disk may hang."""
 
-_PROBE = "health-probe"
 _BLOCK = bytes(4096)
 
 
@@ -54,7 +52,7 @@ class Health:
         except apsw.Error as error:
             problem = f"the catalog cannot be read: {error}"
         except OSError as error:
-            problem = f"the data folder cannot be written: {error}"
+            problem = f"the data folder cannot be written: {error.strerror}"  # no path: it varies
         if problem and problem != self._problem:
             _log.error("not healthy: %s", problem)
         elif self._problem and not problem:
@@ -63,12 +61,6 @@ class Health:
 
     def _write(self) -> None:
         """Write a new file: an existing one has its space even on a full disk."""
-        path = self._folder / _PROBE
-        try:
-            with path.open("wb") as file:
-                file.write(_BLOCK)
-                file.flush()
-                os.fsync(file.fileno())
-        finally:
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
+        probe = self._folder / "health-probe"
+        write_private(probe, _BLOCK)
+        probe.unlink()

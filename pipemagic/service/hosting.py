@@ -80,11 +80,6 @@ class Hosting:
         return ipaddress.ip_address(self.host).is_loopback
 
     @property
-    def for_this_machine(self) -> bool:
-        """Whether it is for this machine only, also behind a proxy."""
-        return self.on_loopback and self.domain == LOCAL_DOMAIN
-
-    @property
     def local_only(self) -> bool:
         """Whether it listens on plain HTTP at 127.0.0.1 only."""
         return self.host == LOOPBACK and self.certfile is None

@@ -158,47 +158,31 @@ def accepts_gzip(header: str) -> bool:
 
 
 class Refused(Exception):
-    """Ends a request with an HTTP error, which `app.Errors` turns into the response.
-
-    ``close`` is set if the connection cannot be used afterwards. ``retry_after`` is in seconds.
-    """
-
-    close = False
+    """Ends a request with an HTTP error, which `app.Errors` turns into the response."""
 
     def __init__(
-        self, status: int, message: str, code: str | None = None, *, plain: bool = False, retry_after: int | None = None
-    ) -> None:
+        self, status: int, message: str = "", code: str | None = None, *, plain: bool = False,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(message)
-        self.retry_after = retry_after
-        self.status, self.message, self.plain = status, message, plain
+        self.status, self.message, self.plain, self.headers = status, message, plain, headers
         self.code = code or _CODES.get(status, "ERROR")
 
     def response(self) -> ServiceResponse:
-        """Return the response: a line of text, or JSON with ``error``, ``message`` and ``code``.
+        """Return the response: a line of text, JSON with ``error``, ``message`` and ``code``, or one without a body.
 
         Published clients differ in which of these members they read.
         """
+        if not self.message:
+            return empty(self.status, self.headers)
         if self.plain:
-            response = text(self.message, self.status)
-        else:
-            response = json({"error": self.message, "message": self.message, "code": self.code}, self.status)
-        if self.close:
-            response.headers["connection"] = "close"
-        if self.retry_after is not None:
-            response.headers["retry-after"] = str(self.retry_after)
-        return response
+            return text(self.message, self.status)
+        return json({"error": self.message, "message": self.message, "code": self.code}, self.status, self.headers)
 
 
-class MethodNotAllowed(Refused):
-    """The path does not have the method; ``allow`` lists those that it has."""
-
-    def __init__(self, allow: str) -> None:
-        super().__init__(405, "")
-        self.allow = allow
-
-    def response(self) -> ServiceResponse:
-        """Return the response, which has no body."""
-        return empty(405, {"allow": self.allow})
+def wrong_method(allowed: str) -> Refused:
+    """Return the error for a path that has other methods."""
+    return Refused(405, headers={"allow": allowed})
 
 
 _CODES = {

@@ -15,7 +15,7 @@ from pipemagic.service.api import accounts, databases, groups, organizations, to
 from pipemagic.service.api.routing import ORG, ROUTES, ApiRequest, Platform, Route, parse_body
 from pipemagic.service.endpoint import SMALL_BODY, Admission, CancelToken, Endpoint, Runtime
 from pipemagic.service.executor import Steps, Tenant
-from pipemagic.service.responses import JSON, MethodNotAllowed, Refused, compress_if_large, json
+from pipemagic.service.responses import JSON, Refused, compress_if_large, json, wrong_method
 
 PREFIXES = ("/v1/", "/v2/organizations", "/v2/locations", "/v2/auth/")
 """Prefixes of the paths of the management API, at the service's own address."""
@@ -58,7 +58,7 @@ class ManagementEndpoint(Endpoint):
         if not self._routes:
             raise Refused(404, f"there is no {request.scope['path']} in the management API")
         if route is None:
-            raise MethodNotAllowed(", ".join(sorted(self._routes)))
+            raise wrong_method(", ".join(sorted(self._routes)))
         _authorize(api_request, route)
         arguments = [] if route.body is None else [parse_body(route.body, body)]
         result = route.endpoint(api_request, *arguments)

@@ -11,7 +11,7 @@ from pipemagic import __version__
 from pipemagic.service.api.databases import finish_deletion
 from pipemagic.service.api.routing import ORG, ApiRequest, Body, Name, Route, format_time
 from pipemagic.service.catalog.records import GroupRecord
-from pipemagic.service.executor import Steps, Waiter
+from pipemagic.service.executor import Steps
 from pipemagic.service.locations import LOCATIONS, nearest
 from pipemagic.service.responses import Refused
 
@@ -164,7 +164,8 @@ def wait_for_location(request: ApiRequest) -> Steps:
     waiters = request.platform.engine.wait_for_replicas(group, code, WAIT)
     for waiter in waiters:
         if not (waiter.granted or request.cancel.cancelled):
-            yield Waiter.until_done(waiter, request.cancel.add_callback)
+            request.cancel.add_callback(waiter.finish)
+            yield waiter
     if not all(waiter.granted for waiter in waiters):
         raise Refused(503, f"the replicas at {code} did not catch up within {WAIT:g} s, or were paused")
     return {}

@@ -169,7 +169,7 @@ class RateLimiter:
                 self._full_at.popitem(last=False)
         if wait > 0:
             seconds = math.ceil(wait)
-            raise Refused(429, f"too many attempts; try again in {seconds} s", retry_after=seconds)
+            raise Refused(429, f"too many attempts; try again in {seconds} s", headers={"retry-after": f"{seconds}"})
 
     def refund(self, key: Hashable) -> None:
         """Restore one attempt of a key, after a successful one."""
@@ -204,7 +204,9 @@ class FairSemaphore:
                 return waiter
             queue = self._queues.setdefault(network, deque())
             if len(queue) >= self._most:
-                raise Refused(429, "too many log-ins from your address are waiting; try again soon", retry_after=5)
+                raise Refused(
+                    429, "too many log-ins from your address are waiting; try again soon", headers={"retry-after": "5"}
+                )
             queue.append(waiter)
         return waiter
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
@@ -33,12 +34,12 @@ from pipemagic.service.replicas.placement import Placement
 from pipemagic.service.responses import (
     PART,
     SMALLEST,
-    MethodNotAllowed,
     Refused,
     ServiceResponse,
     StreamedResponse,
     compress_if_large,
     compress_stream,
+    wrong_method,
 )
 from pipemagic.service.sqlite.statement import Rejected
 
@@ -65,7 +66,7 @@ class TokenEndpoint(Endpoint):
     async def admit(self, request: Request) -> Admission:
         """Check the token: from memory if it was checked before, otherwise in a worker, which reads the catalog."""
         if request.method != self.method:
-            raise MethodNotAllowed(self.method)
+            raise wrong_method(self.method)
         authorization, record = request.headers.get("authorization"), request.scope["state"]["record"]
         grant = self._tokens.recall(authorization, record)
         if grant is None:
@@ -84,7 +85,7 @@ class GreetingEndpoint(Endpoint):
     async def admit(self, request: Request) -> Admission:
         """Admit every GET and HEAD."""
         if request.method not in ("GET", "HEAD"):
-            raise MethodNotAllowed("GET,HEAD")
+            raise wrong_method("GET,HEAD")
         return Admission(UNVERIFIED)
 
     def handle(self, request: Request, admission: Admission, body: Any, cancel: CancelToken) -> Steps:  # noqa: ARG002
@@ -209,7 +210,10 @@ class DatabaseApi:
             stream = self._streams.open(database, grant.owner, place)
         else:
             while isinstance(stream := self._streams.resume(baton, grant.owner), Waiter):  # for a running cursor
-                yield Waiter.until_done(stream, cancel.add_callback)
+                waiter = Waiter(math.inf)
+                stream.add_done_callback(waiter.finish)
+                cancel.add_callback(waiter.finish)
+                yield waiter
                 if cancel.cancelled:
                     raise Refused(503, "the client hung up")
         try:

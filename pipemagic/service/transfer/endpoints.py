@@ -47,7 +47,7 @@ MARGIN = 64 * MB
 """Bytes of the disk that transfers leave free; of a small disk, a twentieth."""
 EXPORT_TIME = 60.0
 """Seconds in which a client must read an export, and one more for each `SLOWEST` bytes of the database."""
-RETRY_AFTER = 5
+RETRY_AFTER = "5"
 """Seconds after which a client should repeat a request that was refused because of another transfer."""
 
 
@@ -80,7 +80,7 @@ class Transfers:
         key = object()
         if self._running.setdefault(database.id, key) is not key:
             line = f"another export or upload of the database {database.name} is running: try again when it has ended"
-            raise Refused(429, line, "TRANSFER_RUNNING", retry_after=RETRY_AFTER)
+            raise Refused(429, line, "TRANSFER_RUNNING", headers={"retry-after": RETRY_AFTER})
         try:
             yield
         finally:
