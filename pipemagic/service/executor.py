@@ -17,7 +17,7 @@ import itertools
 import os
 import threading
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import suppress
@@ -105,15 +105,10 @@ class Job:
     """Whether the generator has ended."""
     ahead: bool = False
     """Whether it goes ahead of the queue: it has the write lock, and others wait for that."""
-    held_up: bool = False
-    """Whether another worker was started because of it."""
     used: float = 0.0
     """Seconds that it has run."""
     slice_began: float = 0.0
     slice_ends: float = 0.0
-    in_slice: bool = False
-    """Whether it holds one of the slots for long-running jobs."""
-    order: int = 0
     statement: Stoppable | None = None
     """The statement that it runs, while it waits for a slice."""
     check: Callable[[int], None] | None = None
@@ -144,7 +139,7 @@ def watch(check: Callable[[int], None] | None) -> None:
     job = getattr(_current, "job", None)
     if job is not None:
         job.check = check
-        if check is None and job.in_slice:
+        if check is None and job in job.executor.slices.running:
             job.executor.slices.leave(job)
 
 
@@ -160,9 +155,8 @@ class Executor:
         self._aside: dict[Tenant, deque[Job]] = {}
         """Jobs of tenants that have reached their limit of long-running jobs."""
         self._lock = threading.Lock()
-        self._held_up_jobs = 0
-        self._held_up: Counter[str] = Counter()
-        """Number of jobs that are held up, by database and account."""
+        self._held_up: set[Job] = set()
+        """Jobs because of which another worker was started."""
         self._running: set[Job] = set()
         """The jobs of all workers, without those that wait for a slice."""
         self._front: Job | None = None
@@ -277,7 +271,7 @@ class Executor:
             job.done, set_outcome, outcome = True, job.future.set_exception, error
         _current.job = None
         self._running.discard(job)
-        if job.in_slice:
+        if job in self.slices.running:
             self.slices.leave(job)
         stays = self._finish(job)
         if isinstance(outcome, Waiter) and not job.done:
@@ -301,15 +295,10 @@ class Executor:
     def _finish(self, job: Job) -> bool:
         """Record that a part of a job has ended; return False if another worker has replaced this one."""
         with self._lock:
-            if not job.held_up:
+            if job not in self._held_up:
                 self._front = None
                 return True
-            job.held_up = False
-            for key in set(job.tenant):
-                self._held_up[key] -= 1
-                if not self._held_up[key]:
-                    del self._held_up[key]
-            self._held_up_jobs -= 1
+            self._held_up.remove(job)
             self._requeue()
         self._start_timer(job.loop)
         return False
@@ -323,12 +312,12 @@ class Executor:
 
     def _may_have_more(self, tenant: Tenant) -> bool:
         """Return True if a tenant may have one more long-running job: fewer if few threads are free."""
-        free, share = self._most - self._held_up_jobs, self._most // 2
+        free, share = self._most - len(self._held_up), self._most // 2
         if free <= self._most // 2:
             share = self._most // 16 if free > self._most // 8 else 1
-        database, account = tenant
-        of_database = min(share, self._most // 4)
-        return self._held_up[database] < max(1, of_database) and self._held_up[account] < max(1, share)
+        of_account = [job.tenant for job in self._held_up if job.tenant.account == tenant.account]
+        of_database = of_account.count(tenant)
+        return of_database < max(1, min(share, self._most // 4)) and len(of_account) < max(1, share)
 
     def _start_timer(self, loop: asyncio.AbstractEventLoop) -> None:
         """Start the timer from a worker thread: it queued jobs, or runs one."""
@@ -371,10 +360,8 @@ class Executor:
             job = self._front
             if job is None or len(self._threads) >= self._most:
                 return
-            job.held_up, self._front = True, None
-            self._held_up_jobs += 1
-            for key in set(job.tenant):
-                self._held_up[key] += 1
+            self._front = None
+            self._held_up.add(job)
         self._start_worker()
 
 
@@ -384,34 +371,31 @@ class Slices:
     def __init__(self, slots: int) -> None:
         self._slots = slots
         self._lock = threading.Lock()
-        self._running: set[Job] = set()
+        self.running: set[Job] = set()
+        """The jobs that hold a slot."""
         self._waiting: list[Job] = []
         self._served: dict[str, int] = {}
         """The number of the last slice of each account and database."""
         self._count = 0
 
     def share(self, job: Job, statement: Stoppable) -> None:
-        """Continue if no other job waits, otherwise wait for the next slice."""
+        """Wait for the next slice, which begins at once if no other job waits."""
         now = time.monotonic()
         with self._lock:
             self._stop(job, now)
-            if not self._waiting and self._has_slot(job):
-                self._grant(job, now)
-                return
-            self._count += 1
-            job.order, job.statement = self._count, statement
+            job.statement = statement
             statement.resumed.clear()
-            if statement.stopped:
-                self._fill(now)
-                return
-            self._waiting.append(job)
-            if job.used < FIRST_SLICE:
-                self._preempt()
+            waits = not statement.stopped
+            if waits:
+                self._waiting.append(job)
             self._fill(now)
-        statement.resumed.wait()
-        with self._lock:
-            if job in self._waiting:  # it was stopped
-                self._waiting.remove(job)
+            if job in self._waiting and job.used < FIRST_SLICE:
+                self._preempt()
+        if waits:
+            statement.resumed.wait()
+            with self._lock:
+                if job in self._waiting:  # it was stopped
+                    self._waiting.remove(job)
 
     def leave(self, job: Job) -> None:
         """Free the slot of a job that has ended, and start the next one."""
@@ -423,27 +407,25 @@ class Slices:
     def _stop(self, job: Job, now: float) -> None:
         job.used += now - job.slice_began
         job.slice_began = now
-        self._running.discard(job)
-        job.in_slice = False
+        self.running.discard(job)
 
     def _preempt(self) -> None:
         """End the slice of a job that has had a long one, to free its slot."""
-        for job in self._running:
+        for job in self.running:
             if job.used >= FIRST_SLICE:
                 job.slice_ends = 0.0
                 return
 
     def _has_slot(self, job: Job) -> bool:
         """Return True if a job may run. One slot is for those that ran for less than `FIRST_SLICE`."""
-        if job.used < FIRST_SLICE:
-            return len(self._running) < self._slots
-        return sum(running.used >= FIRST_SLICE for running in self._running) < max(1, self._slots - 1) and (
-            len(self._running) < self._slots
-        )
+        if len(self.running) >= self._slots:
+            return False
+        longer = sum(running.used >= FIRST_SLICE for running in self.running)
+        return job.used < FIRST_SLICE or longer < max(1, self._slots - 1)
 
     def _fill(self, now: float) -> None:
         while candidates := [job for job in self._waiting if self._has_slot(job)]:
-            job = min(candidates, key=self._rank)
+            job = min(candidates, key=self._rank)  # of equal ones the first, which waits longest
             self._waiting.remove(job)
             self._grant(job, now)
             assert job.statement is not None
@@ -454,14 +436,13 @@ class Slices:
         if not self._waiting:
             self._served.clear()
         self._served.update(dict.fromkeys(job.tenant, self._count))
-        self._running.add(job)
-        job.in_slice = True
+        self.running.add(job)
         job.slice_began = now
         job.slice_ends = now + max(SLICE, FIRST_SLICE - job.used)
 
-    def _rank(self, job: Job) -> tuple[bool, int, int, int]:
+    def _rank(self, job: Job) -> tuple[bool, int, int]:
         database, account = job.tenant
-        return job.used >= FIRST_SLICE, self._served.get(account, 0), self._served.get(database, 0), job.order
+        return job.used >= FIRST_SLICE, self._served.get(account, 0), self._served.get(database, 0)
 
 
 def _steps(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Steps:
