@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import Receive, Scope, Send
 
 from pipemagic.service.auth.tokens import Tokens
@@ -126,13 +126,9 @@ def operator_routes(
     endpoints = {LEASE_PATH: ("GET", lease), STOP_PATH: ("POST", stop_service), METRICS_PATH: ("GET", page)}
     return [
         *(Route(path, OperatorEndpoint(runtime, tokens, *endpoint)) for path, endpoint in endpoints.items()),
-        Route("/pipemagic/{rest:path}", _NotFound()),
+        Mount("/pipemagic", _not_found),
     ]
 
 
-class _NotFound:
-    """A path without an endpoint, whatever the method."""
-
-    async def __call__(self, *_: object) -> None:
-        """Refuse the request."""
-        raise Refused(404, "not found")
+async def _not_found(*_: object) -> None:
+    raise Refused(404, "not found")

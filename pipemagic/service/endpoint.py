@@ -99,10 +99,6 @@ class Runtime:
         for token in list(self._running):
             token.cancel()
 
-    def close(self) -> None:
-        """Wait for the worker threads to end."""
-        self.executor.close()
-
     def begin(self, receive: Receive) -> CancelToken:
         """Register a request whose body was read; return its token, which is cancelled when the client hangs up."""
         token = CancelToken()
@@ -197,37 +193,32 @@ class Endpoint:
             await self._respond(request, admission, body, receive, send)
 
     async def read(self, request: Request, admission: Admission, receive: Receive, stack: AsyncExitStack) -> Any:
-        """Read the body; ``stack`` releases what it uses when the response was sent."""
+        """Read the body, within the budget if it is large; ``stack`` releases it when the response was sent."""
         declared = request.headers.get("content-length", "0")
         size = int(declared) if declared.isdigit() else 0
         if size > self._body_limit:
             raise too_large(self._body_limit)
-        async with self._runtime.body_time() as timeout:
-            return await self._receive_body(receive, stack, admission.tenant, timeout)
-
-    async def _receive_body(
-        self, receive: Receive, stack: AsyncExitStack, tenant: Tenant, timeout: asyncio.Timeout
-    ) -> bytearray:
-        """Read a body that arrives in parts, within the budget if it is large."""
-        reserved, ends = 0, timeout.when()
+        reserved = 0
         body = bytearray()  # joining parts of 60 MB would block the event loop for 0.1 s
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise Disconnected
-            body += message.get("body", b"")
-            size = len(body)
-            if size > self._body_limit:
-                raise too_large(self._body_limit)
-            if not message.get("more_body", False):
-                return body
-            if size > max(reserved, SMALL_BODY):  # what was received, not what was declared: that costs nothing
-                more = size + BODY_STEP - reserved
-                await self._runtime.reserve(tenant, more)
-                stack.callback(self._runtime.bodies.release, tenant, more)
-                reserved += more
-            if ends is not None and not self._runtime.stopping:
-                timeout.reschedule(ends + size / SLOWEST)
+        async with self._runtime.body_time() as timeout:
+            ends = timeout.when()
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Disconnected
+                body += message.get("body", b"")
+                size = len(body)
+                if size > self._body_limit:
+                    raise too_large(self._body_limit)
+                if not message.get("more_body", False):
+                    return body
+                if size > max(reserved, SMALL_BODY):  # what was received, not what was declared: that costs nothing
+                    more = size + BODY_STEP - reserved
+                    await self._runtime.reserve(admission.tenant, more)
+                    stack.callback(self._runtime.bodies.release, admission.tenant, more)
+                    reserved += more
+                if ends is not None and not self._runtime.stopping:
+                    timeout.reschedule(ends + size / SLOWEST)
 
     async def _respond(
         self, request: Request, admission: Admission, body: Any, receive: Receive, send: Send

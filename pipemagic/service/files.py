@@ -47,7 +47,7 @@ def make_private_folder(
         status = folder.stat()
     except OSError as error:
         raise _unusable(f"{what} {folder} cannot be used: {error.strerror}", hint) from None
-    if status.st_mode & stat.S_ISVTX:  # such as /tmp
+    if status.st_mode & stat.S_ISVTX and status.st_mode & stat.S_IWOTH:  # such as /tmp
         raise _unusable(f"{what} {folder} is shared by all users", hint)
     _check_owner(status, f"{what} {folder}", hint)
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

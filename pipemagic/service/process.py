@@ -153,7 +153,7 @@ class ServiceProcess(Server):
         try:
             asyncio.run(self.serve(sockets))
         finally:
-            self._runtime.close()
+            self._runtime.executor.close()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, then write the runtime file and announce the addresses."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import apsw
@@ -71,16 +71,11 @@ class StreamedResponse(StreamingResponse):
     on_sent: Callable[[], None] | None = None
 
     def __init__(self, content_type: str, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(_nothing(), 200, {**(headers or {}), "content-type": content_type})
+        super().__init__((), 200, {**(headers or {}), "content-type": content_type})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Send the body; the endpoint itself watches for a client that hangs up."""
         await self.stream_response(send)
-
-
-async def _nothing() -> AsyncIterator[bytes]:
-    return
-    yield b""
 
 
 def json(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> ServiceResponse:

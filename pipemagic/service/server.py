@@ -96,7 +96,7 @@ class Certificate:
     def reload(self) -> None:
         """Read the files, also after a renewal; new connections use them."""
         try:
-            self.context.load_cert_chain(self._certfile, self._keyfile, password=_no_password)
+            self.context.load_cert_chain(self._certfile, self._keyfile, password=lambda: "")  # otherwise it prompts
         except OSError as error:  # also of ssl.SSLError
             raise _unusable(self._certfile, self._keyfile, error) from None
 
@@ -112,10 +112,6 @@ class Certificate:
         covered = {name.lower() for name in names.get_values_for_type(x509.DNSName)}
         accepted = {domain: {domain, f"*.{domain.partition('.')[2]}"}, f"*.{domain}": {f"*.{domain}"}}
         return [name for name, forms in accepted.items() if not covered & forms]
-
-
-def _no_password() -> str:
-    return ""  # OpenSSL would ask on the terminal
 
 
 def _unusable(certfile: Path, keyfile: Path | None, error: OSError) -> ServiceError:

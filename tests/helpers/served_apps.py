@@ -71,7 +71,7 @@ def serving(
     """Serve a service until the end of the block, by at most so many worker threads."""
     runtime = runtime or Runtime()
     if threads is not None:
-        runtime.close()
+        runtime.executor.close()
         runtime.executor = Executor(threads)
     app = create_app(service, runtime, metrics=Metrics())
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -85,4 +85,4 @@ def serving(
             server.stop()
             thread.join(PATIENCE)
             assert not thread.is_alive(), "the server does not stop"
-            runtime.close()
+            runtime.executor.close()

@@ -366,7 +366,7 @@ def test_stopping_in_the_moment_in_which_a_body_is_late():
         loop.call_at(limit.when() - 0.02, time.sleep, 0.05)  # so that both are due together
         loop.call_at(limit.when() + 0.001, runtime.stop)
         await serving
-        runtime.close()
+        runtime.executor.close()
 
     asyncio.run(main())
     assert sent[0] == 503
