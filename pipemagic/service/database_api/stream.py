@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Stream, Transaction, Tx
 from pipemagic.service.auth.tokens import Owner
@@ -14,6 +14,9 @@ from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.sqlite.connection import Connection
 from pipemagic.service.sqlite.database import OpenDatabase
 
+Scope = tuple[str, Hashable]
+"""The name of a limit of open streams, and what has it."""
+
 
 class ServerStream:
     """One stream of the service: its state, its transaction, its SQLite connection, its running statement."""
@@ -22,6 +25,11 @@ class ServerStream:
         self, number: bytes, database: OpenDatabase, place: OpenDatabase | Replica, owner: Owner, now: float
     ) -> None:
         self.number, self.database, self.owner = number, database, owner
+        self.scopes: list[Scope] = [
+            ("token", owner), ("database", owner.database), ("account", owner.account),
+            ("organization", owner.organization),
+        ]  # fmt: skip
+        """All that it counts for; a token and a renewed one with its rights are one."""
         self.place = place
         """Where its statements run: a replica until it needs the primary, and the primary from then on."""
         self.entry = place.code

@@ -12,14 +12,14 @@ import math
 import threading
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any
 
 from pipemagic.hrana import faults
 from pipemagic.hrana.stream import IDLE_LIMIT, Phase, Tx
 from pipemagic.service.auth.tokens import Owner
-from pipemagic.service.database_api.stream import ServerStream
+from pipemagic.service.database_api.stream import Scope, ServerStream
 from pipemagic.service.executor import Waiter
 from pipemagic.service.limits import Limits
 from pipemagic.service.replicas.replica import Replica
@@ -39,8 +39,12 @@ class StreamTable:
         self._key = random(32)
         self._lock = threading.Lock()
         self._streams: dict[bytes, ServerStream] = {}
-        self._used: Counter[tuple[str, Hashable]] = Counter()
+        self._used: Counter[Scope] = Counter()
         """The number of open streams of each token, database, account and organization."""
+        self._most = {
+            name: math.ceil(limits.streams * getattr(limits, f"streams_of_{name}"))
+            for name in ("token", "database", "account", "organization")
+        }
         self._expired: dict[bytes, float] = {}
 
     def __len__(self) -> int:
@@ -58,24 +62,24 @@ class StreamTable:
         """
         stream = ServerStream(self._random(_ID), database, place or database, owner, self._clock())
         with self._lock:
-            self._check_shares(owner)
+            self._check_shares(stream)
             self._streams[stream.number] = stream
-            self._used.update(_scopes(owner))
+            self._used.update(stream.scopes)
         return stream
 
-    def _check_shares(self, owner: Owner) -> None:
+    def _check_shares(self, stream: ServerStream) -> None:
         """Raise `Refused` if the owner or the service has reached its limit of streams. Call it under the lock."""
         if len(self._streams) >= self._limits.streams:
             raise Refused(
                 429, f"Too many open streams: the service has {self._limits.streams:,} open, which is its limit; "
                 f"try again soon, idle streams end after {IDLE_LIMIT:g} s",
             )  # fmt: skip
-        for scope, key in _scopes(owner):
-            most = math.ceil(self._limits.streams * getattr(self._limits, f"streams_of_{scope}"))
-            if self._used[scope, key] >= most:
+        for scope in stream.scopes:
+            name, most = scope[0], self._most[scope[0]]
+            if self._used[scope] >= most:
                 raise Refused(
-                    429, f"Too many open streams: this {scope} has {most:,} open, which is the limit "
-                    f"of one {scope}; close those that are not needed, idle ones end after {IDLE_LIMIT:g} s",
+                    429, f"Too many open streams: this {name} has {most:,} open, which is the limit "
+                    f"of one {name}; close those that are not needed, idle ones end after {IDLE_LIMIT:g} s",
                 )  # fmt: skip
 
     def resume(self, baton: str, owner: Owner) -> ServerStream | Waiter:
@@ -143,7 +147,7 @@ class StreamTable:
         with self._lock:
             if self._streams.pop(stream.number, None) is None:
                 return
-            for scope in _scopes(stream.owner):
+            for scope in stream.scopes:
                 self._used[scope] -= 1
                 if not self._used[scope]:
                     del self._used[scope]
@@ -239,11 +243,6 @@ class StreamTable:
                 return
             stream.state.move("begin")  # no request can begin now
         self.close(stream)
-
-
-def _scopes(owner: Owner) -> list[tuple[str, Hashable]]:
-    """Return all scopes that a stream of an owner counts for; a token and a renewed one with its rights are one."""
-    return [("token", owner), *((scope, getattr(owner, scope)) for scope in ("database", "account", "organization"))]
 
 
 def _tried(do: Callable[..., None], stream: ServerStream, *arguments: Any) -> bool:
