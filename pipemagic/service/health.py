@@ -14,9 +14,9 @@ from pipemagic.service.files import write_private
 
 _log = logging.getLogger(__name__)
 
-FRESH = 1.0
+CACHE_TIME = 1.0
 """Seconds for which a result is reused, so that frequent requests cost little."""
-SLOW = 5.0
+CHECK_TIMEOUT = 5.0
 """Seconds after which an unfinished check counts as a failure: a disk may hang."""
 
 _BLOCK = bytes(4096)
@@ -34,9 +34,9 @@ class Health:
     def ok(self) -> bool:
         """Return True if the service is healthy; the reason for a failure is logged once."""
         now = self._clock()
-        if now >= self._checked + FRESH:
+        if now >= self._checked + CACHE_TIME:
             if not self._checking.acquire(blocking=False):
-                return not self._problem and now < self._began + SLOW
+                return not self._problem and now < self._began + CHECK_TIMEOUT
             try:
                 self._began = now
                 self._check()

@@ -21,7 +21,7 @@ from pipemagic.hrana.cursors import Failure, Row, StepBegin, StepEnd, StepError
 from pipemagic.hrana.messages import Batch, Col, Error, Step
 from pipemagic.service.database_api import errors
 from pipemagic.service.database_api.pipelines import Pipeline
-from pipemagic.service.database_api.results import FEWEST, RowSink, SqlRow, encode, read, to_part, to_wire
+from pipemagic.service.database_api.results import MIN_COLUMN_ROWS, RowSink, SqlRow, encode, read, to_part, to_wire
 from pipemagic.service.database_api.statements import Cancelled, Steps
 from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.responses import Refused
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 PIECE = 256 * 1024
 """Bytes after which a piece is sent; a single row may be larger."""
-PATIENCE = 0.05
+FLUSH_INTERVAL = 0.05
 """Seconds after which a smaller piece is sent."""
 SPOOL = 1024 * 1024
 """Bytes of rows that are kept in memory while their statement holds the write lock; more go to a file."""
@@ -67,7 +67,7 @@ class Lines:
     def full(self) -> bool:
         """Whether the lines should be sent without waiting for more."""
         size = len(self._data)
-        return size >= PIECE or (size > 0 and time.monotonic() >= self._since + PATIENCE)
+        return size >= PIECE or (size > 0 and time.monotonic() >= self._since + FLUSH_INTERVAL)
 
     def take(self) -> bytes:
         """Remove and return all lines."""
@@ -109,9 +109,9 @@ class StreamedRows:
         if not self._want_rows:
             self.count = sum(1 for _ in source)
             return
-        while rows := read(source, PIECE // 4, PATIENCE):
+        while rows := read(source, PIECE // 4, FLUSH_INTERVAL):
             self.count += len(rows)
-            if self._by_columns and len(rows) >= FEWEST:
+            if self._by_columns and len(rows) >= MIN_COLUMN_ROWS:
                 yield encode(Rows(to_part(rows))) + b"\n"
             else:
                 yield encode_lines([Row(to_wire(row, signs=self._by_columns)) for row in rows])
@@ -173,7 +173,7 @@ class Cursor(Pipeline):
                 self._lines.add(StepError(number, error))
             elif result is not None:
                 self._lines.add(StepEnd(result.counts["affected_row_count"], result.counts["last_insert_rowid"]))
-            yield from self._hand_over_if_full()
+            yield from self._send_if_full()
         if self._loss_reported:
             self._clear_loss()
 
@@ -182,15 +182,15 @@ class Cursor(Pipeline):
             spool.seek(0)
             while piece := spool.read(PIECE):
                 self._lines.append(piece)
-                yield from self._hand_over_if_full()
+                yield from self._send_if_full()
 
-    def _hand_over_if_full(self) -> Steps[None]:
+    def _send_if_full(self) -> Steps[None]:
         if self._lines.full:
-            yield from self._hand_over(self._lines.take())
+            yield from self._send(self._lines.take())
 
-    def _hand_over(self, piece: bytes) -> Steps[None]:
+    def _send(self, piece: bytes) -> Steps[None]:
         self._begun = True
-        yield from super()._hand_over(piece)
+        yield from super()._send(piece)
 
     # Steps, as far as they differ from those of a pipeline.
 
@@ -200,7 +200,7 @@ class Cursor(Pipeline):
         )  # fmt: skip
         return self._rows
 
-    def _afford(self, error: Error) -> Error:
+    def _fit_error(self, error: Error) -> Error:
         return errors.short(error)
 
     # Rights.

@@ -121,7 +121,7 @@ class DatabaseApi:
             *(Route(path, TokenEndpoint(runtime, self._tokens, handler, body_limit=limit))
               for path, handler in posted.items()),
             Route("/health", GreetingEndpoint(runtime, self._healthy)),
-            *(Route(path, GreetingEndpoint(runtime, _greet)) for path in LINES),
+            *(Route(path, GreetingEndpoint(runtime, _version_line)) for path in LINES),
         ]  # fmt: skip
 
     def _healthy(self, request: Request, record: DatabaseRecord | None) -> ServiceResponse:
@@ -145,10 +145,10 @@ class DatabaseApi:
         stream = yield from self._stream(request, decoded.baton, admission.context, cancel)
         budget, baton = Budget(self._limits.response, self._memory, admission.tenant), None
         by_columns = request.headers.get(_COLUMNS_HEADER) == columns.VALUE
-        with self._using(stream, budget, cancel):
+        with self._in_use(stream, budget, cancel):
             pipeline = Pipeline(stream, admission.context, budget=budget, by_columns=by_columns, **self._shared)
             result = yield from pipeline.run_one(decoded.requests[0]) if single else pipeline.run(decoded.requests)
-            base_url, delay = self._where(request, stream, admission.context.database)
+            base_url, delay = self._address(request, stream, admission.context.database)
             if pipeline.closed:
                 self._streams.close(stream)
             else:
@@ -169,9 +169,9 @@ class DatabaseApi:
         stream = yield from self._stream(request, decoded.baton, admission.context, cancel)
         budget = Budget(self._limits.response, self._memory, admission.tenant)  # not for the rows: none are kept
         by_columns = request.headers.get(_COLUMNS_HEADER) == columns.VALUE
-        with self._using(stream, budget, cancel):  # until the client has read the rest, or hangs up
+        with self._in_use(stream, budget, cancel):  # until the client has read the rest, or hangs up
             baton = self._streams.next_baton(stream)
-            base_url, delay = self._where(request, stream, admission.context.database)
+            base_url, delay = self._address(request, stream, admission.context.database)
             cursor = Cursor(stream, admission.context, budget=budget, by_columns=by_columns, **self._shared)
             head = messages.encode(cursors.Head(baton, base_url)) + b"\n"
             sent = partial(self._streams.sent, stream, stream.response_count)
@@ -184,7 +184,7 @@ class DatabaseApi:
         return last
 
     @contextmanager
-    def _using(self, stream: ServerStream, budget: Budget, cancel: CancelToken) -> Iterator[None]:
+    def _in_use(self, stream: ServerStream, budget: Budget, cancel: CancelToken) -> Iterator[None]:
         """Close the stream if the request fails as a whole; cancel its statements if the client hangs up."""
         cancel.add_callback(stream.cancel)
         try:
@@ -223,7 +223,7 @@ class DatabaseApi:
             raise
         return stream
 
-    def _where(self, request: Request, stream: ServerStream, database: DatabaseRecord) -> tuple[str | None, float]:
+    def _address(self, request: Request, stream: ServerStream, database: DatabaseRecord) -> tuple[str | None, float]:
         """Return the address of the stream's instance if it is not the request's, and the delay for its distance."""
         base_url = self._placement.base_url(request, stream) if len(database.locations) > 1 else None
         return base_url, self._placement.delay(stream) if self._placement.simulates_latency else 0.0
@@ -277,5 +277,5 @@ def _streamed(response: StreamedResponse, first: bytes, rest: Steps) -> Steps:
     return (yield from rest)
 
 
-def _greet(request: Request, _: DatabaseRecord | None) -> ServiceResponse:
+def _version_line(request: Request, _: DatabaseRecord | None) -> ServiceResponse:
     return responses.text(LINES[request.scope["path"]])

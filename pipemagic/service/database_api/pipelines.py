@@ -99,7 +99,7 @@ class Pipeline(Statements):
                 raise Rejected.of(CLOSED)
             response, result = yield from self._respond(request)
         except Rejected as rejected:
-            return [encode(messages.ErrorEntry(self._afford(rejected.error)))]
+            return [encode(messages.ErrorEntry(self._fit_error(rejected.error)))]
         head = b'{"type":"ok","response":' + encode(response)
         return [head[:-1], b',"result":', *result, b"}}"] if result else [head, b"}"]
 
@@ -173,7 +173,7 @@ class Pipeline(Statements):
             if batches.holds(step.condition, states, autocommit=autocommit):
                 result = yield from self._stmt(step.stmt)
         except Rejected as rejected:
-            error = self._afford(rejected.error)
+            error = self._fit_error(rejected.error)
         states.append(StepState.ERROR if error else StepState.OK if result else StepState.SKIPPED)
         return result, error
 
@@ -223,7 +223,7 @@ class Pipeline(Statements):
             raise Rejected(f"SQL text {holder.sql_id} not found", "SQL_STORE_NOT_FOUND")
         return stored
 
-    def _afford(self, error: Error) -> Error:
+    def _fit_error(self, error: Error) -> Error:
         """Return an error that fits into the response; its code always does."""
         error = errors.short(error)
         try:

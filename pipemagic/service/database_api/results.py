@@ -23,7 +23,7 @@ from pipemagic.service.limits import MemoryBudget
 
 SqlRow: TypeAlias = tuple[SqlValue, ...]
 
-FEWEST = 256
+MIN_COLUMN_ROWS = 256
 """Rows from which on values by columns are faster, for both sides."""
 MOST_ROWS = 4096
 """Rows that are read at once, about."""
@@ -184,7 +184,7 @@ class BufferedRows:
             self.count = sum(1 for _ in rows)
             return ()
         piece = read(rows)
-        by_columns = self._by_columns and len(piece) >= FEWEST
+        by_columns = self._by_columns and len(piece) >= MIN_COLUMN_ROWS
         pieces: list[bytes] = []
         while piece:
             self.count += len(piece)

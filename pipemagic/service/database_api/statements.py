@@ -106,7 +106,7 @@ class Statements:
                 source = connection.run(plan, bindings, may_write=may_write)
                 for piece in sink.take(source.cols, source.rows):
                     connection.check_usage()
-                    yield from self._hand_over(piece)
+                    yield from self._send(piece)
                     connection.count_writes_anew()
                     self._refuse_if_lost()
             finally:
@@ -138,7 +138,7 @@ class Statements:
         }
         return WireResult(sink.cols, sink.rows, counts)
 
-    def _hand_over(self, piece: bytes) -> Steps[None]:
+    def _send(self, piece: bytes) -> Steps[None]:
         """Send a piece to the reader; no thread is held until it is sent, and the sweeper checks the time limits."""
         yield from self._stream.wait_for(piece, self._clock)
         if self._stream.cancelled:

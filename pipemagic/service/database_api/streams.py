@@ -196,8 +196,8 @@ class StreamTable:
             for number in list(takewhile(lambda number: self._expired[number] < oldest, self._expired)):
                 del self._expired[number]  # the first ones: they are in order of time
         for stream in streams:
-            if stream.next_deadline(self._limits) <= now and not _tried(self._sweep_one, stream, now):
-                _tried(self._end_idle, stream)
+            if stream.next_deadline(self._limits) <= now and not _try(self._sweep_one, stream, now):
+                _try(self._end_idle, stream)
         for database in {stream.database for stream in streams if stream.database.pinned_wal > self._limits.wal}:
             self._end_slowest([stream for stream in streams if stream.place is database], now)
 
@@ -206,7 +206,7 @@ class StreamTable:
         slowest = max(streams, key=lambda stream: stream.reader_waited(now), default=None)
         if slowest is not None and slowest.reader_waited(now) >= self._limits.slow_reader:
             slowest.database.pinned_wal = 0  # until the next commit, which shows whether that was enough
-            _tried(ServerStream.end_outpaced, slowest)
+            _try(ServerStream.end_outpaced, slowest)
 
     def _sweep_one(self, stream: ServerStream, now: float) -> None:
         if stream.state.phase is Phase.IN_USE:
@@ -234,8 +234,8 @@ class StreamTable:
             streams = [one for one in self._streams.values() if of in (None, one.database) and at in (None, one.place)]
         for stream in streams:
             stream.cancel()
-            _tried(ServerStream.end_if_waiting, stream)
-            _tried(self._end_idle, stream)
+            _try(ServerStream.end_if_waiting, stream)
+            _try(self._end_idle, stream)
 
     def _end_idle(self, stream: ServerStream) -> None:
         with stream.guard:
@@ -245,7 +245,7 @@ class StreamTable:
         self.close(stream)
 
 
-def _tried(do: Callable[..., None], stream: ServerStream, *arguments: Any) -> bool:
+def _try(do: Callable[..., None], stream: ServerStream, *arguments: Any) -> bool:
     """Call a function with one of many streams. Log errors: they must not keep the others waiting."""
     try:
         do(stream, *arguments)

@@ -13,7 +13,7 @@ from plain_values import python, wire
 from service_calls import CLOSE, Caller, caller_of, execute
 
 from pipemagic.hrana.columns import MOST_ROWS
-from pipemagic.service.database_api.results import FEWEST, read
+from pipemagic.service.database_api.results import MIN_COLUMN_ROWS, read
 from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
 
@@ -74,7 +74,7 @@ def rows_of_cursor(entries):
     return rows
 
 
-@pytest.mark.parametrize("size", [0, 1, FEWEST - 1, FEWEST, FEWEST + 1, 2000])
+@pytest.mark.parametrize("size", [0, 1, MIN_COLUMN_ROWS - 1, MIN_COLUMN_ROWS, MIN_COLUMN_ROWS + 1, 2000])
 def test_a_random_table_is_the_same_in_every_form(db, reader, size):
     choose = random.Random(size)
     kinds = [(kind, holes) for kind in COLUMNS for holes in (0, 0.5, 0.001)]
@@ -85,7 +85,7 @@ def test_a_random_table_is_the_same_in_every_form(db, reader, size):
     assert set(answer.codes) == {"ok"}
     listed, columns = result_of(db.run("SELECT * FROM t")), result_of(reader.run("SELECT * FROM t"))
     assert isinstance(listed["rows"], list)
-    assert isinstance(columns["rows"], dict if size >= FEWEST else list)
+    assert isinstance(columns["rows"], dict if size >= MIN_COLUMN_ROWS else list)
     assert exact(rows_of(listed, python)) == exact(wanted)
     assert exact(rows_of(columns, python)) == exact(wanted)
     assert {**columns, "rows": 0, "query_duration_ms": 0} == {**listed, "rows": 0, "query_duration_ms": 0}
@@ -93,7 +93,7 @@ def test_a_random_table_is_the_same_in_every_form(db, reader, size):
     assert exact(rows_of_cursor(reader.read("SELECT * FROM t"))) == exact(wanted)
 
 
-@pytest.mark.parametrize("size", [2, FEWEST])
+@pytest.mark.parametrize("size", [2, MIN_COLUMN_ROWS])
 def test_infinities_have_a_sign(db, reader, size):
     sql = (
         f"SELECT CASE n % 2 WHEN 0 THEN 9e999 ELSE -9e999 END, CASE n % 2 WHEN 0 THEN 9e999 ELSE 'a' END "
@@ -109,8 +109,8 @@ def test_infinities_have_a_sign(db, reader, size):
 
 @pytest.mark.parametrize("columns", [1, 2000])
 def test_any_number_of_columns_will_do(reader, columns):
-    sql = f"SELECT {', '.join(['n'] * columns)} FROM ({MANY.format(FEWEST)})"
-    assert rows_of(result_of(reader.run(sql)), python) == [[n + 1] * columns for n in range(FEWEST)]
+    sql = f"SELECT {', '.join(['n'] * columns)} FROM ({MANY.format(MIN_COLUMN_ROWS)})"
+    assert rows_of(result_of(reader.run(sql)), python) == [[n + 1] * columns for n in range(MIN_COLUMN_ROWS)]
 
 
 # Requests.
@@ -152,7 +152,7 @@ def test_rows_of_a_write_come_by_columns_after_its_end(db, reader):
 # What ends a statement.
 
 
-@pytest.mark.parametrize("rows", [10, FEWEST, 20_000])
+@pytest.mark.parametrize("rows", [10, MIN_COLUMN_ROWS, 20_000])
 def test_text_that_is_not_utf8_is_the_error_of_its_statement(reader, rows):
     text = f"SELECT n, CASE WHEN n = {rows} THEN CAST(x'ff' AS TEXT) END FROM ({MANY.format(rows)})"
     assert reader.run(text, "SELECT 1").codes == ["SQLITE_MISMATCH", "ok", "ok"]
@@ -175,8 +175,8 @@ def test_an_answer_has_its_limit_in_columns_too(tmp_path, clock):
 
 def test_large_rows_are_not_gathered(reader):
     """Photographs must not fill the memory: they stay in rows, few at a time."""
-    answer = reader.run(f"SELECT zeroblob(100_000) FROM ({MANY.format(FEWEST)})")
-    assert len(result_of(answer)["rows"]) == FEWEST
+    answer = reader.run(f"SELECT zeroblob(100_000) FROM ({MANY.format(MIN_COLUMN_ROWS)})")
+    assert len(result_of(answer)["rows"]) == MIN_COLUMN_ROWS
 
 
 def test_rows_of_nothing_but_null_come_in_parts_that_a_client_takes():

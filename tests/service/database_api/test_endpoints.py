@@ -309,12 +309,12 @@ ALONE = {"stmt": {"sql": "SELECT 1"}}
 @pytest.mark.parametrize(
     ("path", "body", "owner", "what"),
     [
-        ("/v2/pipeline", PIPELINE, "", "_where"),
+        ("/v2/pipeline", PIPELINE, "", "_address"),
         ("/v2/pipeline", PIPELINE, "_tokens", "recheck"),
-        ("/v3/cursor", SMALL_CURSOR, "", "_where"),
-        ("/v3/cursor", LARGE_CURSOR, "", "_where"),
+        ("/v3/cursor", SMALL_CURSOR, "", "_address"),
+        ("/v3/cursor", LARGE_CURSOR, "", "_address"),
         ("/v3/cursor", SMALL_CURSOR, "_streams", "next_baton"),
-        ("/v1/execute", ALONE, "", "_where"),
+        ("/v1/execute", ALONE, "", "_address"),
     ],
 )
 def test_a_request_that_fails_beside_its_statements_leaves_no_stream(db, service, monkeypatch, path, body, owner, what):
