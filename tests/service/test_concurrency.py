@@ -60,7 +60,8 @@ def put_forward(live, ahead):
     """Put the clock 4 s forward as soon as a request runs within its transaction."""
 
     def wait():
-        until(lambda: any(one._running and one.window_ends for one in list(live.engine.streams._streams.values())))
+        streams = live.engine.streams._streams
+        until(lambda: any(one._running and one.window_ends < math.inf for one in list(streams.values())))
         ahead.seconds += 4
 
     with ThreadPoolExecutor(1) as pool:

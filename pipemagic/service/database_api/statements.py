@@ -227,9 +227,7 @@ class Statements:
                 "ROLLBACK and begin again, with BEGIN IMMEDIATE",
                 "SQLITE_BUSY",
             )
-        deadline = started + self._limits.writer_wait
-        if stream.window_ends is not None:
-            deadline = min(deadline, stream.window_ends)
+        deadline = min(started + self._limits.writer_wait, stream.window_ends)
         stream.write_waiter = waiter = stream.database.write_lock.acquire(deadline)
         if not waiter.granted and not stream.cancelled:
             yield from stream.wait_for(waiter, self._clock)

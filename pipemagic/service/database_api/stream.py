@@ -44,8 +44,8 @@ class ServerStream:
         self.idle_since = now
         self.refuses_writes = False
         """Whether the open transaction was begun with BEGIN READONLY."""
-        self.window_ends: float | None = None
-        """When the open transaction must be over."""
+        self.window_ends = math.inf
+        """When the open transaction must be over; infinity without one."""
         self._connection: Connection | None = None
         self.guard = threading.Lock()
         """Guards the state of the running statement; also held while the sweeper ends an idle stream."""
@@ -162,7 +162,7 @@ class ServerStream:
                 deadline = self._began + limits.statement_time
             else:
                 deadline = math.inf
-            return deadline if self.window_ends is None else min(deadline, self.window_ends)
+            return min(deadline, self.window_ends)
 
     def end_if_waiting(self) -> None:
         """Roll back and release the write lock if the request waits: no thread is in it that would do so."""
@@ -204,8 +204,7 @@ class ServerStream:
         if autocommit:
             self._end_transaction()
             return
-        if self.window_ends is None:
-            self.window_ends = started + TRANSACTION_LIMIT
+        self.window_ends = min(self.window_ends, started + TRANSACTION_LIMIT)
         if self.snapshot is None and connection.has_snapshot:
             self.snapshot = self.database.index
         if not connection.writing:
@@ -219,7 +218,7 @@ class ServerStream:
 
     def overdue(self, now: float) -> bool:
         """Return True if the open transaction has reached its time limit."""
-        return self.transaction.state is Tx.OPEN and self.window_ends is not None and now >= self.window_ends
+        return self.transaction.state is Tx.OPEN and now >= self.window_ends
 
     def time_out(self) -> None:
         """Roll back the overdue transaction; further requests of the pipeline fail with `TRANSACTION_TIMEOUT`."""
@@ -228,7 +227,7 @@ class ServerStream:
         self._end_transaction()
 
     def _end_transaction(self) -> None:
-        self.window_ends = self.snapshot = None
+        self.window_ends, self.snapshot = math.inf, None
         self.refuses_writes = False
         self.release_write_lock()
 
