@@ -35,7 +35,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 def make_private_folder(
     folder: Path, what: str = "the data folder", hint: str = "name another one with PIPEMAGIC_DATA or --data"
 ) -> None:
-    """Create the folder (mode 0700), or check that no other user can write to an existing one.
+    """Create the folder (mode 0700), or check that no other user can write to an existing one, or has done so.
 
     Raise `ServiceError` if the folder cannot be used. The mode of an existing folder is not changed, and other users
     may list its files: the files themselves are private. On Windows, access follows from the parent folder.
@@ -44,7 +44,7 @@ def make_private_folder(
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if sys.platform == "win32":
             return
-        status = folder.stat()
+        status, content = folder.stat(), list(folder.iterdir())
     except OSError as error:
         raise _unusable(f"{what} {folder} cannot be used: {error.strerror}", hint) from None
     if status.st_mode & stat.S_ISVTX and status.st_mode & stat.S_IWOTH:  # such as /tmp
@@ -52,6 +52,9 @@ def make_private_folder(
     _check_owner(status, f"{what} {folder}", hint)
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise _unusable(f"other users can write to {what} {folder}", f"run: chmod 700 '{folder}'; or {hint}")
+    for path in content:  # links, too: a log or a lock would be written to the file that they lead to
+        with suppress(FileNotFoundError):
+            _check_owner(path.lstat(), f"{path}", hint)
 
 
 def check_data_folder(folder: Path) -> None:
@@ -71,8 +74,8 @@ def check_data_folder(folder: Path) -> None:
 def _check_access(path: Path) -> None:
     """Raise `ServiceError` if a file of a data folder was made by another user, or if other users can open it."""
     with suppress(FileNotFoundError):
-        for status in (path.lstat(), path.stat()):  # also a link to a file of this user, whose content may be known
-            _check_owner(status, f"{path}", "name another folder with PIPEMAGIC_DATA or --data")
+        status = path.stat()
+        _check_owner(status, f"{path}", "name another folder with PIPEMAGIC_DATA or --data")
         if status.st_mode & _OTHERS and path.parent.stat().st_mode & _OTHERS:
             raise _unusable(f"other users have access to {path}", f"run: chmod 700 '{path.parent}'")
 

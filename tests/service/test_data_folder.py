@@ -20,6 +20,8 @@ from pipemagic.service.files import (
     CATALOG_FILE,
     DATABASES_FOLDER,
     KEY_FILE,
+    LOCK_FILE,
+    LOG_FILE,
     PLATFORM_TOKEN_FILE,
     UNFINISHED_FILE,
     check_data_folder,
@@ -45,7 +47,7 @@ def give_away(monkeypatch):
 
     def give_away(path):
         if os.getuid() == 0:
-            os.chown(path, STRANGER, -1, follow_symlinks=False)
+            os.chown(path, STRANGER, -1)
         else:
             monkeypatch.setattr(os, "getuid", lambda: STRANGER)
 
@@ -82,14 +84,20 @@ def test_a_file_that_another_user_planted_is_refused(folder, give_away, name):
 
 
 @posix
-def test_a_link_that_another_user_planted_is_refused(folder, give_away, tmp_path):
-    """Its target may be a file whose content everybody knows."""
+@pytest.mark.parametrize("name", [PLATFORM_TOKEN_FILE, LOCK_FILE, LOG_FILE])
+def test_a_link_that_another_user_planted_is_refused(folder, tmp_path, monkeypatch, name):
+    """The content of its target may be known, or the service would write to it."""
     (tmp_path / "known").write_text("pmp_known")
-    (folder / PLATFORM_TOKEN_FILE).symlink_to(tmp_path / "known")
-    check_data_folder(folder)
-    give_away(folder / PLATFORM_TOKEN_FILE)
-    with pytest.raises(ServiceError, match=f"{PLATFORM_TOKEN_FILE} belongs to another user"):
-        check_data_folder(folder)
+    (folder / name).symlink_to(tmp_path / "known")
+    make_private_folder(folder)
+    if os.getuid() == 0:
+        os.chown(folder / name, STRANGER, -1, follow_symlinks=False)
+    else:
+        status = (folder / name).lstat()
+        foreign = os.stat_result((*status[:4], STRANGER, *status[5:]))
+        monkeypatch.setattr(Path, "lstat", lambda _: foreign)
+    with pytest.raises(ServiceError, match=f"{name} belongs to another user"):
+        make_private_folder(folder)
 
 
 @posix
