@@ -95,8 +95,10 @@ class Certificate:
 
     def reload(self) -> None:
         """Read the files, also after a renewal; new connections use them."""
+        # A context whose certificate and key do not belong together is unusable, so another one is tried first.
         try:
-            self.context.load_cert_chain(self._certfile, self._keyfile, password=lambda: "")  # otherwise it prompts
+            for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self.context):
+                context.load_cert_chain(self._certfile, self._keyfile, password=lambda: "")  # otherwise it prompts
         except OSError as error:  # also of ssl.SSLError
             raise _unusable(self._certfile, self._keyfile, error) from None
 
