@@ -160,6 +160,22 @@ class Far(Service):
         yield
 
 
+class FarStream(Service):
+    """Sends one piece after a delay, and the next one when its client has hung up."""
+
+    def __init__(self):
+        self.cancelled = threading.Event()
+
+    def handle(self, request, body, cancel):
+        cancel.add_callback(self.cancelled.set)
+        response = StreamedResponse("text/plain")
+        response.delay = 0.01
+        yield response
+        yield b"0\n"
+        assert self.cancelled.wait(WAIT)
+        return b""
+
+
 class Uploads(Service):
     """Takes the body of /file into a file of a folder; says what was in it."""
 
@@ -474,6 +490,15 @@ def test_a_delayed_response_holds_no_thread_and_ends_with_the_service():
         assert not any(one.done() for one in delayed)
         app.stop()
         assert [one.result().status_code for one in delayed] == [200] * 4
+
+
+def test_a_delayed_stream_is_cancelled_when_its_client_hangs_up():
+    service = FarStream()
+    with serving(service) as app:
+        with app.connect() as connection:
+            connection.sendall(head("GET", "/"))
+            assert connection.recv(100)
+        assert service.cancelled.wait(WAIT)
 
 
 # -- uploads
