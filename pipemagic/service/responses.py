@@ -115,22 +115,24 @@ def compress_if_large(response: ServiceResponse, request: Request) -> None:
     response.headers["content-length"] = str(sum(map(len, pieces)))
 
 
-def compress_stream(response: Response, request: Request, steps: Steps) -> Steps:
-    """Compress the pieces of a streamed response, if the client of the request accepts it.
+def compress_stream(response: Response, request: Request, first: bytes, rest: Steps) -> Steps:
+    """Yield a streamed response and the pieces of its body, compressed if the client of the request accepts it.
 
     Starlette's middleware does not flush pieces, so a client could not read one before later ones arrive.
     """
-    if not _prepare_gzip(response, request):
-        return (yield from steps)
+    compressed = _prepare_gzip(response, request)
+    yield response
+    if not compressed:
+        yield first
+        return (yield from rest)
     stream = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP)
+    piece: Any = first
     try:
         while True:
-            piece = next(steps)
             yield stream.compress(piece) + stream.flush(zlib.Z_SYNC_FLUSH) if isinstance(piece, bytes) else piece
+            piece = next(rest)
     except StopIteration as end:
         return stream.compress(end.value) + stream.flush()
-    finally:
-        steps.close()
 
 
 def _prepare_gzip(response: Response, request: Request) -> bool:

@@ -268,13 +268,7 @@ def _send_lines(request: Request, head: bytes, lines: Steps, delay: float, on_se
         yield piece
     streamed = StreamedResponse(responses.TEXT)
     streamed.delay, streamed.on_sent = delay, on_sent
-    return (yield from compress_stream(streamed, request, _streamed(streamed, head + piece, lines)))
-
-
-def _streamed(response: StreamedResponse, first: bytes, rest: Steps) -> Steps:
-    yield response
-    yield first
-    return (yield from rest)
+    return (yield from compress_stream(streamed, request, head + piece, lines))
 
 
 def _version_line(request: Request, _: DatabaseRecord | None) -> ServiceResponse:
