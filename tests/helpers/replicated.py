@@ -46,8 +46,8 @@ class Replicated:
 
     def lose_track(self) -> None:
         """Let the replicas start over, as after another program has written to the primary."""
-        self.replica_set._in_step = False
-        self.replica_set._schedule()
+        self.replica_set._index = None
+        self.service.engine.replicator.schedule(self.replica_set.work)
 
     def close(self) -> None:
         self.service.close()

@@ -21,7 +21,7 @@ from pipemagic.service.hosting import LOCAL_DOMAIN, host_of, origin_of
 from pipemagic.service.limits import Limits
 from pipemagic.service.locations import LOCATIONS, Location, nearest, round_trip
 from pipemagic.service.replicas.replica import Replica
-from pipemagic.service.replicas.replica_set import ReplicaSet, discard, replicas_of
+from pipemagic.service.replicas.replica_set import ReplicaSet, remove_files, replicas_of
 from pipemagic.service.replicas.replicator import Replicator
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.database import OpenDatabase
@@ -127,12 +127,10 @@ class Placement(Engine):
             if isinstance(replicas, ReplicaSet):
                 database.observer = None
                 replicas.close()
-            discard(database.path)  # also files of a location that was removed before the start
+            remove_files(database.path)  # also files of a location that was removed before the start
             return
         if replicas is None:
-            replicas = ReplicaSet(
-                database, self._clock, self.replicator, lambda replica: self._streams.end_all(at=replica)
-            )
+            replicas = ReplicaSet(database, self.replicator, lambda replica: self._streams.end_all(at=replica))
         assert isinstance(replicas, ReplicaSet)
         replicas.update(codes, record.paused)
 

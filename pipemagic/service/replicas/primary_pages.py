@@ -18,7 +18,8 @@ import apsw
 
 _HEADER_SIZE, _SALTS = 32, 16
 """Bytes of the WAL's header, and where its salts (8 bytes) are."""
-_FRAME = struct.Struct(">II8s8s")  # page number, pages in the database after a commit (else 0), salts, checksum
+_FRAME_HEADER_SIZE, _FRAME = 24, struct.Struct(">II8s")
+"""Page number, pages in the database after a commit (else 0), salts; a checksum follows."""
 _LOCK_BYTE = 0x40000000
 """SQLite never uses the page at this offset: it contains the locks on Windows."""
 
@@ -34,32 +35,39 @@ class PrimaryPages:
     """
 
     def __init__(self, path: Path) -> None:
-        self._wal_path = path.with_name(path.name + "-wal")
-        self._wal: FileIO | None = None  # opened at the first read, when it is certainly the one in use
         self._reading = threading.Lock()
         """Held between a seek in the WAL and the read."""
+        self._salts, self._frames = b"", 0
+        """The salts of the WAL, and the number of its frames that were read."""
+        self._offsets: dict[int, int] = {}
+        """The offset in the WAL of each page that is in it."""
+        self.count = 0
+        """Pages of the database."""
+        self._file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
         self._anchor = apsw.Connection(str(path))
         self._anchor.set_busy_timeout(1000)
-        try:
-            self._anchor.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # before the first read it has no WAL
-            self.page_size = int(self._anchor.pragma("page_size"))
-            self._file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
-        except BaseException:
-            self._anchor.close()
-            raise
-        self.reset()
+        self._anchor.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # creates the WAL
+        self.page_size = int(self._anchor.pragma("page_size"))
+        self._wal = FileIO(path.with_name(path.name + "-wal"))
 
-    def reset(self) -> None:
-        """Forget all frames that were read."""
-        self.salts, self._frames = b"", 0
-        """The salts of the WAL, empty until a commit was read from it, and the number of frames that were read."""
-        self._offsets: dict[int, int] = {}
+    def start_over(self) -> bool:
+        """Read all commits in the WAL; return False if it has none. Raise `WalError` if a writer starts it anew."""
+        # A writer that starts the WAL anew sets the number of frames to zero before it changes the salts.
+        salts, frames = self._read_salts(), self._committed_frames()
+        self._salts, self._frames, self._offsets = salts, 0, {}
         self.count = self._file.xFileSize() // self.page_size
-        """Pages of the database."""
+        if frames:
+            self.advance(frames, 0)
+        if self._read_salts() != salts:
+            raise WalError("the WAL was started anew while it was read")
+        return frames > 0
 
-    def frames(self) -> int:
-        """Return the number of committed frames in the WAL; do not checkpoint."""
+    def _committed_frames(self) -> int:
         return max(0, self._anchor.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0])
+
+    def are_current(self) -> bool:
+        """Return True if the WAL has no commit that was not read."""
+        return self._committed_frames() == self._frames and self._read_salts() == self._salts
 
     def advance(self, frames: int, moved: int) -> set[int]:
         """Read the headers of the frames up to number ``frames``, which ends a commit; return the changed pages.
@@ -68,22 +76,23 @@ class PrimaryPages:
         WAL was started anew although that is another number, another program has moved more frames.
         """
         salts = self._read_salts()
-        if salts != self.salts:
-            if self._frames and not (moved == self._frames and follows(self.salts, salts)):
+        if salts != self._salts:
+            # SQLite increments the first salt.
+            follows = int.from_bytes(salts[:4], "big") == int.from_bytes(self._salts[:4], "big") + 1 & 0xFFFFFFFF
+            if self._frames and not (moved == self._frames and follows):
                 raise WalError("the WAL was started anew, more than once or by another program")
-            self.salts, self._frames, self._offsets = salts, 0, {}
-        if frames < self._frames:
-            raise WalError(f"the WAL has {frames} frames and {self._frames} were read")
+            self._salts, self._frames, self._offsets = salts, 0, {}
         changed: set[int] = set()
-        count = 0
         for number in range(self._frames, frames):
-            offset = _HEADER_SIZE + number * (_FRAME.size + self.page_size)
-            page, count, frame_salts, _ = _FRAME.unpack(self._read_wal(offset, _FRAME.size))
-            if frame_salts != salts or not page:
+            offset = _HEADER_SIZE + number * (_FRAME_HEADER_SIZE + self.page_size)
+            header = self._read_wal(offset, _FRAME.size)
+            if len(header) < _FRAME.size or header[8:] != salts:
                 raise WalError(f"frame {number} of the WAL does not belong to it")
-            self._offsets[page] = offset + _FRAME.size
+            page, count, _ = _FRAME.unpack(header)
+            self._offsets[page] = offset + _FRAME_HEADER_SIZE
+            self.count = count or self.count
             changed.add(page)
-        self._frames, self.count = frames, count or self.count
+        self._frames = max(frames, self._frames)
         return changed
 
     def read(self, numbers: Iterable[int]) -> Iterator[tuple[int, bytes]]:
@@ -91,7 +100,7 @@ class PrimaryPages:
 
         No checkpoint may run until it is exhausted; commits and further calls of `advance` do not affect it.
         """
-        salts, unused = self.salts, _LOCK_BYTE // self.page_size + 1
+        salts, unused = self._salts, _LOCK_BYTE // self.page_size + 1
         used = sorted(number for number in numbers if number <= self.count and number != unused)
         places = [(number, self._offsets.get(number)) for number in used]
         return ((number, self._page(number, offset, salts)) for number, offset in places)
@@ -111,22 +120,11 @@ class PrimaryPages:
 
     def _read_wal(self, offset: int, size: int) -> bytes:
         with self._reading:
-            if self._wal is None:
-                self._wal = FileIO(self._wal_path)
             self._wal.seek(offset)
-            data = self._wal.read(size) or b""
-        if len(data) != size:
-            raise WalError("the WAL is shorter than the commits that were read")
-        return data
+            return self._wal.read(size)
 
     def close(self) -> None:
         """Close the files; the last connection of a database moves its WAL into the file."""
-        if self._wal is not None:
-            self._wal.close()  # first: Windows deletes no open file
+        self._wal.close()  # first: Windows deletes no open file
         self._file.xClose()
         self._anchor.close(True)
-
-
-def follows(before: bytes, after: bytes) -> bool:
-    """Return True if a WAL with the salts ``after`` is the next one: SQLite increments the first salt."""
-    return (int.from_bytes(before[:4], "big") + 1) & 0xFFFFFFFF == int.from_bytes(after[:4], "big")

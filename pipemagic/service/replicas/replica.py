@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import os
 import shutil
 import threading
 from collections.abc import Callable, Collection
@@ -10,52 +10,44 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-import msgspec
-
 from pipemagic.service.executor import Waiter
-from pipemagic.service.files import sync_folder, write_private
-from pipemagic.service.limits import Limits
+from pipemagic.service.files import sync_folder
 from pipemagic.service.replicas.replica_file import ReplicaFile
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.connection import Connection
+from pipemagic.service.sqlite.database import OpenDatabase
 from pipemagic.service.sqlite.pool import Closed, Pool
 
+FOLDER = "replicas"
+"""Beside the primary's file."""
 READER_TIMEOUT = 5000
 """Milliseconds that a reader waits while a large commit is written."""
+_DAY = 24 * 3600 * 10**9  # ns
+
+Fingerprint = tuple[int, int]
+"""The size of a file in bytes and the time of its last change in ns: a write changes them."""
 
 
-class FileFingerprint(msgspec.Struct, frozen=True):
-    """The size of a file in bytes and the time of its last change in ns: a write changes them."""
-
-    size: int
-    changed: int
-
-    @classmethod
-    def of(cls, path: Path) -> FileFingerprint:
-        """Return the fingerprint of a file."""
-        status = path.stat()
-        return cls(status.st_size, status.st_mtime_ns)
-
-
-class Record(msgspec.Struct):
-    """What a closed replica lacks, valid while neither file changes: numbers of pages of the primary."""
-
-    primary: FileFingerprint
-    replica: FileFingerprint
-    lacks: set[int]
+def fingerprint(path: Path) -> Fingerprint:
+    """Return the fingerprint of a file."""
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
 
 
 class Replica:
     """The replica of one database at the location ``code``.
 
-    Streams take connections from it as from the primary, for reading only. One thread at a time writes it.
+    Streams take connections from it as from the primary, for reading only. One thread at a time writes it. An existing
+    file is used if it is a complete copy of a primary with the fingerprint ``unchanged``, otherwise removed.
     """
 
     def __init__(
-        self, code: str, path: Path, limits: Limits, clock: Callable[[], float], end_streams: Callable[[Replica], None]
+        self, code: str, unchanged: Fingerprint | None, primary: OpenDatabase, end_streams: Callable[[Replica], None]
     ) -> None:
-        self.code, self.path, self.limits, self._clock, self._end_streams = code, path, limits, clock, end_streams
-        self._draft, self._record = path.with_name(path.name + ".new"), path.with_name(path.name + ".json")
+        self.code, self.limits, self._clock = code, primary.limits, primary.clock
+        self.end_streams = partial(end_streams, self)
+        self.path = primary.path.with_name(FOLDER) / f"{code}.sqlite"
+        self._draft = self.path.with_name(self.path.name + ".new")
         self.paused = False
         self.copied: int | None = 0
         """Number of pages in the new copy of the primary; None if no copy is being made."""
@@ -72,13 +64,18 @@ class Replica:
         self._file: ReplicaFile | None = None
         self._waiting: list[tuple[int, Waiter]] = []
         self._closed = False
+        with suppress(FileNotFoundError):
+            size, changed = fingerprint(self.path)
+            if (size, changed + _DAY) == unchanged:  # see `mark_complete`
+                self.copied = None
+            else:
+                self.path.unlink()
 
     @property
     def state(self) -> str:
         """Return paused, ok (it can be read) or copying."""
-        if self.paused:
-            return "paused"
-        return "copying" if self.pool is None else "ok"
+        ready = "copying" if self.pool is None else "ok"
+        return "paused" if self.paused else ready
 
     def lag(self) -> float:
         """Return the age of the oldest commit that it lacks, in seconds."""
@@ -97,20 +94,8 @@ class Replica:
 
     # Writing.
 
-    def resume(self, primary: FileFingerprint | None) -> None:
-        """Use the existing file if its record fits it and the primary; otherwise remove it."""
-        try:
-            record = msgspec.json.decode(self._record.read_bytes(), type=Record)
-            if (record.primary, record.replica) == (primary, FileFingerprint.of(self.path)):
-                self.copied, self.changed = None, record.lacks
-                return
-        except (OSError, msgspec.MsgspecError):
-            pass
-        self.path.unlink(missing_ok=True)
-
     def start_over(self) -> None:
         """Begin a new copy of the primary. The existing file can be read until it is complete."""
-        self._record.unlink(missing_ok=True)
         self._close_file()
         self._draft.unlink(missing_ok=True)
         self.copied, self.changed = 0, set()
@@ -118,11 +103,10 @@ class Replica:
     def open_file(self, size: int) -> ReplicaFile:
         """Return the file to write; begin a new copy of ``size`` bytes if it is needed. Raise OSError."""
         if self._file is None:
-            self._record.unlink(missing_ok=True)  # times alone would not do if the machine loses its power
             if self.copied is not None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 if shutil.disk_usage(self.path.parent).free < size:
-                    raise OSError(errno.ENOSPC, f"no room for a copy of {size:,} bytes", str(self._draft))
+                    raise OSError(f"the disk has no room for a copy of {size:,} bytes")
                 self._draft.touch()
             self._file = ReplicaFile(self.path if self.copied is None else self._draft)
         return self._file
@@ -137,12 +121,6 @@ class Replica:
             return changed, True
         begin, self.copied = self.copied, self.copied + most
         return range(begin + 1, self.copied + 1), False
-
-    def discard_file(self) -> None:
-        """Abandon the file that a write has failed for."""
-        if self.copied is None:
-            self.detach()
-        self.start_over()
 
     def complete(self, index: int) -> None:
         """Record that it has all pages of the commit ``index``: it can be read from now on."""
@@ -167,10 +145,10 @@ class Replica:
         waiter = Waiter(deadline)
         with self._lock:
             waiter.granted = self.pool is not None and index <= self.index
-            if not (waiter.granted or self._closed):
+            if waiter.granted or self._closed:
+                waiter.finish()
+            else:
                 self._waiting.append((index, waiter))
-                return waiter
-        waiter.finish()
         return waiter
 
     def waiters(self) -> list[Waiter]:
@@ -194,7 +172,7 @@ class Replica:
         pool, self.pool = self.pool, None
         if pool is not None:
             pool.close()
-        self._end_streams(self)
+        self.end_streams()
         self._close_file()
 
     def _close_file(self) -> None:
@@ -205,25 +183,14 @@ class Replica:
     def close(self) -> None:
         """End the streams and close all connections."""
         self.detach()
-        with self._lock:
-            self._closed = True
+        self._closed = True  # before `end_waits` takes the lock: a later `wait_for` sees it
         self.end_waits()
 
-    def save_record(self, primary: FileFingerprint) -> None:
-        """Record what the closed file lacks, so that it needs no copy when the database is next opened.
+    def sync(self) -> None:
+        """Make the file durable and close it. Raise OSError or apsw.Error."""
+        self.open_file(0).sync()
+        self._close_file()
 
-        Raise OSError or apsw.Error if the file cannot be made durable.
-        """
-        if self.copied is None:
-            file = ReplicaFile(self.path)
-            file.sync()
-            file.close()
-            record = Record(primary, FileFingerprint.of(self.path), self.changed)
-            write_private(self._record, msgspec.json.encode(record))
-
-    def remove(self) -> None:
-        """Delete the files; on Windows an open one is removed when the database is next opened."""
-        self.close()
-        for path in (self._record, self._draft, self.path):
-            with suppress(PermissionError):  # a stream on Windows has it open
-                path.unlink(missing_ok=True)
+    def mark_complete(self, primary: Fingerprint) -> None:
+        """Mark the closed file as a complete copy by a time that no write gives it: a day before its primary's."""
+        os.utime(self.path, ns=(primary[1] - _DAY, primary[1] - _DAY))

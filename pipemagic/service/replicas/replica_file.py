@@ -15,7 +15,6 @@ import apsw
 _JOURNAL_MODE = 18  # write and read version, one byte each: 1 is a rollback journal, 2 a WAL
 _COUNTER, _PAGES, _COOKIE, _VALID_FOR = 24, 28, 40, 92
 _HEADER_SIZE = 100
-_WORD = struct.Struct(">I")
 LOCK_TIMEOUT = 50
 """Milliseconds for which new readers wait while the running ones finish."""
 
@@ -24,8 +23,8 @@ class ReplicaFile:
     """The file of one replica, open for writing pages."""
 
     def __init__(self, path: Path) -> None:
-        flags = apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READWRITE
-        self._file = apsw.VFSFile("", str(path), [flags, 0])  # of SQLite's VFS, which keeps track of its locks
+        # Of SQLite's VFS, which keeps track of its locks.
+        self._file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READWRITE, 0])
         self._locker = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         self._locker.set_busy_timeout(LOCK_TIMEOUT)
 
@@ -75,5 +74,5 @@ def _replica_header(first: bytes, counter: int, count: int) -> bytes:
     page = bytearray(first)
     page[_JOURNAL_MODE : _JOURNAL_MODE + 2] = b"\1\1"
     for place, number in ((_COUNTER, counter & 0xFFFFFFFF), (_PAGES, count), (_VALID_FOR, counter & 0xFFFFFFFF)):
-        _WORD.pack_into(page, place, number)
+        struct.pack_into(">I", page, place, number)
     return bytes(page)

@@ -25,14 +25,15 @@ class Replicator:
         self._changed = threading.Condition()
         self._due: dict[Work, float] = {}
         self._running: set[Work] = set()
-        self._threads = [threading.Thread(target=self._run_forever, name=f"pipemagic-replication-{number}", daemon=True)
-                         for number in range(THREADS)]  # fmt: skip
+        self._threads: list[threading.Thread] = []
         self._stopping = False
 
     def start(self) -> None:
         """Start the threads."""
-        for thread in self._threads:
-            thread.start()
+        for number in range(THREADS):
+            name = f"pipemagic-replication-{number}"
+            self._threads.append(threading.Thread(target=self._run_forever, name=name, daemon=True))
+            self._threads[-1].start()
 
     def close(self) -> None:
         """End the threads after their current work."""
@@ -40,8 +41,7 @@ class Replicator:
             self._stopping = True
             self._changed.notify_all()
         for thread in self._threads:
-            if thread.is_alive():
-                thread.join()
+            thread.join()
 
     def schedule(self, work: Work, delay: float = 0.0) -> None:
         """Call ``work`` after a delay in seconds, or earlier if it is already due earlier."""

@@ -64,7 +64,7 @@ class OpenDatabase:
         reserve: Callable[[int], None],
         primary: str = "",
     ) -> None:
-        self.path, self.limits, self._clock, self._reserve = path, limits, clock, reserve
+        self.path, self.limits, self.clock, self._reserve = path, limits, clock, reserve
         self.code = primary
         """The location of the primary."""
         self.paused = False

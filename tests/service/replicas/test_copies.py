@@ -15,7 +15,6 @@ from service_calls import CLOSE, execute
 from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.replicas import replica_set
 from pipemagic.service.replicas.primary_pages import PrimaryPages, WalError
-from pipemagic.service.replicas.replica import FileFingerprint
 from pipemagic.service.replicas.replica_file import ReplicaFile
 from pipemagic.service.responses import Refused
 
@@ -88,6 +87,20 @@ def test_a_transaction_of_a_client_delays_no_earlier_commit(in_pieces):
     in_pieces.check("nrt")
 
 
+def test_a_location_can_be_added_while_a_transaction_is_open(in_pieces):
+    """Its frames are in the WAL before it is committed; the replica has the earlier commits at once."""
+    writer = in_pieces.at("ams").post(
+        execute("PRAGMA cache_size = 10"), execute("BEGIN IMMEDIATE"), execute("UPDATE t SET a = randomblob(3000)")
+    )
+    in_pieces.location("nrt")
+    in_pieces.follow()
+    assert in_pieces.at("nrt").run("SELECT count(*) FROM t WHERE length(a) = 3000").rows() == [["0"]]
+    in_pieces.at("ams").post(execute("COMMIT"), CLOSE, baton=writer.baton)
+    in_pieces.follow()
+    assert in_pieces.at("nrt").run("SELECT count(*) FROM t WHERE length(a) = 3000").rows() == [["601"]]
+    in_pieces.check("nrt")
+
+
 def test_a_replica_answers_while_the_disk_has_no_room_for_its_next_copy(one, monkeypatch, caplog):
     one.location("nrt")
     one.follow()
@@ -123,7 +136,9 @@ def test_a_commit_that_cannot_be_followed_is_not_reported_by_a_replica(one, monk
     with monkeypatch.context() as patch:
         patch.setattr(PrimaryPages, "advance", lambda *_: (_ for _ in ()).throw(WalError("another program wrote")))
         one.run("INSERT INTO t(a) VALUES ('second')")
+    shipped = one.replica_set.shipped
     one.replica_set._work_on(one.replica())
+    assert one.replica_set.shipped == shipped
     assert one.replica().index == one.database.index - 1
     one.clock.time += 5
     assert one.replica().lag() == 5
@@ -227,16 +242,21 @@ def test_a_commit_of_another_program_that_also_moved_it_to_the_file_costs_a_copy
     one.check("nrt")
 
 
-def test_the_record_of_a_replica_is_removed_before_the_replica_is_written(one):
+def test_a_replica_is_marked_as_complete_only_until_it_is_written(one):
+    def marked():
+        """Whether the time of the replica is a day before that of its primary."""
+        times = [path.stat().st_mtime_ns for path in (primary, one.files / "replicas" / "nrt.sqlite")]
+        return times[0] - times[1] == 24 * 3600 * 10**9
+
     one.location("nrt")
     one.follow()
     one.restart()
-    one.check("nrt")
-    record = one.files / "replicas" / "nrt.sqlite.json"
-    assert record.exists()
+    primary = one.files / "primary.sqlite"
+    assert marked()
     one.run("INSERT INTO t(a) VALUES ('second')")
+    assert marked()
     one.follow()
-    assert not record.exists()
+    assert not marked()
     one.check("nrt")
 
 
@@ -271,7 +291,7 @@ def test_a_database_whose_replicas_cannot_be_started_is_not_used_without_them(on
     one.follow()
     one.restart()
     with monkeypatch.context() as patch:
-        patch.setattr(FileFingerprint, "of", fail)
+        patch.setattr(replica_set, "fingerprint", fail)
         for _ in range(2):
             with pytest.raises(OSError, match="disk error"):
                 one.database  # noqa: B018  opened

@@ -106,9 +106,9 @@ def test_a_change_by_hand_after_a_crash_is_seen(pair, tmp_path):
     pair.check("nrt")
 
 
-def test_a_replica_is_copied_again_without_its_record_or_file(pair):
+def test_a_replica_is_copied_again_without_its_time_or_file(pair):
     pair.service.close()
-    (pair.files_of_closed.parent / "replicas" / "nrt.sqlite.json").unlink()
+    (pair.files_of_closed.parent / "replicas" / "nrt.sqlite").touch()
     pair.open()
     pair.check("nrt")
     pair.service.close()

@@ -85,15 +85,16 @@ def test_a_commit_ships_its_pages_and_not_the_database(one):
     one.check("nrt")
 
 
-def test_a_commit_is_visible_within_50_ms(one):
-    """Use the median of several commits: a busy machine can delay any one of them."""
-    one.run("CREATE TABLE t(id INTEGER PRIMARY KEY, a)",
-            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 50000)"
-            " INSERT INTO t SELECT i, randomblob(1000) FROM n")  # fmt: skip
+def test_a_commit_is_visible_within_50_ms(one, soak):
+    """Use the median of several commits: a busy machine can delay any one of them. The long form has 1 GB."""
+    one.run("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+    for begin in range(0, 1_000_000 if soak else 50_000, 50_000):
+        one.run(f"WITH RECURSIVE n(i) AS (SELECT {begin} UNION ALL SELECT i + 1 FROM n LIMIT 50000)"
+                " INSERT INTO t SELECT i, randomblob(1000) FROM n")  # fmt: skip
     one.location("nrt")
     one.follow()
     one.service.start()
-    waits = []
+    waits, before = [], one.replica_set.shipped
     for number in range(9):
         one.run(f"UPDATE t SET a = 'small' WHERE id = {1 + number * 5000}")
         began = time.perf_counter()
@@ -102,7 +103,7 @@ def test_a_commit_is_visible_within_50_ms(one):
         assert waiter.granted
         waits.append(time.perf_counter() - began)
     assert sorted(waits)[len(waits) // 2] < 0.05
-    assert one.replica_set.shipped / len(waits) < 100_000
+    assert (one.replica_set.shipped - before) / len(waits) < 100_000
 
 
 def test_a_log_of_an_earlier_version_is_removed(pair):
@@ -112,7 +113,7 @@ def test_a_log_of_an_earlier_version_is_removed(pair):
     pair.open()
     pair.check("nrt")
     assert sorted(path.name for path in pair.files.rglob("*.*")) == [
-        "nrt.sqlite", "nrt.sqlite.json", "primary.sqlite", "primary.sqlite-shm", "primary.sqlite-wal"]  # fmt: skip
+        "nrt.sqlite", "primary.sqlite", "primary.sqlite-shm", "primary.sqlite-wal"]  # fmt: skip
 
 
 def test_replicas_are_not_copied_after_a_regular_restart(pair):
