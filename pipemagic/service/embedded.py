@@ -41,10 +41,8 @@ class EmbeddedEngine(Placement):
         catalog.finish_deletions(folder / "databases")
         self.tokens = Tokens(folder, catalog, context.now, context.random)
         self.streams = StreamTable(clock, context.random, limits)
-        super().__init__(
-            folder / "databases", self.streams, catalog, limits, clock, here=here, simulate_latency=simulate_latency
-        )
-        self.meter = context.meter
+        super().__init__(context, self.streams, here=here, simulate_latency=simulate_latency)
+        self._limits, self.meter = limits, context.meter
         self.transfers = Transfers(folder / "transfers", self.databases, self.tokens, self.meter, limits)
         self.health = Health(folder, catalog, clock)
         self.api = DatabaseApi(

@@ -5,20 +5,17 @@ from __future__ import annotations
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
 
 import apsw
 from starlette.requests import Request
 
-from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.records import DatabaseRecord, GroupRecord
 from pipemagic.service.database_api.stream import ServerStream
 from pipemagic.service.database_api.streams import StreamTable
-from pipemagic.service.engine import Engine, InstanceStatus
+from pipemagic.service.engine import Engine, EngineContext, InstanceStatus
 from pipemagic.service.executor import Waiter
 from pipemagic.service.hosting import LOCAL_DOMAIN, host_of, origin_of
-from pipemagic.service.limits import Limits
 from pipemagic.service.locations import LOCATIONS, Location, nearest, round_trip
 from pipemagic.service.replicas.replica import Replica
 from pipemagic.service.replicas.replica_set import ReplicaSet, remove_files, replicas_of
@@ -39,25 +36,17 @@ class Placement(Engine):
     """The part of the embedded engine for the instances of databases."""
 
     def __init__(
-        self,
-        files: Path,
-        streams: StreamTable,
-        catalog: Catalog,
-        limits: Limits,
-        clock: Callable[[], float],
-        *,
-        here: str | None = None,
-        simulate_latency: bool = False,
+        self, context: EngineContext, streams: StreamTable, *, here: str | None = None, simulate_latency: bool = False
     ) -> None:
         self.here = here
+        self.simulates_latency = simulate_latency
+        """Whether responses are delayed by the distance to their instance."""
         self.replicator = Replicator()
         self._syncing = threading.Lock()
         self._unopened: list[DatabaseRecord] = []
-        self._files, self._streams, self._catalog = files, streams, catalog
-        self._limits, self._clock = limits, clock
-        self.databases = Databases(files, catalog, limits, clock, self.replicate)
-        self.simulates_latency = simulate_latency
-        """Whether responses are delayed by the distance to their instance."""
+        self._files, self._streams, self._catalog = context.folder / "databases", streams, context.catalog
+        self._clock = context.clock
+        self.databases = Databases(self._files, context.catalog, context.limits, context.clock, self.replicate)
 
     # Instances.
 

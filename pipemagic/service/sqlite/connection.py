@@ -66,21 +66,20 @@ class DatabaseFile(Protocol):
 class Connection:
     """One SQLite connection with its sandbox.
 
-    ``on_commit`` is called after each commit with the number of frames in the WAL; without it the connection only
-    reads. ``page_size`` is that of the database, in bytes.
+    ``page_size`` is that of the database, in bytes.
     """
 
     def __init__(
         self,
         database: DatabaseFile,
         *,
-        on_commit: Callable[[Connection, int], None] | None = None,
+        writable: bool = False,
         page_size: int = 4096,
         busy_timeout: int = BUSY_TIMEOUT,
     ) -> None:
-        self._database, self._on_commit, self._page_size = database, on_commit, page_size
+        self._database, self._page_size = database, page_size
         self.sandbox = Sandbox()
-        flags = WRITABLE if on_commit is not None else apsw.SQLITE_OPEN_READONLY
+        flags = WRITABLE if writable else apsw.SQLITE_OPEN_READONLY
         self.raw = apsw.Connection(str(database.path), flags=flags)
         self.raw.set_busy_timeout(busy_timeout)
         self.raw.pragma("synchronous", "FULL")
@@ -92,7 +91,6 @@ class Connection:
         functions.count_changes_since(self.raw, lambda: self._changes_before)
         self._changes_before = 0
         """The changes that earlier streams made on the connection."""
-        self.raw.set_wal_hook(self._committed)
         self._usage = StatementUsage(database.path, database.limits, 0)
         self._temporary_tables_bounded = False
         self._writes = False
@@ -112,14 +110,6 @@ class Connection:
         self.idle_since = 0.0
         self.release: Callable[[Connection], None]
         """Returns it to the pool that it was taken from, which sets this."""
-
-    def _committed(self, _connection: apsw.Connection, name: str, pages: int) -> int:
-        try:
-            if name == "main" and self._on_commit is not None:
-                self._on_commit(self, pages)
-        except apsw.Error:  # the commit is done: its statement must not fail
-            log.exception("the work after a commit met an error")
-        return int(apsw.SQLITE_OK)
 
     def _must_end(self) -> bool:
         # SQLite also calls this after the end of a statement: one that has committed must not count as stopped.
@@ -166,15 +156,6 @@ class Connection:
         """Return the cause of a failed statement: `UsageExceeded` if that stopped it, otherwise the error itself."""
         exceeded = self._usage.exceeded
         return error if exceeded is None or not isinstance(error, apsw.InterruptError) else exceeded
-
-    def checkpoint(self) -> bool:
-        """Move the frames that no reader needs from the WAL to the database file; return True if all were moved."""
-        try:
-            frames, moved = self.raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-        except apsw.BusyError:
-            log.debug("checkpoint put off: another one is under way")
-            return False
-        return moved == frames
 
     def limit_size(self, limit: int | None) -> None:
         """Limit the size of the file in bytes; a larger one does not grow any further."""

@@ -91,13 +91,15 @@ class OpenDatabase:
             first.close()
 
     def _connect(self) -> Connection:
-        return Connection(self, on_commit=self._committed, page_size=self._page_size)
+        connection = Connection(self, writable=True, page_size=self._page_size)
+        connection.raw.set_wal_hook(self._committed)
+        return connection
 
     def note_schema_change(self) -> None:
         """Record that cached column lists may be stale."""
         self.schema_changes += 1
 
-    def _committed(self, connection: Connection, frames: int) -> None:
+    def _committed(self, connection: apsw.Connection, _name: str, frames: int) -> int:
         """Count a commit, record it for the replicas, keep the WAL short. The write lock is still held."""
         index, observer = self._count(), self.observer
         if observer is not None:
@@ -105,10 +107,14 @@ class OpenDatabase:
         self.moved_frames = 0
         if frames >= CHECKPOINT_PAGES and self.checkpoint_lock.acquire(blocking=False):
             try:
-                self.moved_frames = frames if connection.checkpoint() else 0
-                self.pinned_wal = 0 if self.moved_frames else frames * self._page_size
+                if connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE) == (frames, frames):
+                    self.moved_frames = frames
+            except apsw.Error as error:  # the commit is done: its statement must not fail
+                log.warning("the WAL of %s was not moved to the file: %s", self.path, error)
             finally:
+                self.pinned_wal = 0 if self.moved_frames else frames * self._page_size
                 self.checkpoint_lock.release()
+        return int(apsw.SQLITE_OK)
 
     def _count(self) -> int:
         """Increment the index. Blocks of numbers are reserved durably, so a crash skips some and repeats none."""

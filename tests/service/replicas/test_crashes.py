@@ -125,7 +125,7 @@ def test_a_location_that_is_removed_and_added_again_has_what_came_between(pair):
     pair.restart()
     pair.location("nrt", method="DELETE")  # before the database was opened
     pair.run("UPDATE t SET a = 'between'")
-    pair.database.take().checkpoint()
+    pair.database.take().raw.wal_checkpoint()
     pair.run("UPDATE t SET a = 'later' WHERE id = 1")
     pair.location("nrt")
     pair.check("nrt")

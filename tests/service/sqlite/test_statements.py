@@ -24,7 +24,7 @@ class File(NamedTuple):
     "sql", ["PRAGMA optimize", "PRAGMA /* all */ main . optimize", "pragma -- all\n incremental_vacuum(1)"]
 )
 def test_a_pragma_that_writes_needs_the_write_lock(tmp_path, sql):
-    connection = Connection(File(tmp_path / "db"), on_commit=lambda *_: None)
+    connection = Connection(File(tmp_path / "db"), writable=True)
     with pytest.raises(NeedsWriteLock):
         connection.run(parse(sql), (), may_write=False)
     connection.finish()

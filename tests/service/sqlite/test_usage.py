@@ -156,7 +156,7 @@ class File(NamedTuple):
 
 def test_a_statement_of_slow_instructions_shares_its_slot(tmp_path):
     """Each row of the first statement takes some 15 ms: it counts 2000 of them in half a minute."""
-    slow, quick = [Connection(File(tmp_path / "db"), on_commit=lambda *_: None) for _ in range(2)]
+    slow, quick = [Connection(File(tmp_path / "db"), writable=True) for _ in range(2)]
     executor = Executor(slots=1)
 
     def count(connection, rows, size):
@@ -186,7 +186,7 @@ def test_a_statement_of_slow_instructions_shares_its_slot(tmp_path):
 
 
 def test_a_cursor_is_not_stopped_for_what_its_thread_writes_for_others(tmp_path):
-    connection = Connection(File(tmp_path / "db", Limits(temporary=LIMIT)), on_commit=lambda *_: None)
+    connection = Connection(File(tmp_path / "db", Limits(temporary=LIMIT)), writable=True)
     executor = Executor()
     counting = f"{NUMBERS.format(rows=2_000_000)} SELECT i FROM n WHERE i % 500000 = 0"
 
