@@ -1,4 +1,4 @@
-"""One database with replicas, driven by calls: work on the replicas happens when a test says so."""
+"""One database with replicas; its replicas are brought up to date only when a test asks for it."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Replicated:
             self.service.catalog.create_database("local", "x", "g")
 
     def open(self) -> None:
-        """Start the service; nothing is done for the replicas yet."""
+        """Create the service without starting its threads."""
         self.service = Service(self.folder, clock=self.clock, **self.options)
 
     def restart(self) -> None:
-        """End the service in good order and start it again."""
+        """Close the service and create it again."""
         self.service.close()
         self.open()
 
     def crash(self, image: Path) -> None:
-        """Go on with what a process that was killed now would leave behind."""
+        """Continue with the files that a process killed now would leave."""
         shutil.copytree(self.folder, image)
         self.service.close()
         self.folder = image
@@ -98,14 +98,14 @@ class Replicated:
         return answer
 
     def follow(self, most: int = 1000) -> int:
-        """Do what is due for the replicas; gives how many pieces of work that was."""
+        """Do all work on the replicas that is due; return the number of pieces."""
         for done in range(most):
             if not self.service.engine.replicator.run_due():
                 return done
         raise AssertionError("the work on the replicas does not end")
 
     def check(self, *codes: str) -> None:
-        """Bring replicas up to date; each must hold what the primary holds, page by page."""
+        """Bring replicas up to date; each must have the same pages as the primary."""
         self.database  # noqa: B018  opened
         self.follow()
         states = {code: (one.index, one.state) for code, one in self.service.engine.status(self.record).items()}
@@ -127,7 +127,7 @@ class Replicated:
 
 
 def image(path: Path) -> list[bytes]:
-    """Give a sound database file's pages, without what a replica has of its own in the first one."""
+    """Return the pages of an intact database file, without the fields that differ in a replica's first page."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         assert connection.pragma("integrity_check") == "ok"

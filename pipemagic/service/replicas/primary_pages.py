@@ -12,9 +12,10 @@ import struct
 import threading
 from collections.abc import Iterable, Iterator
 from io import FileIO
-from pathlib import Path
 
 import apsw
+
+from pipemagic.service.sqlite.database import Fingerprint, OpenDatabase, fingerprint
 
 _HEADER_SIZE, _SALTS = 32, 16
 """Bytes of the WAL's header, and where its salts (8 bytes) are."""
@@ -34,7 +35,8 @@ class PrimaryPages:
     While it is open, SQLite keeps the WAL: a checkpoint with the last connection would delete it.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, primary: OpenDatabase) -> None:
+        self._primary = primary
         self._reading = threading.Lock()
         """Held between a seek in the WAL and the read."""
         self._salts, self._frames = b"", 0
@@ -43,24 +45,30 @@ class PrimaryPages:
         """The offset in the WAL of each page that is in it."""
         self.count = 0
         """Pages of the database."""
-        self._file = apsw.VFSFile("", str(path), [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
-        self._anchor = apsw.Connection(str(path))
+        self._known: Fingerprint | None = None
+        """The fingerprint of the file when `start_over` was called."""
+        self._file = apsw.VFSFile("", str(primary.path), [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
+        self._anchor = apsw.Connection(str(primary.path))
         self._anchor.set_busy_timeout(1000)
         self._anchor.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # creates the WAL
         self.page_size = int(self._anchor.pragma("page_size"))
-        self._wal = FileIO(path.with_name(path.name + "-wal"))
+        self._wal = FileIO(primary.path.with_name(primary.path.name + "-wal"))
 
-    def start_over(self) -> bool:
-        """Read all commits in the WAL; return False if it has none. Raise `WalError` if a writer starts it anew."""
+    def start_over(self) -> Fingerprint | None:
+        """Read all commits in the WAL; return the fingerprint of the file if the WAL has none.
+
+        Raise `WalError` if a writer starts the WAL anew meanwhile.
+        """
+        self._known = fingerprint(self._primary.path)
         # A writer that starts the WAL anew sets the number of frames to zero before it changes the salts.
         salts, frames = self._read_salts(), self._committed_frames()
         self._salts, self._frames, self._offsets = salts, 0, {}
         self.count = self._file.xFileSize() // self.page_size
         if frames:
-            self.advance(frames, 0)
+            self.advance(frames)
         if self._read_salts() != salts:
             raise WalError("the WAL was started anew while it was read")
-        return frames > 0
+        return None if frames else self._known
 
     def _committed_frames(self) -> int:
         return max(0, self._anchor.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)[0])
@@ -69,18 +77,20 @@ class PrimaryPages:
         """Return True if the WAL has no commit that was not read."""
         return self._committed_frames() == self._frames and self._read_salts() == self._salts
 
-    def advance(self, frames: int, moved: int) -> set[int]:
+    def advance(self, frames: int) -> set[int]:
         """Read the headers of the frames up to number ``frames``, which ends a commit; return the changed pages.
 
-        ``moved`` is the number of frames that the service's last checkpoint moved to the file, if it moved all. If the
-        WAL was started anew although that is another number, another program has moved more frames.
+        Raise `WalError` if the WAL was started anew and may have had other commits in the meantime. It had none if the
+        service's last checkpoint moved all frames that were read and this WAL is the next one, or if the file is as
+        that checkpoint or the start left it. (After a transaction that was rolled back, the WAL is not the next one.)
         """
-        salts = self._read_salts()
+        salts, primary = self._read_salts(), self._primary
         if salts != self._salts:
             # SQLite increments the first salt.
             follows = int.from_bytes(salts[:4], "big") == int.from_bytes(self._salts[:4], "big") + 1 & 0xFFFFFFFF
-            if self._frames and not (moved == self._frames and follows):
-                raise WalError("the WAL was started anew, more than once or by another program")
+            moved_all = 0 < self._frames == primary.moved_frames
+            if not (follows and moved_all) and fingerprint(primary.path) not in (self._known, primary.checkpointed):
+                raise WalError("another program wrote to the database, or moved the WAL to the file")
             self._salts, self._frames, self._offsets = salts, 0, {}
         changed: set[int] = set()
         for number in range(self._frames, frames):

@@ -8,14 +8,13 @@ import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 
 from pipemagic.service.executor import Waiter
 from pipemagic.service.files import sync_folder
 from pipemagic.service.replicas.replica_file import ReplicaFile
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.connection import Connection
-from pipemagic.service.sqlite.database import OpenDatabase
+from pipemagic.service.sqlite.database import Fingerprint, OpenDatabase, fingerprint
 from pipemagic.service.sqlite.pool import Closed, Pool
 
 FOLDER = "replicas"
@@ -23,15 +22,6 @@ FOLDER = "replicas"
 READER_TIMEOUT = 5000
 """Milliseconds that a reader waits while a large commit is written."""
 _DAY = 24 * 3600 * 10**9  # ns
-
-Fingerprint = tuple[int, int]
-"""The size of a file in bytes and the time of its last change in ns: a write changes them."""
-
-
-def fingerprint(path: Path) -> Fingerprint:
-    """Return the fingerprint of a file."""
-    status = path.stat()
-    return status.st_size, status.st_mtime_ns
 
 
 class Replica:

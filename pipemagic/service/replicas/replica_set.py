@@ -12,14 +12,14 @@ from pathlib import Path
 import apsw
 
 from pipemagic.service.replicas.primary_pages import PrimaryPages, WalError
-from pipemagic.service.replicas.replica import FOLDER, Fingerprint, Replica, fingerprint
+from pipemagic.service.replicas.replica import FOLDER, Replica
 from pipemagic.service.replicas.replicator import Replicator
-from pipemagic.service.sqlite.database import OpenDatabase
+from pipemagic.service.sqlite.database import Fingerprint, OpenDatabase, fingerprint
 
 log = logging.getLogger(__name__)
 
 SOON, LATER = 0.05, 1.0
-"""Seconds until another attempt: after a reader blocked a write, and after an error."""
+"""Seconds until another attempt: after another user of the file was in the way, and after an error."""
 COPY_BYTES = 4 * 1024 * 1024
 """Bytes of pages that are copied in one piece of work: meanwhile no checkpoint of the primary runs."""
 
@@ -43,28 +43,27 @@ class ReplicaSet:
         """The time of the last commit."""
         self._fingerprint: Fingerprint | None = None
         """The fingerprint of the primary while all commits are in its file and none was recorded."""
-        self._pages = PrimaryPages(primary.path)
+        self._pages = PrimaryPages(primary)
         primary.observer = self
-        with suppress(WalError):  # `work` tries again
-            self._start_over()
+        self._start_over()
 
     def _start_over(self) -> None:
-        """Begin to record commits; all replicas need a copy. Raise OSError or `WalError` if the WAL cannot be read."""
-        with self._lock:
+        """Begin to record commits, unless a writer starts the WAL anew meanwhile; all replicas need a copy."""
+        with self._lock, suppress(WalError):
             index = self._primary.index  # first: what is read next has at least the commits until then
-            self._fingerprint = None if self._pages.start_over() else fingerprint(self._primary.path)
+            self._fingerprint = self._pages.start_over()
             self._index = index
         for replica in self.replicas.values():
             replica.start_over()
 
-    def note(self, index: int, frames: int) -> None:
+    def record_commit(self, index: int, frames: int) -> None:
         """Record the commit ``index``; the caller has the write lock, and the WAL has ``frames`` frames."""
         with self._lock:
             self._committed_at, self._fingerprint = self._primary.clock(), None
             changed: set[int] = set()
             if self._index is not None:
                 try:
-                    changed, self._index = self._pages.advance(frames, self._primary.moved_frames), index
+                    changed, self._index = self._pages.advance(frames), index
                 except (OSError, WalError) as error:  # the commit itself was successful
                     log.error("the replicas of %s start over from a copy: %s", self._primary.path, error)
                     self._index = None
@@ -95,6 +94,8 @@ class ReplicaSet:
         with self._working:
             if self.replicas and self._index is None:
                 self._start_over()
+                if self._index is None:
+                    return SOON
             delays = [self._work_on(replica) for replica in self.replicas.values() if not replica.paused]
         return min((delay for delay in delays if delay is not None), default=None)
 

@@ -200,11 +200,11 @@ class Connection:
 
     def describe(self, plan: Plan) -> Shape:
         """Prepare a statement without running it."""
-        self.sandbox.only_shown = True
+        self.sandbox.describing = True
         try:
             return self._execute(plan, (None,) * len(plan.parameters), lambda _: False, can_cache=False)[1]
         finally:
-            self.sandbox.only_shown = False
+            self.sandbox.describing = False
 
     def run(self, plan: Plan, bindings: Sequence[SqlValue], *, may_write: bool) -> Source:
         """Run a statement; return its columns and its rows.

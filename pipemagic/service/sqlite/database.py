@@ -25,6 +25,16 @@ COPY_PAGES = 1000
 """Pages that are copied between two checks of whether the copy is still needed."""
 
 
+Fingerprint = tuple[int, int]
+"""The size of a file in bytes and the time of its last change in ns: a write changes them."""
+
+
+def fingerprint(path: Path) -> Fingerprint:
+    """Return the fingerprint of a file."""
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
 class Follower(Protocol):
     """A replica of a database."""
 
@@ -35,13 +45,13 @@ class Follower(Protocol):
 
 
 class CommitObserver(Protocol):
-    """What follows the commits of a database."""
+    """The replicas of a database, which get its commits."""
 
     @property
     def replicas(self) -> Mapping[str, Follower]:
         """The replicas by location."""
 
-    def note(self, index: int, frames: int) -> None:
+    def record_commit(self, index: int, frames: int) -> None:
         """Record the commit ``index``; the caller has the write lock, and the WAL has ``frames`` frames."""
 
     def close(self) -> None:
@@ -74,6 +84,8 @@ class OpenDatabase:
         """Bytes of the WAL after the last commit if a reader kept it from being moved to the file, otherwise 0."""
         self.moved_frames = 0
         """Frames of the WAL after the last commit if all were moved to the file: the next commit may start it anew."""
+        self.checkpointed: Fingerprint | None = None
+        """The fingerprint of the file after the last checkpoint that moved all frames to it."""
         self.checkpoint_lock = threading.Lock()
         """Held while a checkpoint runs, or while none may run."""
         self.observer: CommitObserver | None = None
@@ -103,12 +115,12 @@ class OpenDatabase:
         """Count a commit, record it for the replicas, keep the WAL short. The write lock is still held."""
         index, observer = self._count(), self.observer
         if observer is not None:
-            observer.note(index, frames)
+            observer.record_commit(index, frames)
         self.moved_frames = 0
         if frames >= CHECKPOINT_PAGES and self.checkpoint_lock.acquire(blocking=False):
             try:
                 if connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE) == (frames, frames):
-                    self.moved_frames = frames
+                    self.moved_frames, self.checkpointed = frames, fingerprint(self.path)
             except apsw.Error as error:  # the commit is done: its statement must not fail
                 log.warning("the WAL of %s was not moved to the file: %s", self.path, error)
             finally:

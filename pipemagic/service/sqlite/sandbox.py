@@ -66,7 +66,7 @@ class Sandbox:
         """First word of the statement that is being prepared; empty while its rows are read."""
         self.bypass = False
         """Set while the service runs statements of its own."""
-        self.only_shown = False
+        self.describing = False
         """Set while a statement is described: SQLite changes some settings when it prepares their PRAGMA."""
 
     def install(self, connection: apsw.Connection, limits: Limits) -> None:
@@ -109,9 +109,9 @@ class Sandbox:
             return apsw.SQLITE_OK
         if name not in SETTABLE:
             return self._refuse(f"PRAGMA {name} cannot be changed")
-        if name == "cache_size" and not _modest(argument):
+        if name == "cache_size" and not _is_allowed_cache_size(argument):
             return self._refuse(f"PRAGMA cache_size is limited to {MAX_CACHE_KIB} KiB (-{MAX_CACHE_KIB})")
-        if self.only_shown or self.keyword == "EXPLAIN":
+        if self.describing or self.keyword == "EXPLAIN":
             # Those in the file's header change it only when they run, and must be seen to write.
             return int(apsw.SQLITE_OK if name in IN_HEADER else apsw.SQLITE_IGNORE)
         self.dirty = True
@@ -122,7 +122,7 @@ class Sandbox:
         return int(apsw.SQLITE_DENY)
 
 
-def _modest(argument: str) -> bool:
+def _is_allowed_cache_size(argument: str) -> bool:
     """Return True if a cache size (pages, or KiB if negative) is within the limit; a page has up to 64 KiB."""
     try:
         size = int(argument)

@@ -1,4 +1,4 @@
-"""What may happen while a replica is copied, or instead of it: commits, a full disk, an end, another copy."""
+"""Copies of a primary, and what may happen meanwhile: commits, a full disk, a restart, another copy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replicated import Replicated
 from service_calls import CLOSE, execute
 
 from pipemagic.service.auth.tokens import Owner
-from pipemagic.service.replicas import replica_set
+from pipemagic.service.replicas import primary_pages, replica_set
 from pipemagic.service.replicas.primary_pages import PrimaryPages, WalError
 from pipemagic.service.replicas.replica_file import ReplicaFile
 from pipemagic.service.responses import Refused
@@ -224,6 +224,54 @@ def test_replicas_get_changes_of_another_program_with_the_next_commit(one):
     assert one.at("nrt").run("SELECT count(*) FROM t").rows() == [["5"]]
 
 
+def test_a_first_commit_of_another_program_that_also_moved_it_to_the_file_costs_a_copy(one):
+    """The WAL was empty before and is empty again, so the service's first commit seems to be the first of all."""
+    one.run("CREATE TABLE by_hand(a)")
+    one.location("nrt")
+    one.follow()
+    one.restart()
+    assert one.replica_set.replicas.keys() == {"nrt"}
+    one.follow()
+    outside = apsw.Connection(str(one.files / "primary.sqlite"))
+    outside.execute("INSERT INTO by_hand VALUES (1)")
+    outside.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    outside.close()
+    one.run("INSERT INTO t(a) VALUES ('second')")
+    one.check("nrt")
+    assert one.at("nrt").run("SELECT count(*) FROM by_hand").rows() == [["1"]]
+
+
+def test_a_location_added_after_all_connections_were_closed_is_copied_once(one, caplog):
+    """The last connection moved the WAL to the file and deleted it; nothing else did since the service was started."""
+    one.database.pool.trim(math.inf)
+    one.location("nrt")
+    one.follow()
+    shipped = one.replica_set.shipped
+    one.run("INSERT INTO t(a) VALUES ('second')")
+    one.follow()
+    assert one.replica_set.shipped - shipped == 4096
+    assert caplog.text == ""
+    one.check("nrt")
+
+
+def test_a_large_transaction_that_is_rolled_back_costs_no_copy(one, caplog):
+    """It starts the WAL anew, and the next connection that writes does so again, with unrelated salts."""
+    one.location("nrt")
+    one.follow()
+    one.run("INSERT INTO t(a) VALUES (randomblob(5000000))")  # all of it is moved to the file
+    one.follow()
+    shipped = one.replica_set.shipped
+    writer = one.at("ams").post(
+        execute("PRAGMA cache_size = 10"), execute("BEGIN"), execute("INSERT INTO t(a) VALUES (randomblob(500000))")
+    )
+    one.at("ams").post(execute("ROLLBACK"), CLOSE, baton=writer.baton)
+    one.run("INSERT INTO t(a) VALUES ('third')")
+    one.follow()
+    assert one.replica_set.shipped - shipped < 100_000
+    assert "start over" not in caplog.text
+    one.check("nrt")
+
+
 def test_a_commit_of_another_program_that_also_moved_it_to_the_file_costs_a_copy(one, caplog):
     """It is in no WAL any more when the service commits, and the WAL seems to follow the earlier one."""
     one.run("CREATE TABLE by_hand(a)")
@@ -291,7 +339,7 @@ def test_a_database_whose_replicas_cannot_be_started_is_not_used_without_them(on
     one.follow()
     one.restart()
     with monkeypatch.context() as patch:
-        patch.setattr(replica_set, "fingerprint", fail)
+        patch.setattr(primary_pages, "fingerprint", fail)
         for _ in range(2):
             with pytest.raises(OSError, match="disk error"):
                 one.database  # noqa: B018  opened

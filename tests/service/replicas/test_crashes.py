@@ -1,4 +1,4 @@
-"""What a crash leaves at any moment, and stories of random changes and crashes: replicas become their primary."""
+"""Crashes at any moment, and random sequences of changes and crashes: replicas become equal to their primary."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from replicated import Replicated
 from service_calls import execute
 
 
-class Watched:
-    """SQLite's file, which tells before each write."""
+class HookedFile:
+    """SQLite's file that calls a function before each write."""
 
     def __init__(self, file, before):
         self._file, self._before = file, before
@@ -56,7 +56,7 @@ def test_a_crash_between_any_two_writes_of_a_replica_loses_nothing(pair, tmp_pat
 
     replica = pair.replica()
     file = replica.open_file(0)
-    file._file = Watched(file._file, take_image)
+    file._file = HookedFile(file._file, take_image)
     pair.run("DELETE FROM t WHERE id % 3 = 0", "UPDATE t SET a = 'changed' WHERE id % 7 = 0", "VACUUM")
     pair.follow()
     file._file = file._file._file
@@ -79,7 +79,7 @@ def test_a_write_that_fails_in_the_middle_shows_nobody_a_torn_file(pair):
             raise apsw.FullError("disk full")
 
     file = replica.open_file(0)
-    file._file = Watched(file._file, fail)
+    file._file = HookedFile(file._file, fail)
     pair.run("UPDATE t SET a = 'all of them'")
     pair.service.engine.replicator.run_due()
     assert next(countdown) > 3
@@ -132,7 +132,7 @@ def test_a_location_that_is_removed_and_added_again_has_what_came_between(pair):
 
 
 def test_a_reader_sees_one_commit_or_the_next_and_never_half_of_one(pair):
-    """Each commit adds to all rows alike; readers on threads of their own look while pages are written."""
+    """Each commit adds to all rows alike; readers on threads of their own read while pages are written."""
     import threading
 
     pair.run("CREATE TABLE n(a INTEGER)", "INSERT INTO n SELECT 0 FROM t")
@@ -227,7 +227,7 @@ def test_who_waits_for_a_file_that_is_being_torn_never_reads_it(pair):
             raise apsw.FullError("disk full")
 
     file = replica.open_file(0)
-    file._file = Watched(file._file, fail)
+    file._file = HookedFile(file._file, fail)
     pair.run("UPDATE t SET a = 'all of them'")
     pair.service.engine.replicator.run_due()
     thread.join()
@@ -256,12 +256,12 @@ def test_a_replica_is_copied_again_after_a_failed_write_and_a_crash(pair):
     pair.check("nrt")
 
 
-class Story(RuleBasedStateMachine):
-    """Random changes, pauses, restarts and crashes; after each look the replicas are what the primary is."""
+class RandomChanges(RuleBasedStateMachine):
+    """Random changes, pauses, restarts and crashes; each comparison finds the replicas equal to the primary."""
 
     @initialize()
     def begin(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="pipemagic-story-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="pipemagic-changes-"))
         self.one = Replicated(self.folder / "0")
         self.images = itertools.count(1)
         self.paused = set()
@@ -322,7 +322,7 @@ class Story(RuleBasedStateMachine):
         self.one.crash(self.folder / str(next(self.images)))
 
     @rule()
-    def look(self):
+    def compare(self):
         for code in sorted(self.paused):
             self.one.location(code, "/resume")
         self.paused.clear()
@@ -335,13 +335,13 @@ class Story(RuleBasedStateMachine):
         import shutil
 
         if hasattr(self, "one"):
-            self.look()
+            self.compare()
             self.one.close()
             shutil.rmtree(self.folder)
 
 
 def test_whatever_happens_replicas_become_their_primary(soak):
-    run_state_machine_as_test(Story, settings=settings(
+    run_state_machine_as_test(RandomChanges, settings=settings(
         max_examples=250 if soak else 8, stateful_step_count=20, deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     ))  # fmt: skip

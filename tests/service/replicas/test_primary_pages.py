@@ -18,8 +18,9 @@ class Primary:
         self.raw.execute("CREATE TABLE t(a); INSERT INTO t VALUES ('first')")
         self.raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         self.raw.set_wal_hook(self._committed)
-        self.frames = self.moved = 0
-        self.pages = PrimaryPages(path)
+        self.path, self.frames, self.moved_frames = path, 0, 0
+        self.checkpointed = None
+        self.pages = PrimaryPages(self)
         self.pages.start_over()
 
     def _committed(self, _connection, _name, frames):
@@ -30,10 +31,10 @@ class Primary:
         self.raw.execute("UPDATE t SET a = ?", (value,))
 
     def record(self):
-        return self.pages.advance(self.frames, self.moved)
+        return self.pages.advance(self.frames)
 
     def checkpoint(self, mode=apsw.SQLITE_CHECKPOINT_PASSIVE):
-        self.moved = self.raw.wal_checkpoint(mode=mode)[1]
+        self.moved_frames = self.raw.wal_checkpoint(mode=mode)[1]
 
     def table(self):
         return dict(self.pages.read([1, 2]))[2]
@@ -86,7 +87,7 @@ def test_a_wal_that_another_program_started_anew_is_not_followed(primary):
     for value in ("third", "fourth"):
         primary.checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
         primary.commit(value)
-    with pytest.raises(WalError, match="started anew"):
+    with pytest.raises(WalError, match="another program"):
         primary.record()
 
 

@@ -1,4 +1,4 @@
-"""Replicas in one process: what they hold, what they answer, and what becomes of them."""
+"""Replicas in one process: content, responses, states and removal."""
 
 from __future__ import annotations
 
@@ -501,7 +501,7 @@ def test_a_replica_that_is_detached_while_a_connection_is_taken_is_not_ready(pai
 
 
 def begin_with_errors(caller):
-    """Begin a cursor of which no statement ran and whose reader takes one piece; gives the rest."""
+    """Begin a cursor of which no statement ran and whose reader takes one piece; return the rest."""
     chunks = iter(caller.cursor(*[{"stmt": {"sql_id": 7}}] * 3000).chunks)
     assert b"SQL_STORE_NOT_FOUND" in next(chunks)
     return chunks
