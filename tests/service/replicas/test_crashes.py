@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
+import shutil
 import tempfile
+import threading
 from pathlib import Path
 
 import apsw
@@ -13,6 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 from replicated import Replicated
 from service_calls import execute
+from waiting import until
+
+from pipemagic.service.sqlite import database
 
 
 class HookedFile:
@@ -46,8 +52,6 @@ def pair(tmp_path):
 
 
 def test_a_crash_between_any_two_writes_of_a_replica_loses_nothing(pair, tmp_path):
-    import shutil
-
     images = []
 
     def take_image():
@@ -133,8 +137,6 @@ def test_a_location_that_is_removed_and_added_again_has_what_came_between(pair):
 
 def test_a_reader_sees_one_commit_or_the_next_and_never_half_of_one(pair):
     """Each commit adds to all rows alike; readers on threads of their own read while pages are written."""
-    import threading
-
     pair.run("CREATE TABLE n(a INTEGER)", "INSERT INTO n SELECT 0 FROM t")
     pair.follow()
     wrong, stop = [], threading.Event()
@@ -178,8 +180,6 @@ def test_a_wal_of_before_a_crash_is_not_taken_for_a_later_one(tmp_path, caplog):
 
 
 def test_a_crash_between_a_commit_and_its_counting_hides_it_from_no_replica(pair, tmp_path):
-    import shutil
-
     pair.restart()
     pair.database  # noqa: B018  opened
     pair.follow()
@@ -200,8 +200,6 @@ def test_a_crash_between_a_commit_and_its_counting_hides_it_from_no_replica(pair
 
 
 def test_who_waits_for_a_file_that_is_being_torn_never_reads_it(pair):
-    import threading
-
     replica, seen, started = pair.replica(), [], threading.Event()
     reader = replica.take()
     reader.raw.execute("SELECT count(*) FROM t").fetchall()
@@ -254,6 +252,51 @@ def test_a_replica_is_copied_again_after_a_failed_write_and_a_crash(pair):
         file.write(bytes(100))
     pair.open()
     pair.check("nrt")
+
+
+def test_replicas_that_are_added_and_copied_again_while_threads_write_are_complete(tmp_path, monkeypatch):
+    """The WAL is started anew every few commits, also by transactions that are rolled back."""
+    monkeypatch.setattr(database, "CHECKPOINT_PAGES", 20)
+    one = Replicated(tmp_path / "data")
+    one.run("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+    one.run("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 3000)"
+            " INSERT INTO t SELECT i, randomblob(1000) FROM n")  # fmt: skip
+    primary, stop, commits = one.database, threading.Event(), itertools.count()
+
+    def write():
+        while not stop.is_set():
+            turn = primary.write_lock.acquire(math.inf)
+            turn.wait()
+            writer = primary.take()
+            number = next(commits)
+            if number % 9 == 0:
+                writer.raw.pragma("cache_size", 10)
+                writer.raw.execute("BEGIN; UPDATE t SET a = randomblob(900) WHERE id < 200; ROLLBACK")
+            writer.raw.execute("UPDATE t SET a = randomblob(800) WHERE id % 1000 = ?", (number % 1000,))
+            writer.close()
+            primary.write_lock.release(turn)
+
+    one.service.start()
+    threads = [threading.Thread(target=write) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for number in range(12):
+        one.location("nrt")
+        if number % 3 == 0:
+            one.lose_track()
+        least = primary.index + 20
+        until(lambda least=least: primary.index >= least)
+        if number % 2:
+            one.location("nrt", method="DELETE")
+    one.location("nrt")
+    stop.set()
+    for thread in threads:
+        thread.join()
+    waiter = one.replica().wait_for(primary.index, math.inf)
+    assert waiter.wait(20)
+    assert waiter.granted
+    one.check("nrt")
+    one.close()
 
 
 class RandomChanges(RuleBasedStateMachine):
@@ -332,8 +375,6 @@ class RandomChanges(RuleBasedStateMachine):
             assert rows == [[str(self.rows)]]
 
     def teardown(self):
-        import shutil
-
         if hasattr(self, "one"):
             self.compare()
             self.one.close()
