@@ -123,7 +123,7 @@ class Statements:
         if plan.begins_read_only:
             stream.refuses_writes = True
         if plan.changes_schema:
-            stream.database.note_schema_change()
+            stream.database.schema_changes += 1  # cached column lists may be stale
         self._refuse_if_lost()  # its transaction's window may have ended while it ran
         changed = connection.raw.changes() if plan.changes_rows else 0
         self._meter.count(self._record, max(1, sink.count + changed), changed)

@@ -35,6 +35,8 @@ Place = OpenDatabase | Replica
 class Placement(Engine):
     """The part of the embedded engine for the instances of databases."""
 
+    locations: Mapping[str, Location] = LOCATIONS
+
     def __init__(
         self, context: EngineContext, streams: StreamTable, *, here: str | None = None, simulate_latency: bool = False
     ) -> None:
@@ -64,11 +66,6 @@ class Placement(Engine):
         if self._unopened:
             self._open(self._unopened.pop(0))
         return 0.0 if self._unopened else None
-
-    @property
-    def locations(self) -> Mapping[str, Location]:
-        """All known locations."""
-        return LOCATIONS
 
     def size(self, database: str) -> int:
         """Return the size of a database in bytes, by its id."""
@@ -112,16 +109,15 @@ class Placement(Engine):
             self._streams.end_all(at=database)
         database.paused = paused
         replicas = database.observer
-        if not codes:
-            if isinstance(replicas, ReplicaSet):
-                database.observer = None
+        if codes and replicas is None:
+            replicas = ReplicaSet(database, self.replicator, lambda replica: self._streams.end_all(at=replica))
+        if isinstance(replicas, ReplicaSet) and codes:
+            replicas.update(codes, record.paused)
+        else:
+            database.observer = None
+            if replicas is not None:
                 replicas.close()
             remove_files(database.path)  # also files of a location that was removed before the start
-            return
-        if replicas is None:
-            replicas = ReplicaSet(database, self.replicator, lambda replica: self._streams.end_all(at=replica))
-        assert isinstance(replicas, ReplicaSet)
-        replicas.update(codes, record.paused)
 
     def create(self, record: DatabaseRecord) -> None:
         """Begin to create the replicas of a new database, unless it waits for its upload."""

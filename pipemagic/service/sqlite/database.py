@@ -107,10 +107,6 @@ class OpenDatabase:
         connection.raw.set_wal_hook(self._committed)
         return connection
 
-    def note_schema_change(self) -> None:
-        """Record that cached column lists may be stale."""
-        self.schema_changes += 1
-
     def _committed(self, connection: apsw.Connection, _name: str, frames: int) -> int:
         """Count a commit, record it for the replicas, keep the WAL short. The write lock is still held."""
         index, observer = self._count(), self.observer

@@ -16,6 +16,7 @@ from pipemagic.service.limits import Limits
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.database import OpenDatabase
 from pipemagic.service.sqlite.pool import Closed
+from pipemagic.service.sqlite.usage import file_size
 
 PRIMARY = "primary.sqlite"
 UPLOAD_PATH = "/v1/upload"
@@ -30,7 +31,7 @@ class Databases:
         catalog: Catalog,
         limits: Limits,
         clock: Callable[[], float],
-        replicate: Callable[[OpenDatabase, DatabaseRecord], None] = lambda *_: None,
+        replicate: Callable[[OpenDatabase, DatabaseRecord], None],
     ) -> None:
         self._folder, self._catalog, self._limits, self._clock = folder, catalog, limits, clock
         self._replicate = replicate
@@ -127,17 +128,14 @@ class Databases:
         )
         try:
             self._replicate(database, current)
-            self._add(record.id, database)
+            with self._lock:
+                if self._closed:
+                    raise Closed
+                self._open[record.id] = database
         except BaseException:  # without its replicas it would commit what they never receive
             database.close()
             raise
         return database
-
-    def _add(self, identifier: str, database: OpenDatabase) -> None:
-        with self._lock:
-            if self._closed:
-                raise Closed
-            self._open[identifier] = database
 
     def in_use(self) -> list[OpenDatabase]:
         """List the databases whose files are open."""
@@ -146,10 +144,7 @@ class Databases:
 
     def size(self, identifier: str) -> int:
         """Return the size of a database's file in bytes, without its WAL; 0 if it was never used."""
-        try:
-            return (self._folder / identifier / PRIMARY).stat().st_size
-        except FileNotFoundError:
-            return 0
+        return file_size(self._folder / identifier / PRIMARY)
 
     def pop(self, identifier: str) -> OpenDatabase | None:
         """Remove a deleted database, after any opening of it has finished."""

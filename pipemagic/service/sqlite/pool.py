@@ -32,10 +32,6 @@ class Pool:
         self._idle: list[Connection] = []
         self._closed = False
 
-    def __len__(self) -> int:
-        """Return the number of idle connections."""
-        return len(self._idle)
-
     def take(self) -> Connection:
         """Return a connection in the state of a new one; raise `Refused` if none can be opened."""
         with self._lock:

@@ -98,7 +98,9 @@ class StatementUsage(msgspec.Struct):
         if self._written <= self.limits.temporary:
             return False
         # A sort of a whole table writes it once or twice, and so do VACUUM and CREATE INDEX.
-        limit = self.limits.temporary + 2 * (_size(self.path) + _size(self.path.with_name(self.path.name + "-wal")))
+        limit = self.limits.temporary + 2 * (
+            file_size(self.path) + file_size(self.path.with_name(self.path.name + "-wal"))
+        )
         if self._written > limit:
             self.exceeded = UsageExceeded(
                 f"the statement wrote more than {limit:,} bytes of temporary files, the limit of this service, and was "
@@ -136,7 +138,8 @@ def _written_by(thread: int) -> int | None:
         return None
 
 
-def _size(path: Path) -> int:
+def file_size(path: Path) -> int:
+    """Return the size of a file in bytes; 0 if there is none."""
     try:
         return path.stat().st_size
     except FileNotFoundError:

@@ -10,7 +10,7 @@ COUNTERS = "SELECT last_insert_rowid(), changes(), total_changes()"
 
 def connection_count(service, db):
     record = service.tokens.check_database(f"Bearer {db.token}", None).database
-    return len(service.engine.databases.open(record).pool)
+    return len(service.engine.databases.open(record).pool.idle())
 
 
 def test_the_counters_of_a_kept_connection_begin_anew(service, db):

@@ -24,7 +24,7 @@ def kept(service):
     counts = {}
     for record in service.catalog.databases("local"):
         database = service.engine.databases.get(record.id)
-        counts[record.name] = 0 if database is None else len(database.pool)
+        counts[record.name] = 0 if database is None else len(database.pool.idle())
     return counts
 
 
