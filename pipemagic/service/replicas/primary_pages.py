@@ -64,8 +64,7 @@ class PrimaryPages:
         salts, frames = self._read_salts(), self._committed_frames()
         self._salts, self._frames, self._offsets = salts, 0, {}
         self.count = self._file.xFileSize() // self.page_size
-        if frames:
-            self.advance(frames)
+        self.advance(frames)
         if self._read_salts() != salts:
             raise WalError("the WAL was started anew while it was read")
         return None if frames else self._known

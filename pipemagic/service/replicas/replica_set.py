@@ -143,7 +143,8 @@ class ReplicaSet:
                 self.replicas, self._index = {}, None
                 self._pages.close()
             for replica in complete:
-                replica.mark_complete(fingerprint(self._primary.path))
+                with suppress(OSError):  # then it is copied again
+                    replica.mark_complete(fingerprint(self._primary.path))
 
     def _finish(self, replica: Replica) -> bool:
         """Close a replica; return True if its file has all pages of the primary, and is durable."""

@@ -118,9 +118,6 @@ class _DatabaseList:
     def Open(self) -> _Row:  # noqa: N802
         return _Row()
 
-    def Disconnect(self) -> None:  # noqa: N802
-        pass
-
 
 class _Row:
     """A cursor over that row."""

@@ -308,6 +308,21 @@ def test_a_replica_is_marked_as_complete_only_until_it_is_written(one):
     one.check("nrt")
 
 
+def test_a_replica_whose_file_was_removed_does_not_prevent_closing(one):
+    one.location("nrt")
+    one.follow()
+    replica = one.files / "replicas" / "nrt.sqlite"
+    mark_complete = one.replica().mark_complete
+
+    def remove_and_mark(primary):
+        replica.unlink()
+        mark_complete(primary)
+
+    one.replica().mark_complete = remove_and_mark
+    one.restart()
+    one.check("nrt")
+
+
 def test_nobody_waits_for_a_replica_that_is_gone(one):
     one.location("nrt")
     one.follow()
