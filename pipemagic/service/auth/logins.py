@@ -32,7 +32,7 @@ _SALT, _KEY = 16, 32
 
 _AT_ONCE = 2
 """More passwords at a time would take memory and processor time from SQL."""
-_MOST_WAITING = 100  # for each network
+_BURST = 300  # attempts of one network at once, all of which may wait: a class behind one address logs in at once
 _MOST_KEYS = 10_000  # of a rate limiter; beyond that the oldest are removed
 
 
@@ -48,10 +48,10 @@ class Logins:
         signup: bool = False,
     ) -> None:  # fmt: skip
         self._catalog, self._tokens, self._signup = catalog, tokens, signup
-        self._random, self._slots = random, FairSemaphore(_AT_ONCE, _MOST_WAITING)
+        self._random, self._slots = random, FairSemaphore(_AT_ONCE, _BURST)
         self._dummy_hash = _with_key(_settings(bytes(_SALT)), bytes(_KEY))
         self._by_name = RateLimiter(clock, burst=5, every=12.0)
-        self._by_network = RateLimiter(clock, burst=300, every=2.0)  # a class behind one address can log in at once
+        self._by_network = RateLimiter(clock, burst=_BURST, every=2.0)
 
     def sign_up(self, username: str, password: str, network: str) -> Steps[str]:
         """Create an account with its personal organization, and log it in; return the token.
