@@ -145,12 +145,16 @@ class Keyboard:
         raise AssertionError(f"there is no tab {title}")
 
     def choose(self, choice: Locator, value: str) -> None:
+        """Press arrow keys until it is chosen; the panel may be drawn again after each, with the value before it."""
         self.reach(choice)
         self._keys.press("Home")
         for _ in range(FAR):
-            if choice.input_value() == value:
+            values = choice.locator("option").evaluate_all("options => options.map(option => option.value)")
+            present = choice.input_value()
+            if present == value:
                 return
-            self._keys.press("ArrowDown")
+            back = value in values and values.index(present) > values.index(value)
+            self._keys.press("ArrowUp" if back else "ArrowDown")
         raise AssertionError(f"{value} cannot be chosen by arrow keys")
 
     def reach(self, wanted: Locator) -> None:
