@@ -22,6 +22,7 @@ KEY_FILE = "signing-key.pem"
 PLATFORM_TOKEN_FILE = "platform-token"
 CATALOG_FILE = "catalog.sqlite"
 DATABASES_FOLDER = "databases"
+PRIMARY_FILE = "primary.sqlite"  # in the folder of a database
 UNFINISHED_FILE = "awaits-upload"  # in the folder of a database that is being created with a file, or awaits its file
 
 # At the service's own address.
@@ -35,7 +36,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 def make_private_folder(
     folder: Path, what: str = "the data folder", hint: str = "name another one with PIPEMAGIC_DATA or --data"
 ) -> None:
-    """Create the folder (mode 0700), or check that no other user can write to an existing one, or has done so.
+    """Create the folder (mode 0700), or check that no other user can write to an existing one or owns a file in it.
 
     Raise `ServiceError` if the folder cannot be used. The mode of an existing folder is not changed, and other users
     may list its files: the files themselves are private. On Windows, access follows from the parent folder.
@@ -63,10 +64,10 @@ def check_data_folder(folder: Path) -> None:
     if sys.platform != "win32":
         for path in (catalog, databases, folder / KEY_FILE, folder / PLATFORM_TOKEN_FILE):
             _check_access(path)
-    finished = (path for path in databases.glob("*") if not (path / UNFINISHED_FILE).exists())
+    finished = (path for path in databases.glob(f"*/{PRIMARY_FILE}") if not path.with_name(UNFINISHED_FILE).exists())
     if any(finished) and not _lists_databases(catalog):
         raise _unusable(
-            f"{catalog} is missing or empty, but there are databases in {databases}",
+            f"{catalog} is missing or lists no databases, but there are databases in {databases}",
             f"restore {CATALOG_FILE} from a backup, or name another folder with --data",
         )
 
@@ -90,10 +91,8 @@ def _lists_databases(catalog: Path) -> bool:
                 return False
             rows = "SELECT 1 FROM databases UNION ALL SELECT 1 FROM deleted_databases"
             return bool(connection.execute(f"SELECT EXISTS ({rows})").get)
-    except apsw.CantOpenError:
-        return False
-    except apsw.Error:  # it is damaged, or of another version: the catalog itself reports that
-        return True
+    except apsw.Error:  # an existing one is damaged, or of another version: the catalog itself reports that
+        return catalog.exists()
 
 
 def _check_owner(status: os.stat_result, what: str, hint: str) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
 
 from pipemagic.service.catalog.catalog import Catalog
-from pipemagic.service.files import write_private
 
 _log = logging.getLogger(__name__)
 
@@ -62,5 +63,11 @@ class Health:
     def _write(self) -> None:
         """Write a new file: an existing one has its space even on a full disk."""
         probe = self._folder / "health-probe"
-        write_private(probe, _BLOCK)
-        probe.unlink()
+        try:
+            with probe.open("wb") as file:
+                file.write(_BLOCK)
+                file.flush()
+                os.fsync(file.fileno())
+        finally:
+            with suppress(OSError):
+                probe.unlink(missing_ok=True)

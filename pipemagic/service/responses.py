@@ -91,9 +91,9 @@ def in_pieces(pieces: list[bytes], headers: Mapping[str, str]) -> ServiceRespons
     return response
 
 
-def text(line: str, status: int = 200) -> ServiceResponse:
+def text(line: str, status: int = 200, headers: Mapping[str, str] | None = None) -> ServiceResponse:
     """Return a response with one line of plain text."""
-    return ServiceResponse(line, status, {"content-type": TEXT})
+    return ServiceResponse(line, status, {"content-type": TEXT, **(headers or {})})
 
 
 def empty(status: int, headers: Mapping[str, str] | None = None) -> ServiceResponse:
@@ -173,7 +173,7 @@ class Refused(Exception):
         if not self.message:
             return empty(self.status, self.headers)
         if self.plain:
-            return text(self.message, self.status)
+            return text(self.message, self.status, self.headers)
         return json({"error": self.message, "message": self.message, "code": self.code}, self.status, self.headers)
 
 

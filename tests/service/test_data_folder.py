@@ -23,6 +23,7 @@ from pipemagic.service.files import (
     LOCK_FILE,
     LOG_FILE,
     PLATFORM_TOKEN_FILE,
+    PRIMARY_FILE,
     UNFINISHED_FILE,
     check_data_folder,
     make_private_folder,
@@ -153,32 +154,41 @@ CATALOGS = {"missing": lambda _: None, "empty": Path.touch, "no tables": without
 @pytest.mark.parametrize("create", CATALOGS.values(), ids=CATALOGS)
 def test_databases_without_a_catalog_are_not_served_as_a_new_folder(folder, create):
     (folder / DATABASES_FOLDER / "8c4a").mkdir(parents=True)
+    (folder / DATABASES_FOLDER / "8c4a" / PRIMARY_FILE).touch()
     create(folder / CATALOG_FILE)
     command = [sys.executable, "-P", MAIN, "--data", folder, "--idle-timeout", "0"]
     line = json.loads(subprocess.run(command, stdout=subprocess.PIPE, timeout=60, check=False).stdout)
-    assert "catalog.sqlite is missing or empty" in line.get("error", "")
+    assert "catalog.sqlite is missing or lists no databases" in line.get("error", "")
     assert "restore catalog.sqlite" in line["hint"]
     assert not (folder / PLATFORM_TOKEN_FILE).exists()
 
 
-def test_a_folder_without_databases_gets_a_catalog(folder):
+@pytest.mark.parametrize("name", [".DS_Store", "8c4a/"])
+def test_a_folder_without_databases_gets_a_catalog(folder, name):
+    """A database has a folder with a file in it; the folder alone is left when its creation fails on a full disk."""
     (folder / DATABASES_FOLDER).mkdir()
+    path = folder / DATABASES_FOLDER / name
+    path.mkdir() if name.endswith("/") else path.touch()
     (folder / CATALOG_FILE).touch(0o600)
     check_data_folder(folder)
 
 
 def test_a_database_whose_creation_was_interrupted_needs_no_catalog(folder):
     (folder / DATABASES_FOLDER / "8c4a").mkdir(parents=True)
-    (folder / DATABASES_FOLDER / "8c4a" / UNFINISHED_FILE).touch()
+    for name in (PRIMARY_FILE, UNFINISHED_FILE):
+        (folder / DATABASES_FOLDER / "8c4a" / name).touch()
     check_data_folder(folder)
 
 
-@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"no database" * 1000), lambda path: older(path)])
+@pytest.mark.parametrize(
+    "damage", [lambda path: path.write_bytes(b"no database" * 1000), lambda path: older(path), Path.mkdir]
+)
 def test_a_catalog_that_cannot_be_read_is_reported_as_such(folder, damage):
     """`catalog.store` refuses it with the reason."""
     (folder / DATABASES_FOLDER / "8c4a").mkdir(parents=True)
+    (folder / DATABASES_FOLDER / "8c4a" / PRIMARY_FILE).touch()
     damage(folder / CATALOG_FILE)
-    (folder / CATALOG_FILE).chmod(0o600)
+    (folder / CATALOG_FILE).chmod(0o700)
     check_data_folder(folder)
 
 
@@ -189,6 +199,7 @@ def older(path):
 
 def test_files_of_deleted_databases_belong_to_the_catalog(folder):
     (folder / DATABASES_FOLDER / "8c4a").mkdir(parents=True)
+    (folder / DATABASES_FOLDER / "8c4a" / PRIMARY_FILE).touch()
     with closing(Catalog(folder / CATALOG_FILE)) as catalog:
         with catalog.store.change() as run:
             run("INSERT INTO deleted_databases VALUES ('8c4a', 0)", ())

@@ -110,7 +110,7 @@ class ServerStream:
             return self._reader_waited + (0.0 if self._waiting_for is None else now - self._waits_since)
 
     def end_outpaced(self) -> None:
-        """End a cursor whose snapshot keeps the WAL from being moved to the file."""
+        """End a cursor whose snapshot prevents checkpoints."""
         with self.guard:
             self.cancelled = self.outpaced = True
         self.end_if_waiting()

@@ -109,14 +109,15 @@ class Placement(Engine):
             self._streams.end_all(at=database)
         database.paused = paused
         replicas = database.observer
-        if codes and replicas is None:
-            replicas = ReplicaSet(database, self.replicator, lambda replica: self._streams.end_all(at=replica))
-        if isinstance(replicas, ReplicaSet) and codes:
+        if codes:
+            if replicas is None:
+                replicas = ReplicaSet(database, self.replicator, lambda replica: self._streams.end_all(at=replica))
+            assert isinstance(replicas, ReplicaSet)
             replicas.update(codes, record.paused)
         else:
             database.observer = None
-            if replicas is not None:
-                replicas.close()
+            if isinstance(replicas, ReplicaSet):
+                replicas.close(keep=False)
             remove_files(database.path)  # also files of a location that was removed before the start
 
     def create(self, record: DatabaseRecord) -> None:

@@ -57,16 +57,16 @@ class PrimaryPages:
     def start_over(self) -> Fingerprint | None:
         """Read all commits in the WAL; return the fingerprint of the file if the WAL has none.
 
-        Raise `WalError` if a writer starts the WAL anew meanwhile.
+        Raise `WalError` if a writer restarts the WAL meanwhile.
         """
         self._known = fingerprint(self._primary.path)
-        # A writer that starts the WAL anew sets the number of frames to zero before it changes the salts.
+        # A writer that restarts the WAL sets the number of frames to zero before it changes the salts.
         salts, frames = self._read_salts(), self._committed_frames()
         self._salts, self._frames, self._offsets = salts, 0, {}
         self.count = self._file.xFileSize() // self.page_size
         self.advance(frames)
         if self._read_salts() != salts:
-            raise WalError("the WAL was started anew while it was read")
+            raise WalError("the WAL was restarted while it was read")
         return None if frames else self._known
 
     def _committed_frames(self) -> int:
@@ -79,8 +79,8 @@ class PrimaryPages:
     def advance(self, frames: int) -> set[int]:
         """Read the headers of the frames up to number ``frames``, which ends a commit; return the changed pages.
 
-        Raise `WalError` if the WAL was started anew and may have had other commits in the meantime. It had none if the
-        service's last checkpoint moved all frames that were read and this WAL is the next one, or if the file is as
+        Raise `WalError` if the WAL was restarted and may have had other commits in the meantime. It had none if the
+        service's last checkpoint included all frames that were read and this WAL is the next one, or if the file is as
         that checkpoint or the start left it. (After a transaction that was rolled back, the WAL is not the next one.)
         """
         salts, primary = self._read_salts(), self._primary
@@ -89,7 +89,7 @@ class PrimaryPages:
             follows = int.from_bytes(salts[:4], "big") == int.from_bytes(self._salts[:4], "big") + 1 & 0xFFFFFFFF
             moved_all = 0 < self._frames == primary.moved_frames
             if not (follows and moved_all) and fingerprint(primary.path) not in (self._known, primary.checkpointed):
-                raise WalError("another program wrote to the database, or moved the WAL to the file")
+                raise WalError("another program wrote to the database, or checkpointed it")
             self._salts, self._frames, self._offsets = salts, 0, {}
         changed: set[int] = set()
         for number in range(self._frames, frames):
@@ -119,12 +119,12 @@ class PrimaryPages:
             data = self._read_wal(offset, self.page_size)
             if self._read_salts() == salts:
                 return data
-            # A writer has started the WAL anew, which it does only after all frames were moved to the file.
+            # A writer has restarted the WAL, which it does only after a checkpoint of all frames.
         data = self._file.xRead(self.page_size, (number - 1) * self.page_size)
         return data.ljust(self.page_size, b"\0")  # a page that was allocated and never written
 
     def _read_salts(self) -> bytes:
-        """Return the salts of the WAL: SQLite changes them each time it starts over."""
+        """Return the salts of the WAL, which SQLite changes at each restart of the WAL."""
         return self._read_wal(_SALTS, 8)
 
     def _read_wal(self, offset: int, size: int) -> bytes:
@@ -133,7 +133,7 @@ class PrimaryPages:
             return self._wal.read(size)
 
     def close(self) -> None:
-        """Close the files; the last connection of a database moves its WAL into the file."""
+        """Close the files; the last connection of a database checkpoints its WAL."""
         self._wal.close()  # first: Windows deletes no open file
         self._file.xClose()
         self._anchor.close(True)

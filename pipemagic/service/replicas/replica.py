@@ -35,7 +35,7 @@ class Replica:
         self, code: str, unchanged: Fingerprint | None, primary: OpenDatabase, end_streams: Callable[[Replica], None]
     ) -> None:
         self.code, self.limits, self._clock = code, primary.limits, primary.clock
-        self.end_streams = partial(end_streams, self)
+        self._end_streams = end_streams
         self.path = primary.path.with_name(FOLDER) / f"{code}.sqlite"
         self._draft = self.path.with_name(self.path.name + ".new")
         self.paused = False
@@ -165,6 +165,10 @@ class Replica:
         self.end_streams()
         self._close_file()
 
+    def end_streams(self) -> None:
+        """End the streams that read it."""
+        self._end_streams(self)
+
     def _close_file(self) -> None:
         file, self._file = self._file, None
         if file is not None:
@@ -182,5 +186,8 @@ class Replica:
         self._close_file()
 
     def mark_complete(self, primary: Fingerprint) -> None:
-        """Mark the closed file as a complete copy by a time that no write gives it: a day before its primary's."""
+        """Set the file's modification time to a day before the primary's, which marks a complete copy.
+
+        Any later write changes the time.
+        """
         os.utime(self.path, ns=(primary[1] - _DAY, primary[1] - _DAY))

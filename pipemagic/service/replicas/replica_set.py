@@ -39,8 +39,8 @@ class ReplicaSet:
         """Held while a replica's file is written, replaced or closed."""
         self._index: int | None = None
         """The last commit, if all commits so far are recorded; otherwise the replicas need a copy."""
-        self._committed_at = 0.0
-        """The time of the last commit."""
+        self._committed_at = primary.clock()
+        """The time of the last commit, before the first one that of the start."""
         self._fingerprint: Fingerprint | None = None
         """The fingerprint of the primary while all commits are in its file and none was recorded."""
         self._pages = PrimaryPages(primary)
@@ -48,8 +48,8 @@ class ReplicaSet:
         self._start_over()
 
     def _start_over(self) -> None:
-        """Begin to record commits, unless a writer starts the WAL anew meanwhile; all replicas need a copy."""
-        with self._lock, suppress(WalError):
+        """Begin to record commits, unless a writer restarts the WAL meanwhile; all replicas need a copy."""
+        with self._lock, suppress(WalError, apsw.BusyError):  # `work` tries again
             index = self._primary.index  # first: what is read next has at least the commits until then
             self._fingerprint = self._pages.start_over()
             self._index = index
@@ -107,7 +107,7 @@ class ReplicaSet:
         except apsw.BusyError:
             return SOON
         except (apsw.Error, OSError, WalError) as error:
-            log.warning("the replica at %s of %s is copied anew: %s", replica.code, self._primary.path, error)
+            log.warning("the replica at %s of %s is copied again: %s", replica.code, self._primary.path, error)
             if replica.copied is None:  # its file may be damaged; otherwise the one before the copy is intact
                 replica.detach()
             replica.start_over()
@@ -135,34 +135,45 @@ class ReplicaSet:
         self.shipped += len(numbers) * pages.page_size
         return index if complete else None
 
-    def close(self) -> None:
-        """Close everything. Close the primary before, so that SQLite moves its WAL into the file."""
+    def close(self, *, keep: bool = True) -> None:
+        """Close everything; with ``keep``, complete the files of the replicas for the next start.
+
+        Close the primary before, so that SQLite checkpoints its WAL.
+        """
         with self._working:
-            complete = [replica for replica in self.replicas.values() if self._finish(replica)]
+            complete = [replica for replica in self.replicas.values() if self._finish(replica, keep)]
             with self._lock:
+                # The check and the checkpoint below are one step: a commit since `_finish` is not in the replicas.
+                recorded = self._has_recorded_all()
+                complete = [replica for replica in complete if recorded and not replica.changed]
                 self.replicas, self._index = {}, None
                 self._pages.close()
             for replica in complete:
                 with suppress(OSError):  # then it is copied again
                     replica.mark_complete(fingerprint(self._primary.path))
 
-    def _finish(self, replica: Replica) -> bool:
+    def _finish(self, replica: Replica, keep: bool) -> bool:
         """Close a replica; return True if its file has all pages of the primary, and is durable."""
         replica.close()
-        few = replica.copied is None and len(replica.changed) * self._pages.page_size <= COPY_BYTES
+        few = keep and replica.copied is None and len(replica.changed) * self._pages.page_size <= COPY_BYTES
         try:
             if few and self._has_recorded_all():
                 self._write(replica)
                 replica.sync()
                 return True
         except (apsw.Error, OSError, WalError) as error:
-            log.warning("the replica at %s of %s will be copied anew: %s", replica.code, self._primary.path, error)
+            log.warning("the replica at %s of %s will be copied again: %s", replica.code, self._primary.path, error)
+            replica.detach()
         return False
 
     def _has_recorded_all(self) -> bool:
         """Return True if all commits are recorded, and no other program wrote to the primary after them."""
-        unchanged = self._fingerprint in (None, fingerprint(self._primary.path))
-        return self._index is not None and unchanged and self._pages.are_current()
+        try:
+            unchanged = self._fingerprint in (None, fingerprint(self._primary.path))
+            return self._index is not None and unchanged and self._pages.are_current()
+        except (apsw.Error, OSError) as error:
+            log.warning("the replicas of %s will be copied again: %s", self._primary.path, error)
+            return False
 
 
 def replicas_of(database: OpenDatabase) -> dict[str, Replica]:

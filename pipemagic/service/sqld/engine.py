@@ -65,13 +65,13 @@ class SqldEngine(Engine):
         self._processes = {process.node.code: process for process in processes}
         self._nodes = {node.code: NodeState(node) for node in nodes}
         self._primary, *self._replicas = self._nodes.values()
+        self._metering = Metering(context, self._nodes, self.configure)
         self._stopping = threading.Event()
-        self._meter = context.meter
         self._threads = [
             threading.Thread(target=self._repeat, args=(interval, action), name=f"pipemagic-{name}", daemon=True)
             for name, interval, action in (
                 ("nodes", POLL_INTERVAL, self._poll_all),
-                ("metering", INTERVAL, Metering(context, self._nodes, self.configure).read),
+                ("metering", INTERVAL, self._metering.read),
             )
         ]
 
@@ -317,7 +317,7 @@ class SqldEngine(Engine):
                 self._namespaces.set_created(database)
 
     def _settings(self, record: DatabaseRecord) -> dict[str, Any]:
-        chosen, block = record.configuration, self._meter.organization_block(record.organization)
+        chosen, block = record.configuration, self._metering.block(record.organization)
         # sqld does not know which statements free space: with the storage used up, none can write.
         writes = block.writes or block.growth
         size = {} if chosen.size_limit is None else {"max_db_size": f"{chosen.size_limit}B"}

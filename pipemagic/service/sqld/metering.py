@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from pipemagic.service.catalog.records import DatabaseRecord
-from pipemagic.service.catalog.usage import NO_BLOCK, Counts, QuotaBlock, Quotas
+from pipemagic.service.catalog.usage import Counts, QuotaBlock, Quotas
 from pipemagic.service.engine import EngineContext
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqld.admin import NodeDown, NodeState, NoNamespace
@@ -37,8 +37,16 @@ class Metering:
         self._nodes, self._configure = nodes, configure
         self._namespaces = Namespaces(context.catalog.store)
         self._reads = 0
-        self._applied: dict[str, tuple[bool, ...]] = {}
-        """The effect of the block that all databases of an organization have; by default, none is blocked."""
+        self._blocks: dict[str, QuotaBlock] = {}
+        """The block that the settings of an organization's databases have, or get next."""
+        self._unapplied: set[str] = set()
+        """Organizations with a database whose settings may lack the block."""
+
+    def block(self, slug: str) -> QuotaBlock:
+        """Return the block of an organization as of the last read: a later one is applied by the next read."""
+        if slug not in self._blocks:
+            self._blocks[slug] = self._meter.organization_block(slug)
+        return self._blocks[slug]
 
     def read(self) -> None:
         """Count new rows, then block or unblock databases if the quotas of their organization require it."""
@@ -51,9 +59,11 @@ class Metering:
                     self._count(record)
         self._meter.sweep(self._clock())
         for slug in slugs:
-            effect = _effect(self._meter.organization_block(slug))
-            if effect != self._applied.get(slug, _effect(NO_BLOCK)):
-                self._apply(slug, effect)
+            before, block = self.block(slug), self._meter.organization_block(slug)
+            self._blocks[slug] = block
+            changed = _effect(before) != _effect(block)
+            if changed or slug in self._unapplied:
+                self._apply(slug, changed)
 
     def _count(self, record: DatabaseRecord) -> None:
         for code in record.locations:
@@ -67,15 +77,17 @@ class Metering:
                 if new != Counts():
                     self._meter.count(record, *new)
 
-    def _apply(self, slug: str, effect: tuple[bool, ...]) -> None:
-        """Apply a changed block to the databases of an organization; if that fails, the next read tries again."""
+    def _apply(self, slug: str, changed: bool) -> None:
+        """Apply the block of an organization to its databases; if that fails, the next read tries again."""
+        self._unapplied.add(slug)
         try:
             for record in self._catalog.databases(slug):
                 self._configure(record)
         except Refused as refused:
-            log.warning("quotas do not apply to the databases of %s yet: %s", slug, refused)
+            if changed:  # not at each attempt
+                log.warning("quotas do not apply to the databases of %s yet: %s", slug, refused)
         else:
-            self._applied[slug] = effect
+            self._unapplied.discard(slug)
 
 
 def _effect(block: QuotaBlock) -> tuple[bool, ...]:

@@ -81,9 +81,9 @@ class OpenDatabase:
         self.write_lock = WriteLock(clock)
         self.schema_changes = 0
         self.pinned_wal = 0
-        """Bytes of the WAL after the last commit if a reader kept it from being moved to the file, otherwise 0."""
+        """Bytes of the WAL after the last commit if a reader prevented the checkpoint, otherwise 0."""
         self.moved_frames = 0
-        """Frames of the WAL after the last commit if all were moved to the file: the next commit may start it anew."""
+        """Frames of the WAL after the last commit if a checkpoint included all: the next commit may restart the WAL."""
         self.checkpointed: Fingerprint | None = None
         """The fingerprint of the file after the last checkpoint that moved all frames to it."""
         self.checkpoint_lock = threading.Lock()
@@ -116,9 +116,10 @@ class OpenDatabase:
         if frames >= CHECKPOINT_PAGES and self.checkpoint_lock.acquire(blocking=False):
             try:
                 if connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE) == (frames, frames):
-                    self.moved_frames, self.checkpointed = frames, fingerprint(self.path)
-            except apsw.Error as error:  # the commit is done: its statement must not fail
-                log.warning("the WAL of %s was not moved to the file: %s", self.path, error)
+                    self.checkpointed = fingerprint(self.path)
+                    self.moved_frames = frames
+            except (apsw.Error, OSError) as error:  # the commit is done: its statement must not fail
+                log.warning("the WAL of %s was not checkpointed: %s", self.path, error)
             finally:
                 self.pinned_wal = 0 if self.moved_frames else frames * self._page_size
                 self.checkpoint_lock.release()

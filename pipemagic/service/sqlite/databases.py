@@ -11,14 +11,13 @@ from pathlib import Path
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.records import DatabaseRecord
 from pipemagic.service.executor import Waiter
-from pipemagic.service.files import UNFINISHED_FILE, sync_folder, write_private
+from pipemagic.service.files import PRIMARY_FILE, UNFINISHED_FILE, sync_folder, write_private
 from pipemagic.service.limits import Limits
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.database import OpenDatabase
 from pipemagic.service.sqlite.pool import Closed
 from pipemagic.service.sqlite.usage import file_size
 
-PRIMARY = "primary.sqlite"
 UPLOAD_PATH = "/v1/upload"
 
 
@@ -59,13 +58,13 @@ class Databases:
 
     def _move(self, identifier: str, file: Path) -> None:
         folder = self._folder / identifier
-        os.replace(file, folder / PRIMARY)
+        os.replace(file, folder / PRIMARY_FILE)
         sync_folder(folder)
 
     def awaits_upload(self, identifier: str) -> bool:
         """Return True if a database still waits for its file."""
         folder = self._folder / identifier
-        return (folder / UNFINISHED_FILE).exists() and not (folder / PRIMARY).exists()
+        return (folder / UNFINISHED_FILE).exists() and not (folder / PRIMARY_FILE).exists()
 
     def supply(self, record: DatabaseRecord, file: Path) -> None:
         """Move into place the file that a database waits for.
@@ -87,7 +86,7 @@ class Databases:
         for mark in self._folder.glob(f"*/{UNFINISHED_FILE}"):
             if self._catalog.database_by_id(mark.parent.name) is None:
                 shutil.rmtree(mark.parent, ignore_errors=True)
-            elif (mark.parent / PRIMARY).exists():
+            elif (mark.parent / PRIMARY_FILE).exists():
                 mark.unlink()
 
     # -- in use
@@ -116,7 +115,7 @@ class Databases:
             raise Refused(
                 409, f"the database {record.name} waits for its file: POST it to {UPLOAD_PATH}", "AWAITS_UPLOAD"
             )
-        path = self._folder / record.id / PRIMARY
+        path = self._folder / record.id / PRIMARY_FILE
         database = OpenDatabase(
             path,
             self._limits,
@@ -144,7 +143,7 @@ class Databases:
 
     def size(self, identifier: str) -> int:
         """Return the size of a database's file in bytes, without its WAL; 0 if it was never used."""
-        return file_size(self._folder / identifier / PRIMARY)
+        return file_size(self._folder / identifier / PRIMARY_FILE)
 
     def pop(self, identifier: str) -> OpenDatabase | None:
         """Remove a deleted database, after any opening of it has finished."""

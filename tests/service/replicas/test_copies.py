@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import errno
+import gc
 import math
+import os
 import shutil
+import sys
+from contextlib import closing
+from pathlib import Path
 
 import apsw
 import pytest
@@ -17,6 +22,7 @@ from pipemagic.service.replicas import primary_pages, replica_set
 from pipemagic.service.replicas.primary_pages import PrimaryPages, WalError
 from pipemagic.service.replicas.replica_file import ReplicaFile
 from pipemagic.service.responses import Refused
+from pipemagic.service.sqlite import database
 
 
 @pytest.fixture
@@ -164,6 +170,87 @@ def test_what_another_program_wrote_last_is_in_the_replica_after_a_restart(one, 
     one.check("nrt")
 
 
+@pytest.mark.parametrize("writer", ["another program", "the service"])
+def test_a_commit_while_the_replicas_are_closed_is_in_all_of_them_after_a_restart(one, monkeypatch, writer):
+    for code in ("nrt", "syd"):
+        one.location(code)
+    one.follow()
+    replicas, finish = one.replica_set, one.replica_set._finish
+    connection = apsw.Connection(str(one.files / "primary.sqlite"))
+    if writer == "the service":
+        connection.set_wal_hook(one.database._committed)
+    statements = ["INSERT INTO t(a) VALUES ('late')"]
+
+    def finish_first(*arguments):
+        """Commit after the first replica is finished."""
+        complete = finish(*arguments)
+        if statements:
+            connection.execute(statements.pop())
+            connection.close()
+        return complete
+
+    monkeypatch.setattr(replicas, "_finish", finish_first)
+    one.restart()
+    one.check("nrt", "syd")
+
+
+def test_a_location_is_added_while_a_writer_has_the_header_of_the_wal(one, monkeypatch):
+    """SQLite does not wait for it."""
+    committed_frames, calls = PrimaryPages._committed_frames, []
+
+    def busy_once(pages):
+        calls.append(pages)
+        if len(calls) == 1:
+            raise apsw.BusyError("database is locked")
+        return committed_frames(pages)
+
+    monkeypatch.setattr(PrimaryPages, "_committed_frames", busy_once)
+    one.location("nrt")
+    one.check("nrt")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_removed_location_keeps_no_file_open(one):
+    one.location("nrt")
+    one.follow()
+    one.run("INSERT INTO t(a) VALUES ('second')")
+    path = one.files / "replicas" / "nrt.sqlite"
+    gc.collect()
+    gc.disable()
+    try:
+        with closing(apsw.Connection(str(path))) as reader:
+            rows = reader.execute("SELECT * FROM t")
+            next(rows)
+            one.location("nrt", method="DELETE")
+            rows.close()
+        links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+        assert not [link for link in links if str(path.parent) in os.readlink(link)]
+    finally:
+        gc.enable()
+
+
+def test_a_replica_that_is_copied_lags_since_the_start_if_nothing_was_written(in_pieces):
+    in_pieces.clock.time += 1000
+    in_pieces.restart()
+    in_pieces.location("nrt")
+    work(in_pieces)
+    status = in_pieces.service.engine.status(in_pieces.record)["nrt"]
+    assert (status.state, status.lag) == ("copying", 0.0)
+
+
+def test_a_commit_succeeds_if_its_checkpoint_meets_an_error(one, monkeypatch):
+    """The statement must not be sent again: its row is there."""
+    one.location("nrt")
+    one.follow()
+    monkeypatch.setattr(database, "CHECKPOINT_PAGES", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "fingerprint", lambda _: (_ for _ in ()).throw(OSError(errno.EIO, "disk error")))
+        one.run("INSERT INTO t(a) VALUES ('second')")
+    assert one.run("SELECT count(*) FROM t").rows() == [["2"]]
+    one.run("INSERT INTO t(a) VALUES ('third')")
+    one.check("nrt")
+
+
 def test_copies_of_a_database_at_two_locations_are_complete(in_pieces, caplog):
     """Both are made at the same time, while other commits and a checkpoint are made."""
     in_pieces.location("nrt")
@@ -173,7 +260,7 @@ def test_copies_of_a_database_at_two_locations_are_complete(in_pieces, caplog):
         work(in_pieces)
         in_pieces.run("UPDATE t SET a = randomblob(3000)", "INSERT INTO t(a) VALUES ('more')")
     in_pieces.check("nrt", "syd")
-    assert "copied anew" not in caplog.text
+    assert "copied again" not in caplog.text
 
 
 def test_a_copy_that_fails_leaves_no_file(in_pieces, monkeypatch, caplog):

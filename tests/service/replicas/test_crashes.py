@@ -255,7 +255,7 @@ def test_a_replica_is_copied_again_after_a_failed_write_and_a_crash(pair):
 
 
 def test_replicas_that_are_added_and_copied_again_while_threads_write_are_complete(tmp_path, monkeypatch):
-    """The WAL is started anew every few commits, also by transactions that are rolled back."""
+    """The WAL is restarted every few commits, also by transactions that are rolled back."""
     monkeypatch.setattr(database, "CHECKPOINT_PAGES", 20)
     one = Replicated(tmp_path / "data")
     one.run("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
@@ -280,18 +280,20 @@ def test_replicas_that_are_added_and_copied_again_while_threads_write_are_comple
     threads = [threading.Thread(target=write) for _ in range(2)]
     for thread in threads:
         thread.start()
-    for number in range(12):
+    try:
+        for number in range(12):
+            one.location("nrt")
+            if number % 3 == 0:
+                one.lose_track()
+            least = primary.index + 20
+            until(lambda least=least: primary.index >= least)
+            if number % 2:
+                one.location("nrt", method="DELETE")
         one.location("nrt")
-        if number % 3 == 0:
-            one.lose_track()
-        least = primary.index + 20
-        until(lambda least=least: primary.index >= least)
-        if number % 2:
-            one.location("nrt", method="DELETE")
-    one.location("nrt")
-    stop.set()
-    for thread in threads:
-        thread.join()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
     waiter = one.replica().wait_for(primary.index, math.inf)
     assert waiter.wait(20)
     assert waiter.granted

@@ -13,6 +13,7 @@ from contextlib import closing
 from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
@@ -23,6 +24,7 @@ from waiting import until
 
 from pipemagic import cli
 from pipemagic.errors import AuthError, NotFound, ServerError, StatementError
+from pipemagic.service.catalog.usage import NO_BLOCK, QuotaBlock
 from pipemagic.service.responses import Refused
 from pipemagic.service.service import Service
 from pipemagic.service.sqld.admin import NodeDown, Stats
@@ -265,6 +267,74 @@ def test_a_rotated_key_is_not_set_again(engine: SqldEngine, monkeypatch: pytest.
     engine.configure(before)
     assert len(sent) == 3
     assert old not in sent
+
+
+class _Blocks:
+    """Sets what the quotas of an organization refuse, and records whether the primary refuses writes."""
+
+    def __init__(self, engine: SqldEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.present, self.applied, self.down = NO_BLOCK, False, False
+        self.read, self._engine = engine._metering.read, engine
+        monkeypatch.setattr(engine._metering._meter, "organization_block", lambda _: self.present)
+        for state in engine._nodes.values():
+            monkeypatch.setattr(state.admin, "create", lambda *_: None)
+            monkeypatch.setattr(state.admin, "configure", lambda *_: None)
+            monkeypatch.setattr(state.admin, "stats", lambda _: Stats())
+        monkeypatch.setattr(engine._primary.admin, "configure", self._configure)
+
+    def _configure(self, _: str, settings: dict[str, Any]) -> None:
+        if self.down:
+            raise NodeDown("the node ams does not respond")
+        self.applied = settings["block_writes"]
+
+    def come_back(self) -> None:
+        self.down = False
+        self._engine._bring_up_to_date(self._engine._primary)
+
+
+USED_UP = QuotaBlock(growth="the storage is used up")
+
+
+def test_quotas_apply_again_after_an_outage_of_the_primary(engine: SqldEngine, monkeypatch: pytest.MonkeyPatch):
+    """Sizes are 0 meanwhile, so a block of the storage is lifted."""
+    blocks = _Blocks(engine, monkeypatch)
+    engine.create(engine._catalog.create_database("local", "d", "g"))
+    blocks.present = USED_UP
+    blocks.read()
+    assert blocks.applied
+    blocks.present, blocks.down = NO_BLOCK, True
+    blocks.read()
+    blocks.come_back()
+    blocks.present = USED_UP
+    blocks.read()
+    assert blocks.applied
+
+
+def test_a_quota_that_is_changed_twice_between_two_reads_leaves_no_block(
+    engine: SqldEngine, monkeypatch: pytest.MonkeyPatch
+):
+    blocks = _Blocks(engine, monkeypatch)
+    record = engine._catalog.create_database("local", "d", "g")
+    engine.create(record)
+    blocks.present = USED_UP
+    engine.configure(record)
+    blocks.present = NO_BLOCK
+    blocks.read()
+    assert not blocks.applied
+
+
+def test_a_block_that_cannot_be_applied_is_tried_again_and_logged_once(
+    engine: SqldEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    blocks = _Blocks(engine, monkeypatch)
+    engine.create(engine._catalog.create_database("local", "d", "g"))
+    blocks.present, blocks.down = USED_UP, True
+    for _ in range(3):
+        blocks.read()
+    assert caplog.text.count("quotas do not apply") == 1
+    blocks.come_back()
+    blocks.read()
+    assert blocks.applied
 
 
 def test_a_wait_for_a_node_that_does_not_respond_ends_at_once(engine: SqldEngine, monkeypatch: pytest.MonkeyPatch):
