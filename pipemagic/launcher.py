@@ -104,7 +104,10 @@ def default_folder() -> Path:
 
 
 def find(folder: Path | None = None) -> LocalService | None:
-    """Return the service over the folder that runs on this machine, or None. Do not start or change anything."""
+    """Return the service over the folder that runs on this machine, or None. Do not start or change anything.
+
+    Raises `ServiceError` for a folder that other users can write to, or in which they have a file.
+    """
     found = _read_runtime_file(_absolute(folder))
     with suppress(*_CONNECTION_ERRORS):
         if found is not None and _is_locked(found.folder):
@@ -116,7 +119,7 @@ def find(folder: Path | None = None) -> LocalService | None:
 def check(folder: Path | None = None) -> LocalService | None:
     """Return the service over the folder, or None if none is running. Do not start one.
 
-    Raises `ServiceError` for a service that does not respond, or that is of another version.
+    Raises `ServiceError` for a service that does not respond, or that is of another version, and as `find` does.
     """
     folder = _absolute(folder)
     found = _read_runtime_file(folder)
@@ -210,8 +213,13 @@ def _absolute(folder: Path | None) -> Path:
 
 
 def _read_runtime_file(folder: Path) -> LocalService | None:
-    """Read the address of the service; return None without the file, and if another host of a shared home wrote it."""
+    """Read the address of the service; return None without the file, and if another host of a shared home wrote it.
+
+    Raise `ServiceError` if another user may have written it, or the token: the service could be that user's.
+    """
     try:
+        if folder.is_dir():  # it is not created
+            make_private_folder(folder)
         about = json.loads((folder / files.RUNTIME_FILE).read_bytes())
         if about["host"] != platform.node():
             return None

@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -48,6 +48,8 @@ REAL_SERVERS = {"on_port", "on_sqld", "on_sqld_engine", "sqld"}
 """Words in parameters that name a server in a process of its own."""
 STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn"}
 """Audit events of a new process."""
+STRANGER = 54321
+"""The id of another user."""
 FONT_LISTER = "fc-list"
 """Matplotlib runs it once on each machine, with the first plot."""
 
@@ -60,6 +62,19 @@ def starts_processes() -> None:
 @pytest.fixture
 def waits() -> None:
     """Mark a test that waits for real time to pass, or that moves much data."""
+
+
+@pytest.fixture
+def give_away(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Make files of this user look like files of another one."""
+
+    def give_away(path: Path) -> None:
+        if os.getuid() == 0:
+            os.chown(path, STRANGER, -1)
+        else:
+            monkeypatch.setattr(os, "getuid", lambda: STRANGER)
+
+    return give_away
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -22,7 +22,7 @@ from waiting import until
 
 from pipemagic import __version__, launcher
 from pipemagic.errors import ServiceError
-from pipemagic.service.files import LOCK_FILE
+from pipemagic.service.files import LOCK_FILE, PLATFORM_TOKEN_FILE, RUNTIME_FILE
 
 pytestmark = pytest.mark.usefixtures("starts_processes")
 
@@ -201,6 +201,24 @@ def test_kernels_that_start_at_the_same_time_share_one_service(folder, kernels):
         if str(folder) in (process.info["cmdline"] or []) and "--data" in process.info["cmdline"]
     ]  # fmt: skip
     assert [process.pid for process in services] == [pid_of(folder)]
+
+
+@posix
+@pytest.mark.parametrize("name", ["", RUNTIME_FILE, PLATFORM_TOKEN_FILE])
+def test_a_service_of_another_user_is_not_used(folder, give_away, name, monkeypatch):
+    """It would read the statements, and would get this user's requests with their tokens."""
+    with launcher.ensure(folder) as lease:
+        owner = folder.stat().st_uid
+        with monkeypatch.context() as patch:
+            patch.setattr(launcher, "_send", lambda *_: pytest.fail("a request was sent"))
+            give_away(folder / name)
+            for use in (launcher.find, launcher.check, launcher.ensure, launcher.stop):
+                with pytest.raises(ServiceError, match="belongs to another user") as refused:
+                    use(folder)
+                assert refused.value.code == "DATA_FOLDER"
+        monkeypatch.undo()
+        os.chown(folder / name, owner, -1)
+        assert launcher.find(folder) == lease.service
 
 
 # -- invalid runtime files

@@ -42,19 +42,6 @@ def folder(tmp_path):
     return folder
 
 
-@pytest.fixture
-def give_away(monkeypatch):
-    """Make files of this user look like files of another one."""
-
-    def give_away(path):
-        if os.getuid() == 0:
-            os.chown(path, STRANGER, -1)
-        else:
-            monkeypatch.setattr(os, "getuid", lambda: STRANGER)
-
-    return give_away
-
-
 # -- access
 
 
