@@ -107,13 +107,17 @@ def _open(path: Path) -> apsw.Connection:
             connection = apsw.Connection(str(path))
             on_error.callback(connection.close)
             connection.set_busy_timeout(2000)
+            is_new = _is_new(connection, path)  # before the first change of the file
             connection.pragma("journal_mode", "wal")
             connection.pragma("synchronous", "full")
             connection.pragma("foreign_keys", True)
             [(found,)] = connection.execute("PRAGMA quick_check(1)").fetchall()  # of all of it: the file is small
             if found != "ok":
                 raise apsw.CorruptError(found)
-            _create_tables(connection, path)
+            if is_new:
+                with connection:
+                    connection.execute(SCHEMA.read_text("utf-8"))
+                    connection.pragma("user_version", VERSION)
         except _DAMAGED as error:
             raise _refused(
                 f"{path} is damaged: {error}", "restore it from a backup, or use another data folder"
@@ -126,8 +130,8 @@ def _open(path: Path) -> apsw.Connection:
     return connection
 
 
-def _create_tables(connection: apsw.Connection, path: Path) -> None:
-    """Create the tables of a new catalog, in one transaction; refuse a catalog of another version."""
+def _is_new(connection: apsw.Connection, path: Path) -> bool:
+    """Return True for an empty file; refuse a catalog of another version, and a database of another program."""
     version = int(connection.pragma("user_version"))
     if version > VERSION:
         problem = f"the catalog has schema version {version}, this pipemagic supports version {VERSION}"
@@ -136,12 +140,9 @@ def _create_tables(connection: apsw.Connection, path: Path) -> None:
         problem = f"the catalog has schema version {version}, which is older than the one of release 0.1.0 ({VERSION})"
         hint = f"start pipemagic 0.1.0 once on this data folder, which converts it, or {_ELSEWHERE}"
         raise _refused(problem, hint, "CATALOG_TOO_OLD")
-    if version == 0:
-        if connection.execute("SELECT 1 FROM sqlite_schema").fetchall():
-            raise _refused(f"{path} is a database of another program", _ELSEWHERE)
-        with connection:
-            connection.execute(SCHEMA.read_text("utf-8"))
-            connection.pragma("user_version", VERSION)
+    if version == 0 and connection.execute("SELECT 1 FROM sqlite_schema").fetchall():
+        raise _refused(f"{path} is a database of another program", _ELSEWHERE)
+    return version == 0
 
 
 def _refused(message: str, hint: str, code: str = "BAD_CATALOG") -> ServiceError:
