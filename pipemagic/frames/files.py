@@ -79,7 +79,11 @@ def _publish(draft: Path, path: Path) -> None:
         raise
     except OSError:  # a file system without hard links: an empty file reserves the name
         path.touch(exist_ok=False)
-        draft.replace(path)
+        try:
+            draft.replace(path)
+        except BaseException:
+            path.unlink()
+            raise
 
 
 def write_csv(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None = None) -> int:

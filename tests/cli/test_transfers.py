@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
+from pathlib import Path
 
 import apsw.shell
 import httpx
@@ -180,6 +182,26 @@ def test_a_file_that_another_program_creates_meanwhile_is_kept(tmp_path):
         race()
     assert path.read_text() == "somebody else's"
     assert left_behind(tmp_path) == []
+
+
+def test_nothing_is_left_of_a_file_that_cannot_be_renamed(tmp_path, monkeypatch):
+    """On a file system without hard links, where an empty file reserves the name."""
+
+    def fail(*_):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    def write():
+        with new_file(tmp_path / "out", overwrite=False) as draft:
+            draft.write_text("mine")
+
+    monkeypatch.setattr(Path, "hardlink_to", fail)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", fail)
+        with pytest.raises(SessionError, match="cannot be written"):
+            write()
+    assert list(tmp_path.iterdir()) == []
+    write()
+    assert (tmp_path / "out").read_text() == "mine"
 
 
 def test_export_during_writes(run, edge, folder, tmp_path):
