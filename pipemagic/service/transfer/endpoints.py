@@ -12,7 +12,7 @@ import logging
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from functools import partial
 from io import FileIO
 from pathlib import Path
@@ -122,19 +122,27 @@ class Transfers:
             raise Refused(409, line, "NOT_AWAITED")
         self._meter.block(database).check(writes=True)
         self._check_size(database, size)
-        with self._one_at_a_time(database), self._temporary_file(size) as path, path.open("xb", 0) as file:
-            yield file  # without a buffer: closing it writes nothing that a full disk would not take
+        with self._one_at_a_time(database), self._temporary_file(size) as path:
+            file = path.open("xb", 0)  # without a buffer: closing it writes nothing that a full disk would not take
+            try:
+                yield file
+            finally:
+                with suppress(OSError):  # `finish` raises it; an upload that failed has another error
+                    file.close()
 
     def write(self, grant: AccessGrant, file: FileIO, data: bytes) -> None:
         """Write a part of a body; raise `Refused`: 413 if the file becomes too large, 507 if the disk is full."""
         self._check_size(grant.database, file.tell() + len(data))
         self._check_space(len(data))
         rest = memoryview(data)
-        try:
+        with _storage_errors():
             while rest:
                 rest = rest[file.write(rest) :]
-        except OSError as error:  # no fault of the service
-            raise storage_refusal(error) or error from None
+
+    def finish(self, file: FileIO) -> None:
+        """Close the file; raise `Refused` for what a network disk or a quota reports only then."""
+        with _storage_errors():
+            file.close()
 
     def _check_size(self, database: DatabaseRecord, size: int) -> None:
         limit = self._limits.size_of(database.configuration.size_limit)
@@ -216,8 +224,17 @@ class UploadEndpoint(TokenEndpoint):
                 raise Disconnected
             more = message.get("more_body", False)
             await call(self.transfers.write, admission.context, file, message.get("body", b""))
-        await call(file.close)
+        await call(self.transfers.finish, file)
         return file
+
+
+@contextmanager
+def _storage_errors() -> Iterator[None]:
+    """Raise `Refused` in the place of an error of the disk, which is no fault of the service."""
+    try:
+        yield
+    except OSError as error:
+        raise storage_refusal(error) or error from None
 
 
 def _in_time(chunks: Iterable[bytes], path: Path) -> Iterator[bytes]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
 import threading
 import time
 from contextlib import closing
+from io import FileIO
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -290,6 +292,28 @@ def test_an_upload_to_a_full_disk(courier, tmp_path, monkeypatch, caplog, size):
     assert [record for record in caplog.records if record.exc_info] == []
     monkeypatch.undo()
     file.write_bytes(content)
+    assert courier.upload("flights", file)[0] == 200
+
+
+def test_an_upload_whose_file_cannot_be_closed(courier, tmp_path, monkeypatch, caplog):
+    """A network disk may report that it is full, or that a quota is used up, only then."""
+
+    class Full(FileIO):
+        def close(self):
+            if not self.closed:
+                super().close()
+                raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    awaiting(courier)
+    file, opened = make_file(tmp_path / "f"), Path.open
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            Path, "open", lambda path, mode="r", *args: Full(path, mode) if mode == "xb" else opened(path, mode, *args)
+        )
+        status, body = courier.upload("flights", file)
+    assert (status, body["code"]) == (507, "DISK_FULL")
+    assert courier.left_over() == []
+    assert [record for record in caplog.records if record.exc_info] == []
     assert courier.upload("flights", file)[0] == 200
 
 
