@@ -173,13 +173,18 @@ class NodeState:
 
     def run(self, task: Callable[[NodeState], T]) -> T:
         """Run a task in the node's thread and return its result; raise `NodeDown` if the node is down or goes down."""
-        if self.down is not None:
-            raise self.down
+        self.check_up()
         future = self.submit(task)
         self.wait(future, None)
         if future.cancel() or not future.done():
-            raise self.down or NodeDown(f"the connection to the node {self.code} is closed")
+            self.check_up()
+            raise NodeDown(f"the connection to the node {self.code} is closed")
         return future.result()
+
+    def check_up(self) -> None:
+        """Raise `NodeDown` if the node is known to be down: a new one, since each raise adds to its traceback."""
+        if (down := self.down) is not None:
+            raise NodeDown(str(down), refused=down.refused)
 
     def submit(self, task: Callable[[NodeState], T]) -> Future[T]:
         """Run a task in the node's thread."""

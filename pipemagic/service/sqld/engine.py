@@ -215,8 +215,7 @@ class SqldEngine(Engine):
             self._primary.check()
             if (down := self._primary.down) is not None:  # it responds again: do not wait for the next poll
                 self._primary.wait(self._primary.submit(self._bring_up_to_date), down)
-                if self._primary.down is not None:
-                    raise self._primary.down
+                self._primary.check_up()
 
     def seed(self, original: DatabaseRecord | None) -> AbstractContextManager[Callable[[str], None]]:  # noqa: ARG002
         """Refuse a seed: the nodes accept no files."""
