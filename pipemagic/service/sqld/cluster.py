@@ -181,8 +181,10 @@ class NodeProcess:
     def _log_tail(self) -> str:
         """Return the end of what the node has logged since its last start."""
         logged = b""
-        with suppress(OSError):  # somebody removed the file: the node is started again all the same
-            logged = self._log.read_bytes()[self._log_start :]
+        with suppress(OSError), self._log.open("rb") as file:  # the file may be missing
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(self._log_start, size - 4 * LOG_TAIL))  # a character has at most four bytes
+            logged = file.read()
         return logged.decode("utf-8", "replace")[-LOG_TAIL:].strip() or "it has logged nothing"
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -119,6 +120,21 @@ def test_the_log_says_why_a_node_ended(
     ends = [record.getMessage() for record in caplog.records if "started again" in record.getMessage()]
     assert ends == [f"the node ams ended with 5 and is started again: {why}"
                     for why in ("Error: no such file", "it has logged nothing")]  # fmt: skip
+
+
+def test_only_the_end_of_a_long_log_is_read(node: NodeProcess):
+    with node._log.open("ab") as log:
+        log.truncate(20_000_000)
+        log.seek(0, os.SEEK_END)
+        log.write("é".encode() * 3000 + b"\nError: the disk is full\n")
+    tracemalloc.start()
+    try:
+        tail = node._log_tail()
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+    assert tail.endswith("é\nError: the disk is full")
+    assert "\ufffd" not in tail
 
 
 def test_a_stopped_node_stays_down_until_it_is_resumed(node: NodeProcess):
