@@ -81,6 +81,10 @@ class Admin:
         headers = {"authorization": f"basic {node.admin_key}"} if node.admin_key else None
         self._client = open_client(node.admin, TIMEOUT, headers)
 
+    def close(self) -> None:
+        """Close the client; later requests raise `NodeDown`."""
+        self._client.close()
+
     def check(self) -> None:
         """Raise `NodeDown` if the node does not respond."""
         self._request("GET", "/", timeout=CHECK_TIMEOUT)
@@ -132,7 +136,7 @@ class Admin:
             response = self._client.request(method, path, json=body or {}, timeout=timeout)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise NodeDown(f"the node {self._code} cannot be reached: {error}", refused=True) from None
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, RuntimeError) as error:  # RuntimeError: the client is closed
             raise NodeDown(f"the node {self._code} does not respond: {str(error) or type(error).__name__}") from None
         if response.status_code == 200:
             return response.content
@@ -216,6 +220,7 @@ class NodeState:
         self.down = down
 
     def close(self) -> None:
-        """Drop the waiting tasks, and end the waits for the running one, which ends with its request."""
+        """Drop the waiting tasks, end the waits for the running one, which ends with its request, close the client."""
         self.down = NodeDown("the service is stopping")
         self._tasks.shutdown(wait=False, cancel_futures=True)
+        self.admin.close()

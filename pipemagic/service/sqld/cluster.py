@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 
@@ -99,19 +99,20 @@ class NodeProcess:
     def wait_until_ready(self) -> None:
         """Wait until the node responds; raise `ServiceError` if it ends before that, or takes too long."""
         assert self._process is not None
-        admin, deadline = Admin(self.node), time.monotonic() + START_TIMEOUT
-        while True:
-            status = self._process.poll()
-            with suppress(NodeDown):
-                if status is None:
-                    return admin.check()
-            if status is not None or time.monotonic() > deadline:
-                reason = f"did not respond within {START_TIMEOUT:g} s" if status is None else f"ended with {status}"
-                raise ServiceError(
-                    f"the node {self.node.code} {reason}: {self._log_tail()}",
-                    hint=f"see {self._log}; if its port is taken, end the program that has it", code="NODE_DOWN",
-                )  # fmt: skip
-            time.sleep(0.02)
+        deadline = time.monotonic() + START_TIMEOUT
+        with closing(Admin(self.node)) as admin:
+            while True:
+                status = self._process.poll()
+                with suppress(NodeDown):
+                    if status is None:
+                        return admin.check()
+                if status is not None or time.monotonic() > deadline:
+                    reason = f"did not respond within {START_TIMEOUT:g} s" if status is None else f"ended with {status}"
+                    raise ServiceError(
+                        f"the node {self.node.code} {reason}: {self._log_tail()}",
+                        hint=f"see {self._log}; if its port is taken, end the program that has it", code="NODE_DOWN",
+                    )  # fmt: skip
+                time.sleep(0.02)
 
     def ensure_running(self) -> bool:
         """Start the node again if it ended and was not stopped, at most every `RESTART_INTERVAL` seconds.

@@ -19,6 +19,7 @@ import pytest
 from waiting import until
 
 from pipemagic.errors import ServiceError
+from pipemagic.service.sqld.admin import Admin
 from pipemagic.service.sqld.cluster import NodeProcess, start_cluster
 from pipemagic.service.sqld.nodes import Node
 
@@ -135,6 +136,13 @@ def test_only_the_end_of_a_long_log_is_read(node: NodeProcess):
         tracemalloc.stop()
     assert tail.endswith("é\nError: the disk is full")
     assert "\ufffd" not in tail
+
+
+def test_the_client_that_waits_for_a_node_is_closed(node: NodeProcess, monkeypatch: pytest.MonkeyPatch):
+    admins: list[Admin] = []
+    monkeypatch.setattr(Admin, "check", lambda admin: admins.append(admin))
+    node.wait_until_ready()
+    assert [admin._client.is_closed for admin in admins] == [True]
 
 
 def test_a_stopped_node_stays_down_until_it_is_resumed(node: NodeProcess):
