@@ -81,7 +81,7 @@ def print_token(data: Path | None) -> None:
     """Print the platform token, for the management API."""
     with platform.platform_login(data) as (_, token, _):
         if not token:
-            raise SessionError("nobody is logged in", hint=platform.LOG_IN)
+            raise SessionError("no account is logged in", hint=platform.LOG_IN)
         console.print_line(token)
 
 

@@ -276,7 +276,10 @@ class SqldEngine(Engine):
                     state.run(partial(self._apply, database=record.id))
 
     def _remove_everywhere(self, label: str) -> None:
-        """Remove a namespace where it is to be removed: at the primary, which replaces its keys first, at last."""
+        """Remove a namespace from its nodes.
+
+        Replace the keys at the primary, remove the replicas, then remove the primary.
+        """
         for state in (self._primary, *self._replicas, self._primary):
             if self._has_to_remove(state, label):
                 with suppress(NodeDown):
