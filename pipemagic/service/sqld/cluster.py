@@ -150,7 +150,7 @@ class NodeProcess:
 
     def _end(self) -> None:
         """End the node and its watcher, also if they are suspended."""
-        if self._watcher is not None and self._watcher.returncode is None:
+        if sys.platform != "win32" and self._watcher is not None and self._watcher.returncode is None:
             # It is not waited for yet, so its id is not reused.
             os.killpg(self._watcher.pid, signal.SIGKILL)
             self._watcher.communicate()
