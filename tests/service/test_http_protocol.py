@@ -27,6 +27,8 @@ from pipemagic.service.http_protocol import ABORT, HEAD_LIMIT, PIPELINE_LIMIT, H
 from pipemagic.service.logs import LOG_INTERVAL, LogLimit
 from pipemagic.service.server import Listener, Server
 
+pytestmark = pytest.mark.usefixtures("waits")
+
 WAIT = 15.0
 
 
