@@ -132,7 +132,7 @@ def check_packages(_data: Path | None) -> Finding:
 
 
 def package_problem(name: str, lowest: str) -> str:
-    """Describe a package that is missing or older than ``lowest`` ('' for any version); '' for one that is not."""
+    """Return what is wrong with a package: it is missing, or older than ``lowest`` if that is not ''; otherwise ''."""
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:

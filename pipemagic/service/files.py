@@ -14,7 +14,7 @@ from pipemagic.errors import ServiceError
 # In the data folder.
 RUNTIME_FILE = "service.json"  # url, port, pid, host, version, organization (and public_url) of the running service
 LOCK_FILE = "service.lock"  # held as long as the service runs
-PROBE_LOCK_FILE = "look.lock"  # held while a process checks whether the service runs
+PROBE_LOCK_FILE = "probe.lock"  # held while a process checks whether the service runs
 START_LOCK_FILE = "start.lock"  # held while a process starts the service
 LOG_FILE = "service.log"
 PORT_FILE = "port"  # of the last start

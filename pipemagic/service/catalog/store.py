@@ -37,7 +37,7 @@ class Store:
         self.on_change: list[Callable[[], object]] = []
         """Functions that clear caches of the catalog; they are called after each change, under the lock."""
         self.changes = 0
-        """The number of changes, by which a cache can recognize what is out of date."""
+        """The number of changes so far. A cache compares it to detect stale entries."""
         self._connection = _open(path)
         self._path, self._identity = path, _identity(path)
 
@@ -69,7 +69,7 @@ class Store:
 
     @contextmanager
     def change(self, *, cached: bool = True) -> Iterator[Run]:
-        """Run a durable transaction, which a nested change joins; ``cached``: it may change what caches hold."""
+        """Run a durable transaction; a nested change joins it. Without ``cached``, caches remain valid."""
         with self.lock:
             try:
                 with self._connection:

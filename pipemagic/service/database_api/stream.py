@@ -15,7 +15,7 @@ from pipemagic.service.sqlite.connection import Connection
 from pipemagic.service.sqlite.database import OpenDatabase
 
 Scope = tuple[str, Hashable]
-"""The name of a limit of open streams, and what has it."""
+"""The name of a limit of open streams, and the token, database, account or organization it applies to."""
 
 
 class ServerStream:
@@ -29,7 +29,7 @@ class ServerStream:
             ("token", owner), ("database", owner.database), ("account", owner.account),
             ("organization", owner.organization),
         ]  # fmt: skip
-        """All that it counts for; a token and a renewed one with its rights are one."""
+        """The limits that it counts towards. A token and a renewed one with the same rights share a limit."""
         self.place = place
         """Where its statements run: a replica until it needs the primary, and the primary from then on."""
         self.entry = place.code

@@ -180,11 +180,6 @@ class Replica:
         self._closed = True  # before `end_waits` takes the lock: a later `wait_for` sees it
         self.end_waits()
 
-    def sync(self) -> None:
-        """Make the file durable and close it. Raise OSError or apsw.Error."""
-        self.open_file(0).sync()
-        self._close_file()
-
     def mark_complete(self, primary: Fingerprint) -> None:
         """Set the file's modification time to a day before the primary's, which marks a complete copy.
 

@@ -19,7 +19,7 @@ from pipemagic.service.sqlite.database import Fingerprint, OpenDatabase, fingerp
 log = logging.getLogger(__name__)
 
 SOON, LATER = 0.05, 1.0
-"""Seconds until another attempt: after another user of the file was in the way, and after an error."""
+"""Seconds until another attempt: after a lock conflict, and after an error."""
 COPY_BYTES = 4 * 1024 * 1024
 """Bytes of pages that are copied in one piece of work: meanwhile no checkpoint of the primary runs."""
 
@@ -40,9 +40,9 @@ class ReplicaSet:
         self._index: int | None = None
         """The last commit, if all commits so far are recorded; otherwise the replicas need a copy."""
         self._committed_at = primary.clock()
-        """The time of the last commit, before the first one that of the start."""
+        """The time of the last commit; initially the time of the start."""
         self._fingerprint: Fingerprint | None = None
-        """The fingerprint of the primary while all commits are in its file and none was recorded."""
+        """The fingerprint of the primary while its WAL has no commit and none was recorded; otherwise None."""
         self._pages = PrimaryPages(primary)
         primary.observer = self
         self._start_over()
@@ -153,16 +153,17 @@ class ReplicaSet:
                     replica.mark_complete(fingerprint(self._primary.path))
 
     def _finish(self, replica: Replica, keep: bool) -> bool:
-        """Close a replica; return True if its file has all pages of the primary, and is durable."""
+        """Close a replica; return True if its file has all recorded commits and is durable."""
         replica.close()
         few = keep and replica.copied is None and len(replica.changed) * self._pages.page_size <= COPY_BYTES
         try:
-            if few and self._has_recorded_all():
+            if few:
                 self._write(replica)
-                replica.sync()
+                replica.open_file(0).sync()
                 return True
         except (apsw.Error, OSError, WalError) as error:
             log.warning("the replica at %s of %s will be copied again: %s", replica.code, self._primary.path, error)
+        finally:
             replica.detach()
         return False
 

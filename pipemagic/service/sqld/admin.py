@@ -34,8 +34,8 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 """All settings of a namespace except its keys (``jwt_key``).
 
-What is acknowledged is on disk, and nothing can be attached. The size is no limit; if it were omitted, an earlier one
-would remain.
+Acknowledged commits are on disk, and no database can be attached. The size stands for no limit: if it were omitted, an
+earlier limit would remain.
 """
 
 
@@ -186,16 +186,16 @@ class NodeState:
         return future.result()
 
     def check_up(self) -> None:
-        """Raise `NodeDown` if the node is known to be down: a new one, since each raise adds to its traceback."""
+        """Raise `NodeDown` if the node is known to be down."""
         if (down := self.down) is not None:
-            raise NodeDown(str(down), refused=down.refused)
+            raise NodeDown(str(down), refused=down.refused)  # raising the stored one again would extend its traceback
 
     def submit(self, task: Callable[[NodeState], T]) -> Future[T]:
         """Run a task in the node's thread."""
         return self._tasks.submit(self._guard, task)
 
     def wait(self, future: Future[Any], down: NodeDown | None) -> None:
-        """Wait for a task, but only as long as the node is ``down`` for this reason, or up if it is None."""
+        """Wait for a task until it is done or the state of the node is no longer ``down`` (None: up)."""
         while self.down is down and not wait([future], WAIT_INTERVAL).done:
             pass
 
@@ -220,7 +220,7 @@ class NodeState:
         self.down = down
 
     def close(self) -> None:
-        """Drop the waiting tasks, end the waits for the running one, which ends with its request, close the client."""
+        """Cancel the waiting tasks and close the client; the running task ends with its request."""
         self.down = NodeDown("the service is stopping")
         self._tasks.shutdown(wait=False, cancel_futures=True)
         self.admin.close()

@@ -221,7 +221,7 @@ def start_cluster(binary: Path, folder: Path, count: int) -> list[NodeProcess]:
     if not 1 <= count <= len(CODES):
         raise ServiceError(f"--local takes from 1 to {len(CODES)} nodes, not {count}", code="BAD_NODES")
     make_private_folder(folder)
-    write_private(folder / "nobody.pem", throwaway_key().encode())
+    write_private(folder / "throwaway.pem", throwaway_key().encode())
     create_certificate(folder / "certificates")
     nodes = _nodes(folder / "ports.json", CODES[:count])
     processes = [NodeProcess(node, folder / node.code, _arguments(binary, folder, node, nodes[0])) for node in nodes]
@@ -304,7 +304,7 @@ def _arguments(binary: Path, folder: Path, node: Node, primary: Node) -> tuple[s
         str(binary), "--db-path", str(folder / node.code / "data"), "--no-welcome",
         "--enable-namespaces", "--disable-default-namespace", "--max-active-namespaces", MANY,
         "--http-listen-addr", _address(node.http), "--admin-listen-addr", _address(node.admin),
-        "--auth-jwt-key-file", str(folder / "nobody.pem"),
+        "--auth-jwt-key-file", str(folder / "throwaway.pem"),
         *where, f"--{side}-tls",
         *(part for name, file in tls for part in (f"--{side}-{name}", str(folder / "certificates" / file))),
     )  # fmt: skip

@@ -128,7 +128,7 @@ class SqldEngine(Engine):
                 action()
             except Exception:  # any error: no node would be brought up to date any more, or quotas would not apply
                 if not self._stopping.is_set():
-                    log.exception("an error in a thread of the engine, which continues")
+                    log.exception("error in a background thread; the next round follows")
 
     # Checks of the nodes.
 
@@ -331,7 +331,7 @@ class SqldEngine(Engine):
         }  # fmt: skip
 
     def _remove(self, state: NodeState, label: str | None = None) -> None:
-        """Remove what the node has to remove (of one name, whose keys are replaced if it has to remain for now)."""
+        """Do the recorded removals of a node, or of one label; its keys are replaced if it must stay for now."""
         for removal in self._namespaces.removals(label):
             if removal.code != state.code:
                 continue

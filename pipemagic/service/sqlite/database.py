@@ -85,7 +85,7 @@ class OpenDatabase:
         self.moved_frames = 0
         """Frames of the WAL after the last commit if a checkpoint included all: the next commit may restart the WAL."""
         self.checkpointed: Fingerprint | None = None
-        """The fingerprint of the file after the last checkpoint that moved all frames to it."""
+        """The fingerprint of the file after the last checkpoint of all frames."""
         self.checkpoint_lock = threading.Lock()
         """Held while a checkpoint runs, or while none may run."""
         self.observer: CommitObserver | None = None
