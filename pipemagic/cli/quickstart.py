@@ -37,6 +37,7 @@ def tour() -> int:
         client = NotebookClient(
             document, timeout=CELL_TIMEOUT, startup_timeout=START_TIMEOUT, kernel_name="python3",
             resources={"metadata": {"path": folder}},
+            extra_arguments=["--log-level=ERROR"],  # ipykernel warns about TCP, which it uses on loopback only
         )  # fmt: skip
         with client.setup_kernel():
             return 0 if all(run_cell(client, index, cell) for index, cell in enumerate(document.cells)) else 1

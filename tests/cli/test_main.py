@@ -275,7 +275,7 @@ FRAME = """class Frame:  # as a DataFrame, whose import takes longer than the re
 print('printed')"""
 
 
-def test_the_tour_prints_cells_and_outputs(notebook, capsys):
+def test_the_tour_prints_cells_and_outputs(notebook, capfd):
     path = notebook(
         "# A title",
         FRAME,
@@ -284,7 +284,8 @@ def test_the_tour_prints_cells_and_outputs(notebook, capsys):
         "None",
     )
     assert cli.main(["tour"]) == 0
-    printed = capsys.readouterr().out
+    printed, errors = capfd.readouterr()
+    assert errors == ""  # no warnings of the kernel either
     assert printed.startswith("# A title\n\n> class Frame:  # ")
     assert "\n> print('printed')\nprinted\n\n> Frame()\n" in printed
     assert "<table>" not in printed.partition("> Frame()")[2]
