@@ -40,7 +40,7 @@ from pipemagic.session.places import fault_of
 from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import Profile
 from pipemagic.session.results import CellResult, Outcome, failed, outcomes
-from pipemagic.session.schemas import SchemaCache, cache_of
+from pipemagic.session.schema_cache import SchemaCache, cache_of
 from pipemagic.session.settings import Settings
 from pipemagic.session.wanted import AS_IT_IS, Wanted
 
@@ -177,7 +177,7 @@ class Connection:
             count = self.statements_open if is_open else None
             if 0 <= ran.error.index < len(cell.stmts):
                 stmt = cell.stmts[ran.error.index]
-                ran.error.message = explained(ran.error, stmt, partial(hints.known_tables, self))
+                ran.error.message = explained(ran.error, stmt, partial(self.schema.tables_within, hints.PATIENCE))
             failure = reports.Failure(cell, ran.error, len(ran.results), before, count, atomic=wanted.atomic)
             fault = reports.statement_error(self._books.ended_by(failure, self.transaction), notes)
             fault.cell = failed(failure, done, fault.message.split("\n")[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,20 +10,16 @@ from typing import TYPE_CHECKING
 from pipemagic.errors import PipemagicError, StatementError
 from pipemagic.explore import idioms
 from pipemagic.explore.names import nearest
-from pipemagic.explore.shapes import Shape
 from pipemagic.explore.words import FUNCTIONS, written
 from pipemagic.hrana import faults
-from pipemagic.session import schemas
 from pipemagic.sql import character_offset, tokens, unquote
 
 if TYPE_CHECKING:
     from pipemagic.session.connection import Connection
     from pipemagic.session.secrets import Whence
 
-_log = logging.getLogger(__name__)
-
-PATIENCE = 3.0
-"""Seconds to wait for the schema, where it is not known yet."""
+PATIENCE = 0.3
+"""Seconds that a message waits for the tables, where they are not known yet."""
 
 _NO_TABLE = re.compile(r"no such (?:table|view): (?:main\.)?(.+)")
 _NO_COLUMN = re.compile(r"no such column: (.+?)(?: - should this be .*)?$|has no column named (.+)")
@@ -87,7 +82,7 @@ def _bare(name: str) -> str:
 
 
 def _table(name: str, connection: Connection, others: Mapping[str, Connection]) -> str:
-    shapes = known_tables(connection)
+    shapes = connection.schema.tables_within(PATIENCE)
     if hint := _near(name, (shape.name for shape in shapes)):
         return hint
     for other in others.values():
@@ -97,7 +92,7 @@ def _table(name: str, connection: Connection, others: Mapping[str, Connection]) 
 
 
 def _column(name: str, text: str, connection: Connection) -> str:
-    shapes = known_tables(connection)
+    shapes = connection.schema.tables_within(PATIENCE)
     named = {unquote(token.text).lower() for token in tokens(text) if token.kind in ("word", "quoted")}
     inside = [shape for shape in shapes if shape.name.lower() in named]
     if hint := _near(name, (column for shape in inside for column in shape.columns)):
@@ -113,23 +108,6 @@ def _column(name: str, text: str, connection: Connection) -> str:
 def _near(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     found = nearest(name, (one for one in known if one.lower() != name.lower()), cutoff=cutoff)
     return f"did you mean {written(found)}?" if found else ""
-
-
-def known_tables(connection: Connection, *, typed: bool = False) -> list[Shape]:
-    """Return what is known of the tables; if nothing is, ask once, without insisting.
-
-    With ``typed`` a table whose types are not known is asked about, too; the session's own DDL tells only its names.
-    """
-    known = connection.schema.tables
-    if known and not (typed and any(shape.relation is None for shape in known)):
-        return known
-    try:
-        with connection.database.sibling(timeout=PATIENCE) as database:
-            found = {shape.name.lower(): shape for shape in schemas.read(database)[1]}
-    except PipemagicError:
-        _log.debug("no schema for a message", exc_info=True)
-        found = {}
-    return [found.pop(shape.name.lower(), shape) for shape in known] + list(found.values())
 
 
 def of_refused_token(connection: Connection) -> str:

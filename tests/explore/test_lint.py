@@ -12,7 +12,7 @@ from pipemagic.client.database import Database
 from pipemagic.explore.lint import LONGEST, lint
 from pipemagic.explore.schema import Column, Relation
 from pipemagic.explore.shapes import Shape
-from pipemagic.session import schemas
+from pipemagic.session import schema_cache
 
 TABLES = [
     "CREATE TABLE flight (id INTEGER PRIMARY KEY, carrier TEXT, origin TEXT, dest TEXT, dep_time INTEGER, "
@@ -33,7 +33,7 @@ def flights(database: Database) -> Database:
 
 
 def known(flights: Database) -> dict[str, Shape]:
-    return {shape.name.lower(): shape for shape in schemas.read(flights)[1]}
+    return {shape.name.lower(): shape for shape in schema_cache.read(flights)[1]}
 
 
 @pytest.fixture

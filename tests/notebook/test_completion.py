@@ -366,7 +366,7 @@ def test_what_others_change_is_noticed_after_a_cell(db):
     assert connection.schema.ready.wait(30)
     connection.database.execute("CREATE TABLE city (name)")
     assert body(db, "SELECT * FROM cit|") == []
-    connection.schema._looked -= 60
+    connection.schema._checked_at -= 60
     db("%sql SELECT 1")
     until(lambda: body(db, "SELECT * FROM cit|") == ["SELECT * FROM city"])
 

@@ -6,7 +6,7 @@ import pytest
 from magic_shell import make_database
 
 from pipemagic.errors import ServerError, StatementError
-from pipemagic.session import hints
+from pipemagic.session import hints, schema_cache
 
 TABLES = """%%sql
 CREATE TABLE city (name TEXT, mayor TEXT, "first name" TEXT);
@@ -21,7 +21,7 @@ def session_of(shell):
 @pytest.mark.parametrize("ahead", [True, False])
 def test_did_you_mean(db, ahead):
     if not ahead:  # nothing is known then, and one look-up tells it
-        session_of(db).connection().schema.close()
+        session_of(db).connection().schema._started = False
     db(TABLES)
     if not ahead:
         session_of(db).connection().schema.forget_temporary()
@@ -103,7 +103,7 @@ def test_a_hint_needs_no_server(db, monkeypatch):
     def refuse(*_, **__):
         raise ServerError("no", status=500)
 
-    monkeypatch.setattr(hints.schemas, "read", refuse)
+    monkeypatch.setattr(schema_cache, "read", refuse)
     assert "no such table: citty" in db.fails("%sql SELECT * FROM citty").out
 
 
