@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Self
 
 
 class PipemagicError(Exception):
@@ -25,6 +25,12 @@ class PipemagicError(Exception):
         self.hint = hint
         self.code = code or self.code
 
+    def replace(self, **fields: Any) -> Self:
+        """Return a copy with other fields, for code that knows more about a failure than what raised the error."""
+        other = type(self).__new__(type(self), fields.get("message", self.message))
+        other.__dict__.update({**self.__dict__, **fields})
+        return other
+
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
 
@@ -36,25 +42,25 @@ class ProtocolError(PipemagicError):
 
 
 class StreamError(PipemagicError):
-    """A stream was asked for a move that its state does not have."""
+    """A stream cannot do this in its present state."""
 
     code = "STREAM"
 
 
 class UnsupportedError(PipemagicError):
-    """What was asked for cannot be done exactly, so nothing was changed."""
+    """The request cannot be carried out exactly, so nothing was changed."""
 
     code = "UNSUPPORTED"
 
 
 class ParameterError(PipemagicError):
-    """A statement's parameter has no value, or one that SQL cannot hold."""
+    """A parameter of a statement has no value, or one that SQL cannot hold."""
 
     code = "PARAMETER"
 
 
 class ConnectError(PipemagicError):
-    """No connection to the server came about (refused, TLS, unknown host): nothing was sent."""
+    """No connection to the server could be made (refused, TLS, unknown host): nothing was sent."""
 
     code = "CONNECT"
 
@@ -66,15 +72,15 @@ class AddressError(PipemagicError):
 
 
 class UnknownOutcome(PipemagicError):
-    """The request was sent and no whole answer came: nobody knows what ran."""
+    """The request was sent and no whole response came: what ran is not known."""
 
     code = "UNKNOWN_OUTCOME"
 
 
 class AnswerTimeout(UnknownOutcome):
-    """The request was sent and the answer did not come in time.
+    """The request was sent and the response did not come in time.
 
-    ``code`` is ``unchanged`` where it is certain that nothing was changed.
+    ``code`` is ``unchanged`` if it is certain that nothing was changed.
     """
 
     unchanged = "TIMEOUT"
@@ -83,11 +89,14 @@ class AnswerTimeout(UnknownOutcome):
 class InterruptedRequest(UnknownOutcome):
     """The user interrupted the kernel while a request was under way.
 
-    ``answered`` tells that the whole answer had come, so that what was sent has run.
+    ``answered`` is True if the whole response had come, so that what was sent has run.
     """
 
     code = "INTERRUPTED"
-    answered = False
+
+    def __init__(self, message: str, *, hint: str = "", code: str = "", answered: bool = False) -> None:
+        super().__init__(message, hint=hint, code=code)
+        self.answered = answered
 
 
 class ServerError(PipemagicError):
@@ -139,22 +148,22 @@ class TransactionLost(PipemagicError):
 class StatementError(PipemagicError):
     """The database refused a statement. ``code`` is the server's code, or that of UnknownName.
 
-    ``index`` is the number of the statement within what was sent, from 0; ``sql`` its text; ``offset``
-    the place of the error in it, in UTF-8 bytes, where the server says it. ``cell`` is what the cell did until then
-    (a `pipemagic.session.CellResult`), if it was one of a cell.
+    ``index`` is the number of the statement within what was sent, from 0; ``sql`` its text; ``offset`` the place of
+    the error in it, in UTF-8 bytes, if it is known. ``cell`` is what its cell did until then
+    (a `pipemagic.session.CellResult`), None if it was not one of a cell.
     """
 
     code = "SQL"
-    cell: Any = None
 
     def __init__(
         self, message: str, *, hint: str = "", code: str = "",
-        index: int = 0, sql: str = "", offset: int | None = None,
+        index: int = 0, sql: str = "", offset: int | None = None, cell: Any = None,
     ) -> None:  # fmt: skip
         super().__init__(message, hint=hint, code=code)
         self.index = index
         self.sql = sql
         self.offset = offset
+        self.cell = cell
 
 
 class SessionError(PipemagicError):
@@ -176,7 +185,7 @@ class TemplateError(PipemagicError):
 
 
 class PlotError(PipemagicError):
-    """There is nothing in these data that could be drawn in this way."""
+    """These data cannot be plotted in this way."""
 
     code = "PLOT"
 

@@ -74,7 +74,8 @@ class Delivery:
         names, stored = asking.variables(self.args), self._stored(result)
         self._show(result, stored.values())
         self._say_time(result, seconds)
-        result.check_tables(len(names) if len(names) > 1 else None)
+        if len(names) > 1:
+            result.check_tables(len(names))
         self._store(stored)
         returned = result.returned
         self._write(returned)

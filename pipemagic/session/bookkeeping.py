@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pipemagic.client.stream import ClientStream
 from pipemagic.errors import PipemagicError, SessionError, TransactionLost
 from pipemagic.hrana.stream import Phase, Tx
-from pipemagic.session import interrupts, losses, reports
+from pipemagic.session import interrupts, losses, messages
 from pipemagic.session.cells import Cell
 from pipemagic.session.interrupts import Finding
 from pipemagic.session.ledger import Ledger, is_rollback
@@ -53,7 +53,7 @@ class Bookkeeping:
         first = cell.statements[0]
         lost = state is Tx.LOST
         if lost and not is_rollback(first) and first.keyword != "BEGIN":
-            raise reports.refused(cell)
+            raise messages.refused(cell)
         rolled_back = self.after.rolled_back or lost
         self.go_on(state)
         self.after = NOTHING_LEFT
@@ -89,7 +89,7 @@ class Bookkeeping:
         """Give the error for a transaction that ended with the service."""
         reason = "the service was stopped while the transaction was open, and rolled it back"
         lost = self.lose(Loss.of(self.ledger, why=reason))
-        return TransactionLost(reports.undone(reason, lost), hint=reports.after_loss(lost))
+        return TransactionLost(messages.undone(reason, lost), hint=messages.after_loss(lost))
 
     def failed(self, error: PipemagicError, stream: ClientStream, cell: Cell) -> PipemagicError:
         """Add the statements that are gone with the transaction to the error that ended it."""
@@ -99,8 +99,8 @@ class Bookkeeping:
         loss = replace(losses.of_error(error, cell, self.ledger), why=error.message.partition("\n")[0])
         if state is Tx.LOST or isinstance(error, TransactionLost):
             self.lose(loss, refusing=state is Tx.LOST)
-            error.message = reports.undone(error.message, loss)
-            error.hint = reports.after_loss(loss, refusing=state is Tx.LOST)
+            error.message = messages.undone(error.message, loss)
+            error.hint = messages.after_loss(loss, refusing=state is Tx.LOST)
         elif stream.phase is Phase.LOST:
             self.after = replace(self.after, loss=loss if loss.held or loss.doubt else None)
         self.ledger.clear()
@@ -110,7 +110,7 @@ class Bookkeeping:
         """Say of an atomic cell without an answer whether it is certain that nothing was changed."""
         if stream.transaction.state is Tx.LOST or isinstance(error, TransactionLost):
             error.message += "\nnothing was changed"
-            error.hint = reports.IN_ONE_CELL if isinstance(error, TransactionLost) else ""
+            error.hint = messages.IN_ONE_CELL if isinstance(error, TransactionLost) else ""
         elif stream.phase is Phase.LOST:
             error.message += "\nthe cell was applied as a whole, or nothing of it"
             self.after = replace(self.after, loss=Loss((), losses.UNKNOWN))
@@ -125,11 +125,11 @@ class Bookkeeping:
             loss = replace(loss, doubt="") if loss.held else None
             self.after = replace(self.after, loss=loss)
             if loss is not None:
-                error.message = reports.undone(error.message, loss)
-                error.hint = reports.after_loss(loss, refusing=False)
+                error.message = messages.undone(error.message, loss)
+                error.hint = messages.after_loss(loss, refusing=False)
         interrupts.tell(error, cell, finding)
 
-    def ended_by(self, failure: reports.Failure, state: Tx) -> reports.Failure:
+    def ended_by(self, failure: messages.Failure, state: Tx) -> messages.Failure:
         """Take in that the database ended a transaction of earlier cells for the sake of a failed statement."""
         statements = failure.cell.statements[: failure.ran]
         ledger = failure.before.ahead(statements, failure.cell.stmts)

@@ -11,7 +11,7 @@ from pipemagic.client.database import Database
 from pipemagic.client.secrets import Secret
 from pipemagic.client.transport import READ_TIMEOUT
 from pipemagic.errors import AuthError
-from pipemagic.session import hints, keyrings, secrets
+from pipemagic.session import keyrings, messages, secrets
 from pipemagic.session.connection import Connection
 from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import Profile
@@ -44,7 +44,7 @@ class Opener:
                 _check(database)
             except AuthError as error:
                 if given is not None and error.status == 401 and not token:
-                    error.hint = hints.new_token(whence, endpoint.address)
+                    raise error.replace(hint=messages.new_token(whence, endpoint.address)) from None
                 if given is not None or error.status != 401 or self._ask_token is None:
                     raise
                 asked = Secret(self._ask_token(host))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,14 +23,15 @@ from pipemagic.errors import (
     StatementError,
     TransactionLost,
 )
+from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Phase, Tx
-from pipemagic.session import atomic, clocks, guards, hints, interrupts, large, reports
+from pipemagic.session import atomic, clocks, guards, interrupts, messages
 from pipemagic.session.bookkeeping import Bookkeeping
+from pipemagic.session.causes import with_cause
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.changes import Changes
 from pipemagic.session.clocks import Clocks
-from pipemagic.session.explanations import explained
 from pipemagic.session.interrupts import Finding
 from pipemagic.session.keeping import KeepAlive
 from pipemagic.session.kinds import only_reads
@@ -39,7 +40,7 @@ from pipemagic.session.losses import Loss
 from pipemagic.session.places import fault_of
 from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import Profile
-from pipemagic.session.results import CellResult, Outcome, failed, outcomes
+from pipemagic.session.results import CellResult, Outcome, fetch_large, may_have_written, outcomes
 from pipemagic.session.schema_cache import SchemaCache, cache_of
 from pipemagic.session.settings import Settings
 from pipemagic.session.wanted import AS_IT_IS, Wanted
@@ -66,6 +67,7 @@ class Connection:
     refused: bool = field(default=False, repr=False)  # the server no longer takes the token
     keeping: KeepAlive | None = field(default=None, repr=False)
     written: Changes[Connection] = field(default_factory=Changes, repr=False)  # tells of it when it was written to
+    others: Callable[[], Mapping[str, Connection]] = field(default=dict, repr=False)  # of its session, for hints
     schema: SchemaCache = field(init=False, repr=False)
     _stream: ClientStream | None = field(default=None, repr=False)
     _gone: bool = field(default=False, repr=False)
@@ -175,14 +177,13 @@ class Connection:
         is_open = self.transaction is Tx.OPEN and not wanted.close
         if ran.error is not None:
             count = self.statements_open if is_open else None
-            if 0 <= ran.error.index < len(cell.stmts):
-                stmt = cell.stmts[ran.error.index]
-                ran.error.message = explained(ran.error, stmt, partial(self.schema.tables_within, hints.PATIENCE))
-            failure = reports.Failure(cell, ran.error, len(ran.results), before, count, atomic=wanted.atomic)
-            fault = reports.statement_error(self._books.ended_by(failure, self.transaction), notes)
-            fault.cell = failed(failure, done, fault.message.split("\n")[0])
-            raise fault
-        line = reports.open_line(self.statements_open, self._clock_line(wanted)) if is_open else ""
+            refused = ran.error
+            if 0 <= refused.index < len(cell.stmts):
+                tables = partial(self.schema.tables_within, messages.PATIENCE)
+                refused = with_cause(refused, cell.stmts[refused.index], tables)
+            failure = messages.Failure(cell, refused, len(ran.results), before, count, atomic=wanted.atomic)
+            raise messages.statement_error(self._books.ended_by(failure, self.transaction), self, done, notes)
+        line = messages.open_line(self.statements_open, self._clock_line(wanted)) if is_open else ""
         return CellResult(tuple(done), tuple(notes), line)
 
     @property
@@ -392,12 +393,12 @@ class Connection:
         try:
             with stream.within(wanted.timeout):
                 ran = run(stream, cell.stmts, atomic=wanted.atomic, undo=own, mode=mode)
-                if not wanted.atomic:
-                    ran = large.complete(stream, cell, ran, wanted)
+                if ran.error is not None and ran.error.code == RESPONSE_TOO_LARGE and len(cell.stmts) == 1:
+                    ran = ran if wanted.atomic else fetch_large(stream, cell, ran.error, wanted)
         except PipemagicError as error:
             if isinstance(error, AuthError) and error.status == 401:
                 self.refused = True  # nothing of the cell ran; stream and transaction are as before
-                error.hint = hints.of_refused_token(self)
+                error.hint = messages.refused_token_hint(self)
             before = self._books.ledger.ahead(())
             if stream.phase is Phase.IDLE and not isinstance(error, TransactionLost):
                 self._stop_half_way(error, stream, cell, own=own, atomic=wanted.atomic)
@@ -426,7 +427,7 @@ class Connection:
         elif not atomic:
             self._take_in_ran(cell, error.ran, atomic=False)
         if error.ran:
-            error.message += f"\n{reports.half_way(cell, before, error.ran, still_open=still_open, atomic=atomic)}"
+            error.message += f"\n{messages.half_way(error, cell, before, still_open=still_open, atomic=atomic)}"
             error.hint = "" if isinstance(error, BusyError) else error.hint  # it says that nothing ran
 
     def _roll_back(self, stream: ClientStream) -> None:
@@ -487,7 +488,7 @@ class Connection:
         """Take in the statements that ran."""
         done = outcomes(cell, ran.results, wanted.limit)
         self._take_in_ran(cell, len(done), atomic=wanted.atomic)
-        if self._books.ledger.open and large.may_have_written(cell, ran):
+        if self._books.ledger.open and may_have_written(cell, ran):
             self._books.ledger.incomplete = True
         return done
 

@@ -29,7 +29,7 @@ from pipemagic.session import places
 from pipemagic.session.cells import Cell
 from pipemagic.session.connection import Connection
 from pipemagic.session.kinds import verb
-from pipemagic.session.reports import span
+from pipemagic.session.messages import span
 from pipemagic.sql import Statement
 
 _PRAGMA = "a PRAGMA is not asked about: some take effect when they are only looked at"

@@ -1,4 +1,8 @@
-"""What a cell gave: one outcome for each statement, and the frame it returns."""
+"""The results of a cell: one outcome for each statement, and the frame that the cell returns.
+
+A result that is too large for one response is fetched by a cursor, if its statement only reads. The cursor runs on the
+stream of the cells, so it sees what an open transaction has not committed yet.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pipemagic.errors import SessionError
+from pipemagic.client.cursors import Cursor, described
+from pipemagic.client.running import Run
+from pipemagic.client.stream import ClientStream, Dialect
+from pipemagic.errors import InterruptedRequest, SessionError, StatementError, UnknownOutcome
 from pipemagic.frames import Note, files, tables
-from pipemagic.hrana.messages import StmtResult
+from pipemagic.frames.stored import GrowingRows
+from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
+from pipemagic.hrana.messages import Stmt, StmtResult
+from pipemagic.hrana.stream import Phase
+from pipemagic.session import interrupts
 from pipemagic.session.cells import Cell
-from pipemagic.session.kinds import is_query, returns_rows, writes_rows
-from pipemagic.session.reports import Failure, undone_from
+from pipemagic.session.kinds import is_query, only_reads, returns_rows, writes_rows
+from pipemagic.session.wanted import Wanted
 from pipemagic.sql import Statement
 
 if TYPE_CHECKING:
@@ -27,8 +38,8 @@ NAMES_FOR_TABLES = "-o takes one name for the last result, or one for each: -o a
 class Outcome:
     """A statement that ran, and its result as it came.
 
-    ``name`` is that of its ``-- name:`` comment. ``undone`` tells that a rollback took back what it did. ``more`` tells
-    that there are more rows than were asked for.
+    ``name`` is that of its ``-- name:`` comment. ``undone`` marks one that was rolled back. ``more`` is True if there
+    are more rows than were asked for.
     """
 
     statement: Statement
@@ -45,7 +56,7 @@ class Outcome:
 
     @property
     def writes_rows(self) -> bool:
-        """Whether it is a statement that says how many rows it changed."""
+        """Whether it is a statement that returns how many rows it changed."""
         return writes_rows(self.statement)
 
     @property
@@ -54,7 +65,7 @@ class Outcome:
         return self.result.affected_row_count or 0
 
     def frame(self, note: Note | None = None) -> DataFrame:
-        """Give the rows as a DataFrame, the same one each time.
+        """Return the rows as a DataFrame, the same one each time.
 
         ``note`` is called, the first time, with a line for each column that could not get a type of its own.
         """
@@ -62,7 +73,7 @@ class Outcome:
         return frame
 
     def table(self, kind: str, note: Note | None = None) -> Any:
-        """Give the rows as a table of one of `frames.tables.TYPES`: a DataFrame, or one of Polars, or of Arrow.
+        """Return the rows as a table of one of `frames.tables.TYPES`: a DataFrame, or one of Polars, or of Arrow.
 
         UnsupportedError if the package for it is not installed.
         """
@@ -72,50 +83,13 @@ class Outcome:
         return self._tables[kind]
 
     def write(self, path: str | Path, form: str, note: Note | None = None) -> int:
-        """Write the rows into a file, as ``csv`` or ``parquet``; gives how many (see `pipemagic.frames.files`)."""
+        """Write the rows into a file, as ``csv`` or ``parquet``; return how many (see `pipemagic.frames.files`)."""
         return files.WRITERS[form](Path(path).expanduser(), self.result.cols, self.result.rows, note=note)
-
-
-def outcomes(cell: Cell, results: Sequence[StmtResult], limit: int | None = None) -> list[Outcome]:
-    """Give the outcomes of the statements of a cell that ran; queries with at most ``limit`` rows."""
-    names = cell.names or ("",) * len(cell.statements)
-    done = [Outcome(*one) for one in zip(cell.statements, results, names, strict=False)]
-    for outcome in done:
-        rows = outcome.result.rows
-        if limit is not None and len(rows) > limit and is_query(outcome.statement):
-            outcome.result = msgspec.structs.replace(outcome.result, rows=rows[:limit])
-            outcome.more = True
-    return done
-
-
-def check_tables(cell: Cell, wanted: int | None) -> None:
-    """Refuse a cell of which it is clear that another number of its statements than is wanted returns columns."""
-    if wanted is None:
-        return
-    told = [returns_rows(statement) for statement in cell.statements]
-    if not told.count(True) <= wanted <= len(told) - told.count(False):
-        raise SessionError(f"{_tables(told.count(True))}, not {wanted}; nothing was run", hint=NAMES_FOR_TABLES)
-
-
-def _tables(count: int) -> str:
-    return f"{count or 'no'} statement{'' if count == 1 else 's'} of the cell return{'s' if count == 1 else ''} columns"
-
-
-def failed(failure: Failure, done: Sequence[Outcome], fault: str) -> CellResult:
-    """Give what a cell did that failed; ``done`` are the outcomes of what ran, ``fault`` says in a line why."""
-    cell, index = failure.cell, failure.error.index
-    first = undone_from(failure)
-    earlier = len(done) - failure.ran  # statements that were dealt with before
-    if first is not None:
-        for outcome in done[earlier + first :]:
-            outcome.undone = True
-    refused = cell.statements[index] if 0 <= index < len(cell.statements) else None
-    return CellResult(tuple(done), rest=cell.statements[failure.ran :], failed=refused, fault=fault)
 
 
 @dataclass(frozen=True, eq=False)
 class CellResult:
-    """What a cell gave, statement by statement.
+    """What a cell returned, statement by statement.
 
     ``notes`` are lines to show before it; ``open_line`` says that a transaction is open, '' if none is. Of a cell that
     failed, ``rest`` holds the statements that did not run, ``failed`` the one among them which was refused, ``fault``
@@ -137,16 +111,16 @@ class CellResult:
     @property
     def tables(self) -> list[Outcome]:
         """The outcomes that have columns, in order."""
-        return [outcome for outcome in self.outcomes if outcome.has_columns]
+        return [outcome for outcome in self.outcomes if outcome.result.cols]
 
     @property
     def named(self) -> dict[str, Outcome]:
         """The outcomes by the names of their ``-- name:`` comments."""
         return {outcome.name: outcome for outcome in self.outcomes if outcome.name}
 
-    def check_tables(self, wanted: int | None) -> None:
-        """SessionError if not so many statements returned columns."""
-        if wanted not in (None, len(self.tables)):
+    def check_tables(self, wanted: int) -> None:
+        """Raise SessionError if another number of statements returned columns."""
+        if wanted != len(self.tables):
             raise SessionError(
                 f"{_tables(len(self.tables))}, not {wanted}; the cell ran, and nothing was stored",
                 hint=NAMES_FOR_TABLES,
@@ -155,9 +129,81 @@ class CellResult:
     @property
     def returned(self) -> Outcome | None:
         """The last outcome that has columns: the one whose frame is the cell's value."""
-        return next((outcome for outcome in reversed(self.outcomes) if outcome.has_columns), None)
+        return next((outcome for outcome in reversed(self.outcomes) if outcome.result.cols), None)
 
     @property
     def frame(self) -> DataFrame | None:
         """The cell's value; None if no statement returns columns."""
         return None if self.returned is None else self.returned.frame()
+
+
+def outcomes(cell: Cell, results: Sequence[StmtResult], limit: int | None = None) -> list[Outcome]:
+    """Return the outcomes of the statements of a cell that ran; queries with at most ``limit`` rows."""
+    names = cell.names or ("",) * len(cell.statements)
+    done = [Outcome(*one) for one in zip(cell.statements, results, names, strict=False)]
+    for outcome in done if limit is not None else ():
+        rows = outcome.result.rows
+        if len(rows) > (limit or 0) and is_query(outcome.statement):
+            outcome.result = msgspec.structs.replace(outcome.result, rows=rows[:limit])
+            outcome.more = True
+    return done
+
+
+def check_tables(cell: Cell, wanted: int) -> None:
+    """Raise SessionError if it is clear that another number of the cell's statements than is wanted returns columns."""
+    known = [returns_rows(statement) for statement in cell.statements]
+    if not known.count(True) <= wanted <= len(known) - known.count(False):
+        raise SessionError(f"{_tables(known.count(True))}, not {wanted}; nothing was run", hint=NAMES_FOR_TABLES)
+
+
+def _tables(count: int) -> str:
+    return f"{count or 'no'} statement{'' if count == 1 else 's'} of the cell return{'s' if count == 1 else ''} columns"
+
+
+# -- results that are too large for one response
+
+
+def fetch_large(stream: ClientStream, cell: Cell, error: StatementError, wanted: Wanted) -> Run:
+    """Run a query whose rows one response could not hold by a cursor; the run of a cell with that one statement.
+
+    A statement that may have written, by its text or by what the server says of it, is never sent again, and its error
+    says so. Raises what a request raises, with the stream and its transaction lost if the request lost them.
+    """
+    stmt = cell.stmts[0]
+    if stream.dialect is not Dialect.V3:
+        hint = "this server has no cursors; ask for fewer rows with LIMIT, or for fewer columns"
+        return Run([], error.replace(hint=hint))
+    if not only_reads(cell.statements[0]) or not described(stream, stmt).is_readonly:
+        message = "the rows that the statement returns are too large for one response"
+        hint = "it ran, and what it changed may be applied; it was not sent again: look before you run it again"
+        return Run([], error.replace(message=message, hint=hint))
+    unchanged = interrupts.Finding.ONLY_READS.value
+    try:
+        return Run([_fetched(stream, stmt, wanted)])
+    except StatementError as refused:
+        return Run([], refused)
+    except KeyboardInterrupt:  # between two chunks
+        message = "interrupted while the rows came"
+        if stream.phase is Phase.IDLE:  # all had come: the connection goes on
+            raise InterruptedRequest(f"{message}\n{unchanged}", answered=True) from None
+        raise InterruptedRequest(message) from None
+    except UnknownOutcome as lost:
+        if interrupts.is_about(lost):  # the connection finds out what is known
+            raise
+        raise lost.replace(message=f"{lost.message}\n{unchanged}", hint=lost.hint or "run it again") from None
+
+
+def may_have_written(cell: Cell, ran: Run) -> bool:
+    """Return True if the results were too large and a statement that is not known to have run may have written."""
+    too_large = ran.error is not None and ran.error.code == RESPONSE_TOO_LARGE
+    return too_large and not all(map(only_reads, cell.statements[len(ran.results) :]))
+
+
+def _fetched(stream: ClientStream, stmt: Stmt, wanted: Wanted) -> StmtResult:
+    with Cursor(stream, stmt) as cursor:
+        rows = GrowingRows(cursor.cols)
+        for batch in cursor:
+            rows.add(batch)
+            if wanted.progress is not None:
+                wanted.progress(len(rows))
+    return StmtResult(list(cursor.cols), rows.taken())

@@ -158,7 +158,7 @@ class SchemaCache:
                 _log.debug("the schema could not be read", exc_info=True)
                 continue
             with self._lock:
-                if found is not None and not self._closed:
+                if found is not None and not (self._closed or self._stale):  # else it may be older than the last DDL
                     self._version, self._known = found[0], {shape.name.lower(): shape for shape in found[1]}
 
 

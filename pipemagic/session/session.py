@@ -15,16 +15,16 @@ from pipemagic.configuration import config_folder
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.explore.names import near, nearest
 from pipemagic.frames.collector import collector_paused
-from pipemagic.session import foreign_addresses, hints, inquiries, keyrings, secrets
+from pipemagic.session import foreign_addresses, inquiries, keyrings, secrets
 from pipemagic.session.belonging import connections_of
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.changes import Changes, Subject
 from pipemagic.session.connecting import Opener
 from pipemagic.session.connection import Connection
 from pipemagic.session.known import KnownNames
+from pipemagic.session.messages import ROLLED_BACK
 from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import FILE, Profile, Profiles, word
-from pipemagic.session.reports import ROLLED_BACK
 from pipemagic.session.results import CellResult, check_tables
 from pipemagic.session.services import BEGIN_ANEW, SHUT_DOWN, Services
 from pipemagic.session.text.snippets import Snippets
@@ -135,10 +135,11 @@ class Session:
         A Cell that was read before has its values already.
         """
         connection = self.connection(on)
-        with self.wire.cell(), hints.added(connection, self.connections):
+        with self.wire.cell():
             try:
                 cell = sql if isinstance(sql, Cell) else read(sql, params)
-                check_tables(cell, wanted.tables)
+                if wanted.tables is not None:
+                    check_tables(cell, wanted.tables)
                 return connection.run(cell, wanted)
             finally:
                 if wanted.close and connection.close():
@@ -303,7 +304,7 @@ class Session:
 
         If the server no longer took the earlier one's token and it is the same database, that one goes on.
         """
-        connection.written = self.written
+        connection.written, connection.others = self.written, lambda: self.connections
         with self._lock:
             too_late = self._is_shut_down
             earlier = self.connections.get(connection.name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from magic_shell import make_database
 
-from pipemagic.errors import ServerError, StatementError
-from pipemagic.session import hints, schema_cache
+from pipemagic.errors import ServerError
+from pipemagic.session import messages, schema_cache
 
 TABLES = """%%sql
 CREATE TABLE city (name TEXT, mayor TEXT, "first name" TEXT);
@@ -121,7 +121,7 @@ def test_a_hint_needs_no_server(db, monkeypatch):
     ],
 )
 def test_every_limit_says_what_to_do(code, message, hint):
-    assert hint in hints.of_limit(StatementError(message, code=code))
+    assert hint in messages.limit_hint(code, message)
 
 
 def test_limits_as_the_servers_tell_them(db):

@@ -9,7 +9,7 @@ from pipemagic.client.database import Database
 from pipemagic.errors import ParameterError, StatementError, UnsupportedError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
-from pipemagic.session.reports import open_line
+from pipemagic.session.messages import open_line
 from pipemagic.session.wanted import Wanted
 
 

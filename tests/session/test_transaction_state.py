@@ -15,7 +15,7 @@ from pipemagic.errors import StatementError, TransactionLost
 from pipemagic.hrana.stream import Tx
 from pipemagic.service.service import Service
 from pipemagic.session import Connection, Session
-from pipemagic.session.reports import open_line
+from pipemagic.session.messages import open_line
 
 
 @pytest.fixture

@@ -38,14 +38,14 @@ def _stream(connection: Connection) -> str:
 
 
 def _transaction(connection: Connection) -> str:
-    from pipemagic.session import reports
+    from pipemagic.session import messages
 
     if connection.transaction is Tx.LOST:
         return "transaction lost, BEGIN, ROLLBACK or %pipedb retry goes on"
     left = connection.clocks
     if left.transaction is None:
         return "no transaction"
-    return f"transaction open, {reports.so_far(connection.statements_open)}, {left.transaction_left}"
+    return f"transaction open, {messages.so_far(connection.statements_open)}, {left.transaction_left}"
 
 
 def _kept(connection: Connection) -> str:

@@ -12,7 +12,7 @@ from pipemagic.errors import SessionError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import durations
 from pipemagic.session.ledger import shorten
-from pipemagic.session.reports import so_far
+from pipemagic.session.messages import so_far
 from pipemagic.session.transcripts import ms, size
 
 if TYPE_CHECKING:

@@ -32,25 +32,30 @@ class Tables(Protocol):
         ...
 
 
-def explained(error: StatementError, stmt: Stmt, tables: Tables) -> str:
-    """Return the message for an error: a clearer one if the statement and its ``tables`` prove one.
+def with_cause(error: StatementError, stmt: Stmt, tables: Tables) -> StatementError:
+    """Return the error with its cause as the message, if the statement and its ``tables`` prove one.
 
     The tables are asked for only where the message depends on them.
     """
+    cause = _cause(error, stmt, tables)
+    return error.replace(message=cause) if cause else error
+
+
+def _cause(error: StatementError, stmt: Stmt, tables: Tables) -> str:
     message, text = error.message.strip(), stmt.sql or ""
     if match := _AMBIGUOUS.match(message):
         owner, name = (part and part.strip('"') for part in match.groups())
         places = _places(name, text, owner) if error.offset is None else [character_offset(text, error.offset)]
         known = tables()
         found = {_choice(name, owner, text, at, known) for at in places} - {""}
-        return found.pop() if len(found) == 1 else error.message
+        return found.pop() if len(found) == 1 else ""
     if _MISMATCH.match(message):
         values = values_of(stmt)
         for word, given in _limits(text, values):
             if given is None or (given is not _UNKNOWN and not is_integer(given)):  # type: ignore[arg-type]
                 return f"{word} takes an integer, not {_shown(given)}"
-        return _rowid(text, values, tables(typed=True)) or error.message
-    return error.message
+        return _rowid(text, values, tables(typed=True))
+    return ""
 
 
 def _places(name: str, text: str, owner: str | None) -> list[int]:

@@ -1,0 +1,375 @@
+"""The errors of cells: which statement failed and where, what of the cell is applied, and what to type next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pipemagic.counts import plural
+from pipemagic.errors import PipemagicError, StatementError, TransactionLost
+from pipemagic.explore import idioms
+from pipemagic.explore.names import nearest
+from pipemagic.explore.syntax_errors import ends_early, unterminated_comment
+from pipemagic.explore.words import FUNCTIONS, written
+from pipemagic.hrana import faults
+from pipemagic.session import places
+from pipemagic.session.cells import Cell
+from pipemagic.session.ledger import Ledger, listing, shorten
+from pipemagic.session.losses import Loss
+from pipemagic.session.places import Fault, excerpt
+from pipemagic.session.results import CellResult, Outcome
+from pipemagic.session.text.woven import Place, Source
+from pipemagic.sql import tokens, unquote
+from pipemagic.terminals import without_passwords
+
+if TYPE_CHECKING:
+    from pipemagic.session.connection import Connection
+    from pipemagic.session.secrets import Whence
+
+PATIENCE = 0.3
+"""Seconds that a message waits for the tables, where they are not known yet."""
+
+END_IT = "COMMIT keeps what ran in it, ROLLBACK undoes it"
+
+ROLLED_BACK = "The open transaction was rolled back."
+"""The line for whatever closes a connection in the middle of a transaction."""
+
+AGAIN = "Run the cells again from BEGIN on, or put the whole transaction into one cell."
+
+AFTER_LOSS = f"{AGAIN}\nUntil BEGIN or ROLLBACK nothing more runs here, so that no part of it is applied alone."
+
+RETRY = "%pipedb retry runs what was undone again, all or nothing."
+
+IN_ONE_CELL = "Split what takes so long into several transactions, or make it faster, and run the cell again."
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A statement of a cell was refused: all that its error needs.
+
+    ``error`` comes from the client: its ``index`` counts from 0 within the cell. ``ran`` statements ran before
+    it; none if the server parsed the whole cell first. ``before`` is the ledger as it was when the cell began;
+    ``open_after`` is how many statements the transaction holds that is open now, None if none is. ``lost`` is the
+    transaction of earlier cells that the database ended.
+    """
+
+    cell: Cell
+    error: StatementError
+    ran: int
+    before: Ledger
+    open_after: int | None = None
+    lost: Loss | None = None
+    atomic: bool = False
+
+
+def open_line(count: int, clock: str = "") -> str:
+    """Return the line below a cell that leaves a transaction open, with ``count`` statements in it.
+
+    It holds no times, so that saved notebooks stay as they are; ``clock`` is for those who ask for them.
+    """
+    line = f"Transaction open, {so_far(count)}: {END_IT}."
+    return f"{line} {clock}" if clock else line
+
+
+def so_far(count: int) -> str:
+    """Say how many statements a transaction holds."""
+    return "no statement so far" if not count else f"{plural(count, 'statement')} so far"
+
+
+# -- a statement that failed
+
+
+def statement_error(
+    failure: Failure, connection: Connection, done: Sequence[Outcome], notes: Sequence[str] = ()
+) -> StatementError:
+    """Return the error that a failed cell raises.
+
+    ``done`` are the outcomes of what ran, ``notes`` the lines that the cell would have shown.
+    """
+    error, cell = failure.error, failure.cell
+    if failure.atomic and (outside := _outside(failure)):
+        return _error(failure, connection, done, Fault(error.message), [outside], [error.hint, *notes])
+    if error.code == faults.RESPONSE_TOO_LARGE and len(cell.statements) > 1 and failure.ran == error.index == 0:
+        undone = "; a transaction that they had left open was rolled back" if not failure.before.open else ""
+        lines = [f"The results of the cell are too large. Its statements may have run{undone}."]
+        hint = "ask for fewer rows with LIMIT, or for one result in each cell"
+        return _error(failure, connection, done, Fault(error.message), lines, [hint])
+    sent = cell.sent(error.index)
+    fault = places.fault_of(error, sent)
+    place = None if fault.offset is None else cell.place(error.index, fault.offset)
+    comment = unterminated_comment(cell.text) if ends_early(error.message) else None
+    if comment is not None and error.index == len(cell.statements) - 1:  # it is no part of what was sent
+        fault = Fault("unterminated comment", fault.offset, of_line=True)
+        place = Place(Source(cell.text, cell.source), comment)
+    still = failure.open_after
+    hints = ["" if still is None else f"The transaction is still open, {so_far(still)}: {END_IT}.", error.hint, *notes]
+    hints += [after_loss(failure.lost)] if failure.lost is not None else []
+    if fault.of_line and place is not None:
+        fault = Fault(f"{place.where}: {fault.message}", fault.offset, of_line=True)
+    lines = [*_where(failure, place, named=fault.of_line), *_fate(failure)]
+    return _error(failure, connection, done, fault, lines, hints, cell.before + error.index, sent)
+
+
+def _error(
+    failure: Failure, connection: Connection, done: Sequence[Outcome], fault: Fault, lines: Sequence[str],
+    hints: Iterable[str], index: int = 0, sent: str = "",
+) -> StatementError:  # fmt: skip
+    message, hint = "\n".join([fault.message, *lines]), "\n".join(filter(None, hints))
+    first = fault.message.split("\n")[0]
+    more = name_hint(first, sent, fault.offset, connection) or limit_hint(failure.error.code, first, hint)
+    if more and more not in f"{message}\n{hint}":
+        hint = f"{more}\n{hint}".rstrip("\n")
+    offset = None if fault.offset is None else len(sent[: fault.offset].encode())
+    result = _cell_result(failure, done, first)
+    return StatementError(
+        message, hint=hint, code=failure.error.code, index=index, sql=sent, offset=offset, cell=result
+    )  # fmt: skip
+
+
+def _cell_result(failure: Failure, done: Sequence[Outcome], fault: str) -> CellResult:
+    """Return what the cell did; the outcomes that were rolled back with the failure are marked."""
+    statements, index, ran = failure.cell.statements, failure.error.index, failure.cell.statements[: failure.ran]
+    earlier = len(done) - failure.ran  # statements that were dealt with before
+    undone: int | None = 0
+    if not failure.atomic:
+        kept = failure.open_after is not None or not failure.before.ahead(ran).open
+        undone = None if kept else failure.before.began_at(ran) or 0
+    if undone is not None:
+        for outcome in done[earlier + undone :]:
+            outcome.undone = True
+    failed = statements[index] if 0 <= index < len(statements) else None
+    return CellResult(tuple(done), rest=statements[failure.ran :], failed=failed, fault=fault)
+
+
+def _outside(failure: Failure) -> str:
+    """Say what failed of an atomic cell that is none of its statements; '' if it was one of them."""
+    error = failure.error
+    if error.sql.startswith("BEGIN") or error.index < 0:
+        return "nothing was changed; the transaction could not begin"
+    if error.sql == "COMMIT" or error.index >= len(failure.cell.statements):
+        return "nothing was changed; all statements ran, and COMMIT failed"
+    if error.code == faults.RESPONSE_TOO_LARGE and failure.cell.total > 1:
+        return "nothing was changed; the results of the cell are too large together"
+    return ""
+
+
+def _where(failure: Failure, place: Place | None, *, named: bool) -> list[str]:
+    """Name the statement and its line, unless it is the only one and the line is ``named``, and draw the place."""
+    cell, index = failure.cell, failure.error.index
+    statement, total = cell.statements[index], cell.total
+    shown = place or Place(Source(cell.text, cell.source), statement.start)
+    number = f"statement {cell.before + index + 1} of {total}"
+    if failure.atomic:
+        head = [f"nothing was changed; {number} failed here, {shown.where}:"]
+    elif total > 1:
+        head = [f"{number}, {shown.where}:"]
+    else:
+        several = shown.source.name or "\n" in cell.text.strip()
+        head = [f"{shown.where}:"] if several and not named else []
+    if place is not None:
+        return head + [f"  {text}" for text in excerpt(place.source.text, place.offset).split("\n")]
+    return [*head, f"  {shorten(without_passwords(statement.text), 76)}"] if head else []
+
+
+# -- what became of the other statements
+
+
+def _fate(failure: Failure) -> list[str]:
+    """Say what became of the statements before the failed one, and that those after it never ran."""
+    cell, index = failure.cell, failure.error.index
+    if failure.atomic:
+        return []
+    if cell.total > 1 and failure.ran < index:
+        return ["No statement of the cell ran."]
+    parts = _fates(cell, failure.before, failure.ran, still_open=failure.open_after is not None)
+    lines = _sentence([*parts, _were(cell, index + 1, len(cell.statements), "did not run")])
+    return [*lines, *_undone(failure.lost)] if failure.lost is not None else lines
+
+
+def half_way(error: PipemagicError, cell: Cell, before: Ledger, *, still_open: bool, atomic: bool) -> str:
+    """Say what became of a cell of which only some statements ran before a request was refused."""
+    if atomic:
+        return "nothing was changed"
+    parts = _fates(cell, before, error.ran, still_open=still_open)
+    return "\n".join(_sentence([*parts, _were(cell, error.ran, len(cell.statements), "did not run")]))
+
+
+def _fates(cell: Cell, before: Ledger, ran: int, *, still_open: bool) -> list[str]:
+    """Say what became of the first ``ran`` statements of a cell."""
+    began = before.began_at(cell.statements[:ran])
+    inside = "{} part of the open transaction" if still_open else "{} rolled back"
+    if not before.ahead(cell.statements[:ran]).open:
+        return [_were(cell, 0, ran, "{} applied")]
+    if began is not None:
+        return [_were(cell, 0, began, "{} applied"), _were(cell, began, ran, inside)]
+    if still_open:
+        return [_were(cell, 0, ran, inside)]
+    return ["the database rolled back the whole transaction, with what earlier cells did in it"]
+
+
+def _were(cell: Cell, first: int, end: int, fate: str) -> str:
+    named = span(cell, first, end)
+    return f"{named} {fate.format('was' if end - first == 1 else 'were')}" if named else ""
+
+
+def _sentence(parts: Iterable[str]) -> list[str]:
+    said = "; ".join(filter(None, parts))
+    return [f"{said[0].upper()}{said[1:]}."] if said else []
+
+
+def span(cell: Cell, first: int, end: int) -> str:
+    """Name the statements from index ``first`` up to, not including, ``end``; '' for none."""
+    if end <= first:
+        return ""
+    last = cell.before + end
+    return f"statement {last}" if end - first == 1 else f"statements {cell.before + first + 1}-{last}"
+
+
+# -- transactions that were lost
+
+
+def undone(reason: str, loss: Loss) -> str:
+    """Return the reason for a rollback with the statements that it undid."""
+    return "\n".join([reason, *_undone(loss)])
+
+
+def _undone(loss: Loss) -> list[str]:
+    if not loss.held or loss.doubt:
+        return []
+    return ["Undone, or not run:" if loss.partly else "Undone:", listing(loss.statements)]
+
+
+def after_loss(loss: Loss, *, refusing: bool = True) -> str:
+    """Say how to go on: what runs again, and whether anything else does before that."""
+    lines = AFTER_LOSS.split("\n") if refusing else [IN_ONE_CELL if loss.partly else AGAIN]
+    if loss.held and not loss.doubt and not loss.incomplete:
+        lines.insert(1, RETRY)
+    return "\n".join(lines)
+
+
+def refused(cell: Cell) -> TransactionLost:
+    """Return the error for a cell that would go on with a transaction which is gone."""
+    return TransactionLost(
+        f"not run, for the transaction before it was rolled back: {shorten(cell.statements[0].text, 60)}",
+        hint="Run the cells again from BEGIN on, or type ROLLBACK to go on without it.",
+    )
+
+
+# -- unknown names
+
+_NO_TABLE = re.compile(r"no such (?:table|view): (?:main\.)?(.+)")
+_NO_COLUMN = re.compile(r"no such column: (.+?)(?: - should this be .*)?$|has no column named (.+)")
+_NO_FUNCTION = re.compile(r"no such function: (.+)")
+_ALIKE = 0.75  # of two names of functions: `regexp` is not meant as `exp`
+
+
+def name_hint(message: str, text: str, place: int | None, connection: Connection) -> str:
+    """Name the table, column or function that was meant; '' if nothing is near or nothing was unknown.
+
+    ``place`` is where in the ``text`` of the statement the error is, if that is known.
+    """
+    if match := _NO_TABLE.search(message):
+        name = _bare(match[1])
+        return idioms.of_table(name) or _table(name, connection)
+    if match := _NO_COLUMN.search(message):
+        return idioms.of_column(text, place) or _column(_bare(match[1] or match[2]), text, connection)
+    if match := _NO_FUNCTION.search(message):
+        instead = idioms.of_function(match[1])
+        return _near(match[1], FUNCTIONS, cutoff=_ALIKE) if instead is None else instead
+    return "" if place is None or "syntax error" not in message else idioms.of_syntax(text, place)
+
+
+def _bare(name: str) -> str:
+    """Return the last part of a name as a message has it, which has no quotes as a rule: of `a.b` the column."""
+    return name.rsplit(".", 1)[-1].strip('"')
+
+
+def _table(name: str, connection: Connection) -> str:
+    shapes = connection.schema.tables_within(PATIENCE)
+    if hint := _near(name, (shape.name for shape in shapes)):
+        return hint
+    for other in connection.others().values():
+        if other is not connection and name.lower() in (shape.name.lower() for shape in other.schema.tables):
+            return f"{written(name)} is a table of the connection {other.name}: --on {other.name}"
+    return "%pipedb tables lists what there is" if shapes else ""
+
+
+def _column(name: str, text: str, connection: Connection) -> str:
+    shapes = connection.schema.tables_within(PATIENCE)
+    named = {unquote(token.text).lower() for token in tokens(text) if token.kind in ("word", "quoted")}
+    inside = [shape for shape in shapes if shape.name.lower() in named]
+    if hint := _near(name, (column for shape in inside for column in shape.columns)):
+        return hint
+    for shape in shapes:
+        if name.lower() in (column.lower() for column in shape.columns) and shape not in inside:
+            return f"{written(name)} is a column of {written(shape.name)}"
+    if len(inside) == 1 and 0 < len(inside[0].columns) <= 12:
+        return f"{written(inside[0].name)} has {', '.join(map(written, inside[0].columns))}"
+    return ""
+
+
+def _near(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    found = nearest(name, (one for one in known if one.lower() != name.lower()), cutoff=cutoff)
+    return f"did you mean {written(found)}?" if found else ""
+
+
+# -- limits
+
+_LIMITS_BY_CODE = {
+    faults.TRANSACTION_TIMEOUT: "a transaction has 5 s: put BEGIN to COMMIT into one cell, or write --atomic",
+    faults.STREAM_EXPIRED: "a server-side connection may be idle for 10 s; run the cell again",
+    faults.STATEMENT_TIMEOUT: "ask for less, or help it with an index: EXPLAIN QUERY PLAN shows what it reads",
+    faults.RESPONSE_TOO_LARGE: "ask for fewer rows with LIMIT, or for fewer columns",
+}
+_LIMITS_BY_TEXT = {
+    "too many SQL variables": "a statement takes 32766 values: load more into a table and join it",
+    "string or blob too big": "one value or statement is larger than the server takes: store it in parts",
+    "database or disk is full": "the database has reached its size limit: delete rows, or ask for more room",
+    "database is locked": "another connection is writing: run it again; BEGIN IMMEDIATE takes the turn at once",
+    "unsupported statement": "this server does not have that statement",
+}
+
+
+def limit_hint(code: str, message: str, hint: str = "") -> str:
+    """Say what to do about a limit of the server; '' if the error is none, or its ``hint`` is for that code."""
+    if code in _LIMITS_BY_CODE:
+        return "" if hint else _LIMITS_BY_CODE[code]
+    return next((advice for text, advice in _LIMITS_BY_TEXT.items() if text in message), "")
+
+
+# -- tokens that the server no longer accepts
+
+
+def refused_token_hint(connection: Connection) -> str:
+    """Say how a token that the server no longer accepts is renewed, by where it came from."""
+    ends = "an open transaction goes on, unless a rotation ended it"
+    if connection.platform is not None:
+        return f"%pipedb connect {connection.name} makes a new one: {ends}"
+    profile = connection.profile
+    if profile is None or profile.address is None:
+        return f"renew the token and connect again as before: {ends}"
+    again = f"%pipedb connect {profile.address}"
+    if connection.name != profile.address:
+        again += f" --as {connection.name}"
+    return f"{new_token(profile.whence, profile.address)}, then connect again: {ends}\n{again}{_option(profile.whence)}"
+
+
+def new_token(whence: Whence, address: str) -> str:
+    """Say where a new token has to go."""
+    if whence.env is not None:
+        return f"put a new token into the variable {whence.env}"
+    if whence.file is not None:
+        return f"put a new token into the file {whence.file}"
+    if whence.keyring is not None:
+        return f"put a new token into the keyring (in a terminal: pipemagic auth store {address})"
+    return "put a new token into PIPEMAGIC_TOKEN, or take the variable away to be asked for it"
+
+
+def _option(whence: Whence) -> str:
+    if whence.env is not None:
+        return f" --token-env {whence.env}"
+    if whence.file is not None:
+        return f' --token-file "{whence.file}"'
+    return " --keyring" if whence.keyring is not None else ""
