@@ -156,8 +156,8 @@ class PipeMagics(Magics):
             result = self.session.run_cell(cell, on=args.get("--on"), wanted=asking.wanted(args, progress))
         if self.preferences.notes and not (self.preferences.quiet or args.on("--quiet")):
             try:
-                tables = self.session.connection(args.get("--on")).schema.tables
-                self._notes += [line for line in notes_on(cell, tables) if line not in self._notes]
+                schema = self.session.connection(args.get("--on")).schema
+                self._notes += [line for line in notes_on(cell, schema) if line not in self._notes]
             except Exception:  # noqa: BLE001 - the statements have run: their result matters more
                 _log.exception("no notes on a cell")
         return result

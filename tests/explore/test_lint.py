@@ -12,6 +12,7 @@ from pipemagic.client.database import Database
 from pipemagic.explore.lint import LONGEST, lint
 from pipemagic.explore.schema import Column, Relation
 from pipemagic.explore.shapes import Shape
+from pipemagic.notebook.notes import FOUND_IN
 from pipemagic.session import schema_cache
 
 TABLES = [
@@ -44,7 +45,9 @@ def notes(flights):
     def run(text: str, **args: object) -> list[str]:
         bound = {f":{name}": value for name, value in args.items()}
         flights.execute(text, bound or None)
-        return lint(text, bound, tables)
+        found = lint(text, bound, tables)
+        assert not found or FOUND_IN.search(text)  # else a cell would not be read
+        return found
 
     return run
 
