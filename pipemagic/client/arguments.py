@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from pipemagic.errors import ParameterError, ProtocolError
-from pipemagic.hrana import values
-from pipemagic.hrana.floats import decode_argument, exact
 from pipemagic.hrana.messages import NamedArg, Stmt
-from pipemagic.hrana.scalars import to_sql
-from pipemagic.hrana.values import SqlValue, Value
+from pipemagic.hrana.values import SqlValue, Value, decode_argument, encode, encode_exact, to_sql
 
 Arguments: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 """A list or tuple for ``?`` and ``?N``, a mapping for ``:name``, ``@name`` and ``$name``, or nothing."""
@@ -48,5 +45,5 @@ def wire(value: Any, name: str = "") -> Value:
                 f"parameter {name} is infinite, which JSON cannot carry",
                 hint="write 9e999 or -9e999 in the SQL instead",
             )
-        return exact(plain)
-    return values.encode(plain)
+        return encode_exact(plain)
+    return encode(plain)

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from pipemagic.errors import ProtocolError
-from pipemagic.hrana.scalars import to_sql
-from pipemagic.hrana.values import SqlValue
+from pipemagic.hrana.values import SqlValue, to_sql
 
 _AT_ONCE = 50_000
 

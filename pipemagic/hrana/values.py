@@ -1,16 +1,23 @@
-"""Python value <-> wire value.
+"""Python values -> SQL values <-> values of the wire.
 
 Source: the public Hrana 2/3 specification, "Values". Integers and blobs are text on the wire: 64 bits do not
-fit a JSON number, and JSON has no bytes.
+fit a JSON number, and JSON has no bytes. Neither numpy nor pandas is imported for their values.
 """
 
 from __future__ import annotations
 
 import binascii
+import datetime
+import decimal
+import enum
 import math
+import pathlib
 import re
+import sys
+import uuid
 from base64 import b64encode
-from typing import TypeAlias
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -137,3 +144,160 @@ def decode_blob(data: str) -> bytes:
         return binascii.a2b_base64(text + "=" * (-len(text) % 4), strict_mode=True)
     except (binascii.Error, ValueError):
         raise ProtocolError("a blob is not valid base64 (standard alphabet)") from None
+
+
+# -- Python values of any kind
+
+
+def to_sql(value: Any) -> SqlValue:
+    """Return what SQLite stores for a Python value; ProtocolError if it has no exact form.
+
+    Booleans become 0 and 1, dates and times ISO text (as SQLite's date functions read it), Decimal, UUID and Path
+    text, NaN, NaT and ``pandas.NA`` NULL. Numpy scalars and enum members count as the value they hold.
+    """
+    match value:
+        case None:
+            return None
+        case int():  # also bool
+            return _checked(int(value))
+        case float():
+            return None if value != value else float(value)
+        case str():
+            return _unicode(str.__str__(value))
+        case bytes() | bytearray() | memoryview():
+            return bytes(value)
+        case datetime.datetime():
+            return None if value != value else value.isoformat(sep=" ")  # NaT is a datetime that differs from itself
+        case datetime.date() | datetime.time():
+            return value.isoformat()
+        case decimal.Decimal():
+            return _decimal(value)
+        case uuid.UUID():
+            return str(value)
+        case pathlib.PurePath():
+            return _unicode(str(value))
+        case enum.Enum():
+            return to_sql(value.value)
+        case datetime.timedelta():
+            raise ProtocolError(
+                "SQL has no type for a length of time", hint="convert it to a number first, as with .total_seconds()"
+            )
+    return _foreign(value)
+
+
+def _checked(number: int) -> int:
+    if not MIN_INTEGER <= number <= MAX_INTEGER:
+        raise ProtocolError(f"the integer {number} does not fit 64 bits", hint="convert it to text, or to a float")
+    return number
+
+
+def _decimal(number: decimal.Decimal) -> str | None:
+    if number.is_nan():
+        return None
+    if number.is_infinite():
+        raise ProtocolError("an infinite Decimal has no text that SQL reads", hint="write 9e999 or -9e999 in the SQL")
+    return str(number)
+
+
+def _unicode(text: str) -> str:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ProtocolError(
+            f"text with {error.object[error.start]!r} is not valid Unicode",
+            hint="half of a surrogate pair has no UTF-8 form: convert the text to bytes instead",
+        ) from None
+    return text
+
+
+def _foreign(value: Any) -> SqlValue:
+    """Convert values of numpy and pandas: who passes one has imported it."""
+    pandas, numpy = sys.modules.get("pandas"), sys.modules.get("numpy")
+    if pandas is not None and value is pandas.NA:
+        return None
+    if numpy is not None and isinstance(value, numpy.datetime64):
+        return None if numpy.isnat(value) else _moment(value)
+    if numpy is not None and isinstance(value, numpy.timedelta64):  # which numpy counts among the integers
+        return None if numpy.isnat(value) else to_sql(datetime.timedelta())
+    if numpy is not None and isinstance(value, numpy.bool_ | numpy.integer):
+        return _checked(int(value))
+    if numpy is not None and isinstance(value, numpy.floating):
+        number = float(value)
+        if number != value and value == value:
+            raise ProtocolError("a long double does not fit a 64-bit float")
+        return None if number != number else number
+    raise ProtocolError(
+        f"a value of type {type(value).__name__} has no SQL form",
+        hint="convert it first: to text, a number, bytes, or with json.dumps() for lists and dicts",
+    )
+
+
+_FINER = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s"}
+"""Units of numpy whose texts are no dates or times of SQLite, and the next one whose texts are."""
+
+
+def _moment(value: Any) -> str:
+    numpy = sys.modules["numpy"]
+    unit = numpy.datetime_data(value.dtype)[0]
+    text = str(numpy.datetime_as_string(value, unit=_FINER.get(unit, unit))).replace("T", " ")
+    if text[4:5] != "-" or not "0001" <= text[:4] <= "9999":
+        raise ProtocolError("a date lies outside the years 1 to 9999, which is all that ISO text has")
+    return text
+
+
+# -- doubles that careless JSON readers read exactly, too
+#
+# The JSON reader of sqld takes the digits as a 64-bit integer, rounds that to a double and multiplies or divides by a
+# power of ten, so the shortest form of a double (0.1234567890123456) arrives off by one unit in the last place about
+# once in ten times. Digits that both ways of reading turn into the double are sent in its place.
+
+_EXACT = 2**53
+_LARGEST = 1.8e19  # the digits must fit an unsigned 64-bit integer
+
+
+def encode_exact(number: float) -> Value:
+    """Return the wire value of a finite double, with digits that a careless JSON reader reads exactly."""
+    text = literal(number)
+    return Float(number if text is None else msgspec.Raw(text.encode()))  # type: ignore[arg-type]
+
+
+def decode_argument(value: Value) -> SqlValue:
+    """Return the Python value of an argument, be it one of `encode_exact`."""
+    if isinstance(value, Float) and isinstance(value.value, msgspec.Raw):
+        return msgspec.json.decode(value.value, type=float)
+    return decode(value)
+
+
+def literal(number: float) -> str | None:
+    """Return a JSON number for a finite double; None where the shortest form is as good as any."""
+    size = abs(number)
+    text, _, power = repr(size).partition("e")
+    whole, _, fraction = text.removesuffix(".0").partition(".")
+    if int(whole + fraction) < _EXACT and abs(int(power or 0) - len(fraction)) <= 22:
+        return None  # a double over (or times) an exact power of ten: rounds once
+    for digits, exponent in _digits(size):
+        text = f"{'-' if number < 0 else ''}{digits}e{exponent}"
+        if digits < _LARGEST and _read_carelessly(digits, exponent) == size and float(text) == number:
+            return text
+    return None
+
+
+def _digits(size: float) -> Iterator[tuple[int, int]]:
+    """Yield digits and exponents that stand for a number: exact ones, and some that are near where none are."""
+    for places in range(22, -1, -1):
+        if size * 10.0**places < _LARGEST:
+            yield int(size * 10.0**places), -places
+    for places in (18, 17, 16):
+        digits, _, tail = f"{size:.{places}e}".partition("e")
+        middle, exponent = int(digits.replace(".", "")), int(tail) - places
+        for step in range(8):
+            yield middle + step * 128, exponent
+            yield middle - step * 128, exponent
+
+
+def _read_carelessly(digits: int, exponent: int) -> float:
+    size = float(digits)
+    if exponent < -308:
+        size, exponent = size / 1e308, exponent + 308
+    power = float(f"1e{abs(exponent)}")
+    return size * power if exponent >= 0 else size / power

@@ -43,3 +43,9 @@ def test_nothing_of_it_uses_the_stream_of_the_cells(cities):
     cities.explain("SELECT 1")
     cities.describe("SELECT 1")
     assert cities.connection().stream is None
+
+
+def test_a_dry_run_knows_the_type_of_every_float(cities):
+    values = {"a": 0.5, "b": 0.9746602879796197}  # the digits of the second one are chosen for careless readers
+    (statement,) = cities.describe("SELECT :a, :b", values).statements
+    assert statement.parameters == ((":a", "REAL"), (":b", "REAL"))

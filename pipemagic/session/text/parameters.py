@@ -15,7 +15,7 @@ from pipemagic.client import arguments
 from pipemagic.counts import plural
 from pipemagic.errors import ParameterError, ProtocolError
 from pipemagic.hrana.messages import NamedArg, Stmt
-from pipemagic.hrana.scalars import to_sql
+from pipemagic.hrana.values import to_sql
 from pipemagic.session.text import names
 from pipemagic.session.text.lookup import Values, Wish, listed, look_up
 from pipemagic.session.text.woven import Edit, Woven
