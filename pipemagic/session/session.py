@@ -15,7 +15,7 @@ from pipemagic.configuration import config_folder
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.explore.names import near, nearest
 from pipemagic.frames.collector import collector_paused
-from pipemagic.session import foreign_addresses, inquiries, keyrings, secrets
+from pipemagic.session import explain, foreign_addresses, keyrings, secrets
 from pipemagic.session.belonging import connections_of
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.changes import Changes, Subject
@@ -150,11 +150,11 @@ class Session:
 
         A statement without a plan says why. ``str()`` of it is a tree, notebooks show a picture.
         """
-        return inquiries.explain(self.connection(on), sql if isinstance(sql, Cell) else read(sql, params))
+        return explain.explain(self.connection(on), sql if isinstance(sql, Cell) else read(sql, params))
 
     def describe(self, sql: str | Cell, params: Mapping[str, object] | None = None, *, on: str | None = None) -> DryRun:
         """Tell what each statement takes, gives, reads and writes; nothing is run."""
-        return inquiries.describe(self.connection(on), sql if isinstance(sql, Cell) else read(sql, params))
+        return explain.describe(self.connection(on), sql if isinstance(sql, Cell) else read(sql, params))
 
     @contextmanager
     def transaction(self, mode: str = "IMMEDIATE", *, on: str | None = None) -> Iterator[Connection]:

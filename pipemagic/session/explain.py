@@ -1,0 +1,122 @@
+"""EXPLAIN and dry runs: the plans of a cell's statements, and what they would do. None of them is run.
+
+A PRAGMA is not explained: some take effect when they are only prepared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pipemagic.client.heads import TRANSACTION
+from pipemagic.client.running import result_of, statement_error
+from pipemagic.client.stream import Dialect
+from pipemagic.errors import StatementError
+from pipemagic.explore.dry_run import SCHEMA, Described, DryRun, Touched, touched
+from pipemagic.explore.plans import Plan, StatementPlan, plan_of
+from pipemagic.hrana.messages import Describe, DescribeResponse, Entry, ErrorEntry, Execute, Request, Stmt
+from pipemagic.hrana.values import Blob, Float, Integer, Null, Text, decode
+from pipemagic.session import places
+from pipemagic.session.cells import Cell
+from pipemagic.session.connection import Connection
+from pipemagic.session.kinds import verb
+from pipemagic.session.messages import span
+from pipemagic.sql import Statement
+
+_NOT_EXPLAINED = {
+    "PRAGMA": "a PRAGMA is not asked about: some take effect when they are only looked at",
+    "EXPLAIN": "it explains another statement itself",
+}
+_FRESH = Execute(Stmt("SELECT 1 FROM sqlite_master LIMIT 0"))
+"""Sent ahead: only a statement that runs has SQLite notice that others changed the schema meanwhile."""
+
+_TYPES = {Null: "NULL", Integer: "INTEGER", Float: "REAL", Text: "TEXT", Blob: "BLOB"}
+_CHANGES_SCHEMA = frozenset({"CREATE", "DROP", "ALTER"})
+
+
+def explain(connection: Connection, cell: Cell) -> Plan:
+    """Return the plan of each statement, with its arguments."""
+    plans = iter(_ask(connection, [_explained(cell, at, "EXPLAIN QUERY PLAN ") for at in _indexes(cell)]))
+    return Plan(tuple(_plan(cell, at, plans) for at in range(len(cell.statements))))
+
+
+def describe(connection: Connection, cell: Cell) -> DryRun:
+    """Return what each statement takes, returns, reads and writes."""
+    indexes = _indexes(cell)
+    requests: list[Request] = [_explained(cell, at, "EXPLAIN ") for at in indexes]
+    if connection.database.dialect is not Dialect.SEED:
+        requests += [Describe(cell.sent(at)) for at in indexes]
+    entries = _ask(connection, [Execute(Stmt(SCHEMA)), *requests] if requests else [])
+    tables = {row[0]: str(row[1]) for row in _rows(entries[0])} if entries else {}
+    programs, descriptions = iter(entries[1 : 1 + len(indexes)]), iter(entries[1 + len(indexes) :])
+    statements = range(len(cell.statements))
+    return DryRun(tuple(_described(cell, at, programs, descriptions, tables) for at in statements))
+
+
+def _indexes(cell: Cell) -> list[int]:
+    """Return the indexes of the statements that are explained."""
+    return [at for at, statement in enumerate(cell.statements) if statement.keyword not in _NOT_EXPLAINED]
+
+
+def _explained(cell: Cell, at: int, how: str) -> Execute:
+    return Execute(Stmt(how + cell.sent(at), named_args=cell.stmts[at].named_args))
+
+
+def _ask(connection: Connection, requests: Sequence[Request]) -> list[Entry]:
+    return connection.ask([_FRESH, *requests])[1:] if requests else []
+
+
+def _rows(entry: Entry) -> list[list[object]]:
+    return [[decode(value) for value in row] for row in result_of(entry).rows]
+
+
+def _plan(cell: Cell, at: int, plans: Iterator[Entry]) -> StatementPlan:
+    statement = cell.statements[at]
+    if statement.keyword in _NOT_EXPLAINED:
+        return StatementPlan(statement.text, problem=_NOT_EXPLAINED[statement.keyword])
+    try:
+        return plan_of(cell.sent(at), _rows(next(plans)))
+    except StatementError as error:
+        return StatementPlan(statement.text, problem=_problem(cell, at, error))
+
+
+def _described(
+    cell: Cell, at: int, programs: Iterator[Entry], descriptions: Iterator[Entry], tables: dict[object, str]
+) -> Described:
+    statement = cell.statements[at]
+    arguments = tuple((one.name, _TYPES[type(one.value)]) for one in cell.stmts[at].named_args or ())
+    if statement.keyword in _NOT_EXPLAINED:
+        return Described(statement.text, arguments, problem=_NOT_EXPLAINED[statement.keyword])
+    program, description = next(programs), next(descriptions, None)
+    try:
+        found, columns = touched(_rows(program), tables), _columns(description)
+    except StatementError as error:
+        return Described(statement.text, arguments, problem=_problem(cell, at, error))
+    return Described(statement.text, arguments, columns, found.reads, found.writes, _does(statement, found))
+
+
+def _columns(description: Entry | None) -> tuple[tuple[str, str], ...] | None:
+    """Return the columns with their declared types; None if the server does not describe statements."""
+    if isinstance(description, ErrorEntry):
+        raise statement_error(description.error)
+    if description is None or not isinstance(description.response, DescribeResponse):
+        return None
+    return tuple((col.name or "", col.decltype or "") for col in description.response.result.cols)
+
+
+def _does(statement: Statement, found: Touched) -> str:
+    if statement.keyword in TRANSACTION:
+        return "begins or ends a transaction"
+    if statement.keyword in ("ATTACH", "DETACH"):
+        return f"{statement.keyword.lower()}es a database file"
+    if found.schema:
+        return "changes the schema"
+    return "writes" if found.writes else "only reads"
+
+
+def _problem(cell: Cell, at: int, error: StatementError) -> str:
+    """Say what is wrong with a statement; it may need what an earlier one of the cell would have made."""
+    message = places.read(error.message, cell.sent(at)).message  # without places in what was put around it
+    makers = [number for number in range(at) if verb(cell.statements[number]) in _CHANGES_SCHEMA]
+    if not makers:
+        return message
+    return f"{message}; it may need what {span(cell, makers[0], makers[-1] + 1)} would make, which was not run"
