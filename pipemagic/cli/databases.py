@@ -54,9 +54,10 @@ def create(api: Management, name: str, group: str, size_limit: str | None, wait:
                 api.create_database(name, group, copy_of=sources["from_db"], size_limit=size_limit)
     except ServerError as error:
         if "group not found" in error.message:
-            error.hint = f"create it: pipemagic group create {group} --location ams"
-        elif '"seed"' in error.message:
-            error.hint = seed_hint(name, group, **sources)
+            hint = f"create it: pipemagic group create {group} --location ams"
+            raise error.replace(hint=hint) from None
+        if '"seed"' in error.message:
+            raise error.replace(hint=seed_hint(name, group, **sources)) from None
         raise
     if wait:
         wait_for_database(api, name)

@@ -155,7 +155,7 @@ def with_location_hint(call: Callable[[str, str], Group], name: str, code: str) 
         return call(name, code)
     except ServerError as error:
         if "location" in error.message.lower() and error.status in (400, 404):
-            error.hint = "`pipemagic db locations` lists the codes"
+            raise error.replace(hint="`pipemagic db locations` lists the codes") from None
         raise
 
 

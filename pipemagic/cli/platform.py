@@ -73,7 +73,7 @@ def management(data: Path | None, org: str | None = None, *, anonymous: bool = F
                 yield api
             except AuthError as error:
                 if error.status == 401 and not anonymous:
-                    error.hint = LOG_IN
+                    raise error.replace(hint=LOG_IN) from None
                 raise
 
 

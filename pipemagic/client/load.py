@@ -255,5 +255,5 @@ def _removed_on_failure(database: Database, staging: str) -> Iterator[None]:
     except BaseException as error:
         if not stagings.drop(database, staging) and isinstance(error, PipemagicError):
             left = f"the table {staging} may be left over: the next load removes it"
-            error.hint = "; ".join(filter(None, [error.hint, left]))
+            raise error.replace(hint="; ".join(filter(None, [error.hint, left]))) from None
         raise

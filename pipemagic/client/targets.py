@@ -206,8 +206,8 @@ def _keeps(found: surroundings.Table, columns: Sequence[Column]) -> bool:
         _check_values(found, columns)
     except LoadError as error:
         if definitions.has_constraints(found.sql):
-            error.hint = "convert the column in the frame, or give types=... to define the table anew"
-            raise
+            hint = "convert the column in the frame, or give types=... to define the table anew"
+            raise error.replace(hint=hint) from None
         return False
     return True
 

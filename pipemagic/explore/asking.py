@@ -34,8 +34,7 @@ def ask_at(database: Database, statements: Sequence[Statement]) -> tuple[list[Re
     try:
         first, *results, last = database.batch([_VERSIONS, *statements, _VERSIONS], atomic=False)
     except StatementError as error:
-        error.index -= 1
-        if error.code != "RESPONSE_TOO_LARGE":
-            error.hint = ""  # queries leave nothing behind, so it does not matter which ones ran
-        raise
+        # Queries leave nothing behind, so it does not matter which ones ran.
+        hint = error.hint if error.code == "RESPONSE_TOO_LARGE" else ""
+        raise error.replace(index=error.index - 1, hint=hint) from None
     return results, first.rows != last.rows, int(first.rows[0][0] or 0)

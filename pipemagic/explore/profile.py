@@ -186,8 +186,8 @@ def _ask(
     try:
         results, moved, version = ask_at(database, statements)
     except AnswerTimeout as error:
-        error.hint = "look at fewer columns at once with --columns, or wait longer with timeout=... of connect()"
-        raise
+        hint = "look at fewer columns at once with --columns, or wait longer with timeout=... of connect()"
+        raise error.replace(hint=hint) from None
     found = tuple(_read(column, result.rows) for column, result in zip(columns, results, strict=True))
     return Profile(relation.name, found[0].rows, found, moved, where.sql), version
 

@@ -31,7 +31,8 @@ def offering_frames(variables: Mapping[str, Any], args: Arguments) -> Iterator[N
             on = args.get("--on")
             line = f"%pipedb load {frame} --table {name}{f' --on {word(on)}' if on else ''}"
             rest = "" if error.hint == _LISTED else error.hint
-            error.hint = "\n".join(filter(None, [f"{frame} is a DataFrame of the notebook; load it:\n{line}", rest]))
+            hint = "\n".join(filter(None, [f"{frame} is a DataFrame of the notebook; load it:\n{line}", rest]))
+            raise error.replace(hint=hint) from None
         raise
 
 

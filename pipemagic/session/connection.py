@@ -283,8 +283,7 @@ class Connection:
         try:
             return self._once(ask)
         except StatementError as error:
-            error.message = fault_of(error, error.sql).message
-            raise
+            raise error.replace(message=fault_of(error, error.sql).message) from None
 
     def _once(self, ask: Callable[[Database], T]) -> T:
         self._check_not_gone()

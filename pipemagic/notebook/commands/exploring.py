@@ -44,7 +44,8 @@ def _told_of_what_is_unseen(connection: Connection, *given: str | None) -> Itera
     except UnknownName as error:
         unseen = next((name for name in given if name is not None and connection.schema.unseen(name)), None)
         if unseen is not None and repr(unseen) in error.message:
-            error.hint = "it is temporary or not committed, so only cells see it: look at it with %%sql"
+            hint = "it is temporary or not committed, so only cells see it: look at it with %%sql"
+            raise error.replace(hint=hint) from None
         raise
 
 

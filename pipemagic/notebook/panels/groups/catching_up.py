@@ -102,8 +102,8 @@ class CatchingUp(WorkingModel):
             return self._follow(platform)
         except PipemagicError as error:
             added = f"{self.place} was added to {self.group}"
-            error.message = f"{added}, but its replicas cannot be asked about: {error.message}"
-            raise
+            message = f"{added}, but its replicas cannot be asked about: {error.message}"
+            raise error.replace(message=message) from None
 
     def _follow(self, platform: Platform) -> str:
         """Ask for the replicas until all have caught up; says how that ended."""
