@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from string import ascii_lowercase
-from typing import Protocol
 
 from pipemagic.client.arguments import values_of
 from pipemagic.client.heads import CHANGING, bare_word, head
@@ -17,6 +16,7 @@ from pipemagic.explore.values import value as shown
 from pipemagic.explore.words import written
 from pipemagic.hrana.messages import Stmt
 from pipemagic.hrana.values import SqlValue, is_integer
+from pipemagic.session.schema_cache import SchemaCache
 from pipemagic.sql import Token, character_offset, tokens, unquote
 
 _AMBIGUOUS = re.compile(r"\Aambiguous column name: (?:([^.\n]+)\.)?([^.\n]+)\Z")
@@ -24,29 +24,18 @@ _MISMATCH = re.compile(r"\Adatatype mismatch\Z")
 _UNKNOWN = object()  # a value that is not in the text
 
 
-class Tables(Protocol):
-    """Return the tables that are known; with ``typed`` those whose columns' types are known, too."""
-
-    def __call__(self, *, typed: bool = False) -> Sequence[Shape]:
-        """Return the tables."""
-        ...
-
-
-def with_cause(error: StatementError, stmt: Stmt, tables: Tables) -> StatementError:
-    """Return the error with its cause as the message, if the statement and its ``tables`` prove one.
-
-    The tables are asked for only where the message depends on them.
-    """
-    cause = _cause(error, stmt, tables)
+def with_cause(error: StatementError, stmt: Stmt, schema: SchemaCache) -> StatementError:
+    """Return the error with its cause as the message, if the statement and the tables prove one."""
+    cause = _cause(error, stmt, schema)
     return error.replace(message=cause) if cause else error
 
 
-def _cause(error: StatementError, stmt: Stmt, tables: Tables) -> str:
+def _cause(error: StatementError, stmt: Stmt, schema: SchemaCache) -> str:
     message, text = error.message.strip(), stmt.sql or ""
     if match := _AMBIGUOUS.match(message):
         owner, name = (part and part.strip('"') for part in match.groups())
         places = _places(name, text, owner) if error.offset is None else [character_offset(text, error.offset)]
-        known = tables()
+        known = schema.tables_soon()
         found = {_choice(name, owner, text, at, known) for at in places} - {""}
         return found.pop() if len(found) == 1 else ""
     if _MISMATCH.match(message):
@@ -54,7 +43,7 @@ def _cause(error: StatementError, stmt: Stmt, tables: Tables) -> str:
         for word, given in _limits(text, values):
             if given is None or (given is not _UNKNOWN and not is_integer(given)):  # type: ignore[arg-type]
                 return f"{word} takes an integer, not {_shown(given)}"
-        return _rowid(text, values, tables(typed=True))
+        return _rowid(text, values, schema.tables_soon(typed=True))
     return ""
 
 

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeVar
 
 from pipemagic.client.database import Database
@@ -179,8 +178,7 @@ class Connection:
             count = self.statements_open if is_open else None
             refused = ran.error
             if 0 <= refused.index < len(cell.stmts):
-                tables = partial(self.schema.tables_within, messages.PATIENCE)
-                refused = with_cause(refused, cell.stmts[refused.index], tables)
+                refused = with_cause(refused, cell.stmts[refused.index], self.schema)
             failure = messages.Failure(cell, refused, len(ran.results), before, count, atomic=wanted.atomic)
             raise messages.statement_error(self._books.ended_by(failure, self.transaction), self, done, notes)
         line = messages.open_line(self.statements_open, self._clock_line(wanted)) if is_open else ""

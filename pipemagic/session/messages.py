@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from pipemagic.session.connection import Connection
     from pipemagic.session.secrets import Whence
 
-PATIENCE = 0.3
-"""Seconds that a message waits for the tables, where they are not known yet."""
-
 END_IT = "COMMIT keeps what ran in it, ROLLBACK undoes it"
 
 ROLLED_BACK = "The open transaction was rolled back."
@@ -287,7 +284,7 @@ def _bare(name: str) -> str:
 
 
 def _table(name: str, connection: Connection) -> str:
-    shapes = connection.schema.tables_within(PATIENCE)
+    shapes = connection.schema.tables_soon()
     if hint := _near(name, (shape.name for shape in shapes)):
         return hint
     for other in connection.others().values():
@@ -297,7 +294,7 @@ def _table(name: str, connection: Connection) -> str:
 
 
 def _column(name: str, text: str, connection: Connection) -> str:
-    shapes = connection.schema.tables_within(PATIENCE)
+    shapes = connection.schema.tables_soon()
     named = {unquote(token.text).lower() for token in tokens(text) if token.kind in ("word", "quoted")}
     inside = [shape for shape in shapes if shape.name.lower() in named]
     if hint := _near(name, (column for shape in inside for column in shape.columns)):

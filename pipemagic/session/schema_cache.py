@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 CHECK_EVERY = 10.0
 """Seconds between two checks of the schema version."""
 
+PATIENCE = 0.3
+"""Seconds that an error waits for the tables, where they are not known yet."""
+
 _log = logging.getLogger(__name__)
 
 _DDL = ("CREATE", "DROP", "ALTER")
@@ -59,13 +62,13 @@ class SchemaCache:
             known = {**self._known, **self._uncommitted, **self._temporary}
         return [shape for shape in known.values() if shape is not None]
 
-    def tables_within(self, seconds: float, *, typed: bool = False) -> list[Shape]:
-        """Return the tables; if none is known, or with ``typed`` if a type is not, wait so long for the server."""
+    def tables_soon(self, *, typed: bool = False) -> list[Shape]:
+        """Return the tables; if none is known, or with ``typed`` if a type is not, wait a moment for the server."""
         known = self.tables
         if known and self._started and not (typed and any(shape.relation is None for shape in known)):
             return known
         self._read_soon()
-        self.ready.wait(seconds)
+        self.ready.wait(PATIENCE)
         return self.tables
 
     def of(self, name: str) -> Schema | None:
@@ -84,7 +87,7 @@ class SchemaCache:
             return (self._temporary.get(name.lower()) or self._uncommitted.get(name.lower())) is not None
 
     def start(self) -> None:
-        """Begin to read ahead; until then only `tables_within` asks the server."""
+        """Begin to read ahead; until then only `tables_soon` asks the server."""
         self._started = True
         self.refresh()
 
