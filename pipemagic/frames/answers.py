@@ -44,7 +44,7 @@ class _Cut(NamedTuple):
 
 
 def read_answer(body: bytes) -> PipelineResponse:
-    """Read the body of a pipeline answer; ProtocolError says where it is off."""
+    """Decode the body of a pipeline response; ProtocolError says where it is wrong."""
     cuts = list(_large_rows(body)) if len(body) >= LARGE else []
     response = _read_apart(body, cuts) if cuts else None
     if response is None:
@@ -61,7 +61,7 @@ def _set_rows(result: StmtResult, rows: StoredRows) -> None:
 
 
 def read_columns(part: columns.Part, cols: Sequence[Col]) -> StoredRows:
-    """Read some rows of our own service; ProtocolError if their columns do not hold what they say."""
+    """Return some rows of our own service; ProtocolError if their columns are inconsistent."""
     return by_columns(cols, part.size, read_part(part))
 
 
@@ -119,7 +119,7 @@ def _results(response: PipelineResponse) -> Iterator[StmtResult]:
 
 
 def _mark(result: StmtResult) -> str:
-    """Give the mark that stands in the place of rows, '' if there is none."""
+    """Return the mark that stands in the place of rows, '' if there is none."""
     match result.rows:
         case [[Integer(text)]] if text.startswith("rows "):
             return text

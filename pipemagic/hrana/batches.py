@@ -24,7 +24,7 @@ DEEPEST_CONDITION = 64
 
 
 class StepState(Enum):
-    """What became of a step."""
+    """The outcome of a step."""
 
     OK = "ok"
     ERROR = "error"
@@ -68,7 +68,7 @@ def probe(stmts: Sequence[Stmt]) -> list[Batch]:
 def check_references(batch: Batch) -> None:
     """Raise ProtocolError unless every condition points to an earlier step and is not nested too deeply.
 
-    Walks without recursion: what passes here is safe for `holds`, whatever the caller's stack looks like.
+    It does not recurse: conditions that it accepts are safe for `holds`, however deep the caller's stack is.
     """
     for number, step in enumerate(batch.steps):
         for cond, depth in _parts(step.condition):
@@ -79,7 +79,7 @@ def check_references(batch: Batch) -> None:
 
 
 def _parts(cond: Cond | None) -> Iterator[tuple[Cond, int]]:
-    """Give a condition and everything inside it, each with its depth."""
+    """Yield a condition and everything inside it, each with its depth."""
     stack = [(cond, 1)] if cond is not None else []
     while stack:
         part, depth = stack.pop()
@@ -92,9 +92,9 @@ def _parts(cond: Cond | None) -> Iterator[tuple[Cond, int]]:
 
 
 def holds(cond: Cond | None, states: Sequence[StepState], *, autocommit: bool) -> bool:
-    """Tell whether a step with this condition runs, given what became of the steps before it.
+    """Return True if a step with this condition runs, given the outcomes of the steps before it.
 
-    The condition is one that `check_references` let pass.
+    The condition is one that `check_references` accepts.
     """
     match cond:
         case None:
@@ -114,5 +114,5 @@ def holds(cond: Cond | None, states: Sequence[StepState], *, autocommit: bool) -
 
 
 def uses_autocommit(batch: Batch) -> bool:
-    """Tell whether a condition asks ``is_autocommit``, which version 2 does not have."""
+    """Return True if a condition asks ``is_autocommit``, which version 2 does not have."""
     return any(isinstance(part, AutocommitCond) for step in batch.steps for part, _ in _parts(step.condition))

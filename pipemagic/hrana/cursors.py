@@ -1,6 +1,6 @@
 """A cursor: a batch whose rows come as they are read. Request and entries as typed messages, for both sides.
 
-The answer is lines of JSON: first `Head`, then entries. Of a step: `StepBegin`, its rows, then `StepEnd` or
+The response is lines of JSON: first `Head`, then entries. Of a step: `StepBegin`, its rows, then `StepEnd` or
 `StepError`; a skipped step leaves none. `Failure`, always the last one, says that the batch as a whole failed.
 Source: the public Hrana 3 over HTTP specification.
 """
@@ -81,19 +81,19 @@ _KIND = msgspec.json.Decoder(_Kind)
 
 
 def decode_request(data: bytes) -> CursorRequest:
-    """Read the body of a cursor request; ProtocolError says where it is off."""
+    """Decode the body of a cursor request; ProtocolError says where it is wrong."""
     return decode_with(_REQUEST, data, "the cursor request")
 
 
 def decode_head(line: bytes) -> Head:
-    """Read the first line of an answer; ProtocolError if it is none."""
+    """Decode the first line of a response; ProtocolError if it is none."""
     return decode_with(_HEAD, line, "the first line of the cursor")
 
 
 def decode_entries(lines: Iterable[bytes]) -> Iterator[Entry]:
-    """Read the lines after the first, each when it comes; entries of a type that is not ours are passed over.
+    """Decode the lines after the first, each when it comes; entries of unknown types are skipped.
 
-    ProtocolError for a line that is no entry. Whether the answer was cut, its transport tells.
+    Raises ProtocolError for a line that is no entry. Whether the response was cut, the transport knows.
     """
     for line in lines:
         if line.strip() and (entry := _entry(line)) is not None:
@@ -111,5 +111,5 @@ def _entry(line: bytes) -> Entry | None:
 
 
 def cursor(batch: Batch, baton: str | None = None) -> bytes:
-    """Write the body of a cursor request."""
+    """Encode the body of a cursor request."""
     return encode(CursorRequest(batch, baton))

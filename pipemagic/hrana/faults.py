@@ -1,4 +1,4 @@
-"""Errors on the wire: the codes both sides know, and how to read the body of a refused request."""
+"""Errors on the wire: the codes that both sides know, and the body of a refused request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BATON_INVALID = "Received an invalid baton"
 
 
 def read_fault(body: bytes, content_type: str = "") -> Error:
-    """Read the body of an HTTP error, in any of the shapes that servers send.
+    """Decode the body of an HTTP error, in any of the shapes that servers send.
 
     ``{"message", "code"}``, ``{"error": text}``, a line of plain text; of anything else (HTML, a proxy's page)
     only the first line of text is kept, at most 300 characters.
@@ -64,5 +64,5 @@ def _first_line(body: bytes, content_type: str) -> str:
 
 
 def is_baton_fault(error: Error) -> bool:
-    """Tell whether a refused request was refused for its baton, so that nothing of it ran."""
+    """Return True if a request was refused for its baton, so that nothing of it ran."""
     return error.code == STREAM_EXPIRED or error.message in {BATON_USED, BATON_INVALID}

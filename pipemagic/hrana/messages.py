@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Error(msgspec.Struct, frozen=True):
-    """What went wrong with one request or step."""
+    """The error of one request or step."""
 
     message: str
     code: str | None = None
@@ -146,7 +146,7 @@ class CloseSql(msgspec.Struct, frozen=True, tag_field="type", tag="close_sql"):
 
 
 class GetAutocommit(msgspec.Struct, frozen=True, tag_field="type", tag="get_autocommit"):
-    """Ask whether no transaction is open (version 3)."""
+    """Return whether no transaction is open (version 3)."""
 
 
 Request: TypeAlias = Execute | Close | RunBatch | Sequence | Describe | StoreSql | CloseSql | GetAutocommit
@@ -185,11 +185,11 @@ if TYPE_CHECKING:
     Rows: TypeAlias = Many[list[Value]]
 else:
     Rows = list[list[Value]] | Columns
-"""The rows of a result. What comes as `Columns` is read where answers are (`pipemagic.frames.answers`)."""
+"""The rows of a result. `Columns` are read where responses are (`pipemagic.frames.answers`)."""
 
 
 class StmtResult(msgspec.Struct, frozen=True):
-    """What one statement returned."""
+    """The result of one statement."""
 
     cols: list[Col] = []
     rows: Rows = []
@@ -216,7 +216,7 @@ class Param(msgspec.Struct, frozen=True):
 
 
 class DescribeResult(msgspec.Struct, frozen=True):
-    """What a statement takes and returns."""
+    """The parameters and columns of a statement."""
 
     params: list[Param]
     cols: list[Col]
@@ -225,41 +225,41 @@ class DescribeResult(msgspec.Struct, frozen=True):
 
 
 class ExecuteResponse(msgspec.Struct, frozen=True, tag_field="type", tag="execute"):
-    """Answer to Execute."""
+    """Response to Execute."""
 
     result: StmtResult
 
 
 class CloseResponse(msgspec.Struct, frozen=True, tag_field="type", tag="close"):
-    """Answer to Close."""
+    """Response to Close."""
 
 
 class BatchResponse(msgspec.Struct, frozen=True, tag_field="type", tag="batch"):
-    """Answer to RunBatch."""
+    """Response to RunBatch."""
 
     result: BatchResult
 
 
 class SequenceResponse(msgspec.Struct, frozen=True, tag_field="type", tag="sequence"):
-    """Answer to Sequence."""
+    """Response to Sequence."""
 
 
 class DescribeResponse(msgspec.Struct, frozen=True, tag_field="type", tag="describe"):
-    """Answer to Describe."""
+    """Response to Describe."""
 
     result: DescribeResult
 
 
 class StoreSqlResponse(msgspec.Struct, frozen=True, tag_field="type", tag="store_sql"):
-    """Answer to StoreSql."""
+    """Response to StoreSql."""
 
 
 class CloseSqlResponse(msgspec.Struct, frozen=True, tag_field="type", tag="close_sql"):
-    """Answer to CloseSql."""
+    """Response to CloseSql."""
 
 
 class GetAutocommitResponse(msgspec.Struct, frozen=True, tag_field="type", tag="get_autocommit"):
-    """Answer to GetAutocommit."""
+    """Response to GetAutocommit."""
 
     is_autocommit: bool
 
@@ -292,7 +292,7 @@ Entry: TypeAlias = OkEntry | ErrorEntry
 
 
 class PipelineResponse(msgspec.Struct, frozen=True):
-    """The body of a pipeline answer; one entry for each request, in order."""
+    """The body of a pipeline response; one entry for each request, in order."""
 
     results: list[Entry]
     baton: str | None = None
@@ -307,7 +307,7 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def decode_with(decoder: msgspec.json.Decoder[T], data: bytes, what: str) -> T:
-    """Read JSON; ProtocolError says that ``what`` cannot be read, and where it is off."""
+    """Decode JSON; ProtocolError says that ``what`` cannot be read, and where it is wrong."""
     try:
         return decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -315,29 +315,29 @@ def decode_with(decoder: msgspec.json.Decoder[T], data: bytes, what: str) -> T:
 
 
 def decode_request(data: bytes) -> PipelineRequest:
-    """Read the body of a pipeline request; ProtocolError says where it is off."""
+    """Decode the body of a pipeline request; ProtocolError says where it is wrong."""
     return decode_with(_REQUEST, data, "the pipeline request")
 
 
 def decode_execute(data: bytes) -> Execute:
-    """Read the body of ``/v1/execute``; ProtocolError says where it is off."""
+    """Decode the body of ``/v1/execute``; ProtocolError says where it is wrong."""
     body: ExecuteBody = decode_with(_EXECUTE, data, "the request")
     return Execute(body.stmt)
 
 
 def decode_batch(data: bytes) -> RunBatch:
-    """Read the body of ``/v1/batch``; ProtocolError says where it is off."""
+    """Decode the body of ``/v1/batch``; ProtocolError says where it is wrong."""
     body: BatchBody = decode_with(_BATCH, data, "the request")
     return RunBatch(body.batch)
 
 
 def decode_response(data: bytes) -> PipelineResponse:
-    """Read the body of a pipeline answer; ProtocolError says where it is off."""
+    """Decode the body of a pipeline response; ProtocolError says where it is wrong."""
     return decode_with(_RESPONSE, data, "the server's answer")
 
 
 def encode(message: Any) -> bytes:
-    """Write a message as JSON (UTF-8, no spaces, ``/`` not escaped).
+    """Encode a message as JSON (UTF-8, no spaces, ``/`` not escaped).
 
     Raises ProtocolError for text that is not Unicode (half of a surrogate pair).
     """
@@ -351,5 +351,5 @@ def encode(message: Any) -> bytes:
 
 
 def pipeline(requests: Many[Request], baton: str | None = None) -> bytes:
-    """Write the body of a pipeline request."""
+    """Encode the body of a pipeline request."""
     return encode(PipelineRequest(list(requests), baton))

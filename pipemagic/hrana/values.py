@@ -64,27 +64,21 @@ Value: TypeAlias = Null | Integer | Float | Text | Blob
 NULL = Null()
 
 
-def encode(value: SqlValue) -> Value:
-    """Give the wire value of one SQL value.
+def encode(value: Any) -> Value:
+    """Return the wire value of a Python value; raise what `to_sql` raises.
 
-    Blobs are written without padding, like the servers in use do. A NaN becomes NULL, as in SQLite; an infinity has
-    no value but a sign.
-    Raises ProtocolError for an integer beyond 64 bits and for any other type.
+    Blobs are written without padding, like the servers in use do. An infinity has no value but a sign.
     """
-    match value:
-        case None:
-            return NULL
-        case bool() | int():
-            if not MIN_INTEGER <= value <= MAX_INTEGER:
-                raise ProtocolError(f"the integer {value} does not fit 64 bits", hint="send it as text, or as a float")
-            return Integer(str(int(value)))
-        case float():
-            return NULL if value != value else encode_float(value)
-        case str():
-            return Text(value)
-        case bytes() | bytearray() | memoryview():
-            return Blob(b64encode(value).rstrip(b"=").decode("ascii"))
-    raise ProtocolError(f"a value of type {type(value).__name__} has no SQL form")
+    match to_sql(value):
+        case int(number):
+            return Integer(str(number))
+        case float(number):
+            return encode_float(number)
+        case str(text):
+            return Text(text)
+        case bytes(data):
+            return Blob(b64encode(data).rstrip(b"=").decode("ascii"))
+    return NULL
 
 
 def encode_float(number: float) -> Float:
@@ -116,7 +110,7 @@ def decode(value: Value) -> SqlValue:
 
 
 def is_integer(given: SqlValue) -> bool:
-    """Return True if SQLite takes a value for an INTEGER PRIMARY KEY: integers, and what is exactly one."""
+    """Return True if SQLite accepts a value for an INTEGER PRIMARY KEY: an integer, or what equals one."""
     if given is None or isinstance(given, int):
         return True
     if isinstance(given, bytes):
