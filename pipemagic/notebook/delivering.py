@@ -103,7 +103,7 @@ class Delivery:
         if len(names) == 1:
             tables = tables[-1:]
         if len(names) == len(tables):
-            stored |= {name: one for name, one in zip(names, tables, strict=True) if name != "_"}
+            stored = stored | {name: one for name, one in zip(names, tables, strict=True) if name != "_"}
         return stored
 
     def _store(self, outcomes: dict[str, Outcome]) -> None:

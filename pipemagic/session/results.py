@@ -87,13 +87,15 @@ class Outcome:
         return files.WRITERS[form](Path(path).expanduser(), self.result.cols, self.result.rows, note=note)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class CellResult:
     """What a cell returned, statement by statement.
 
     ``notes`` are lines to show before it; ``open_line`` says that a transaction is open, '' if none is. Of a cell that
     failed, ``rest`` holds the statements that did not run, ``failed`` the one among them which was refused, ``fault``
-    why, in a line.
+    why, in a line. ``total`` is how many statements the cell has, ``tables`` the outcomes that have columns, in order,
+    ``returned`` the last of these, whose frame is the cell's value, and ``named`` the outcomes by the names of their
+    ``-- name:`` comments.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -103,20 +105,16 @@ class CellResult:
     failed: Statement | None = None
     fault: str = ""
 
-    @property
-    def total(self) -> int:
-        """How many statements the cell has."""
-        return len(self.outcomes) + len(self.rest)
+    def __post_init__(self) -> None:
+        self.total = len(self.outcomes) + len(self.rest)
+        self.tables = [outcome for outcome in self.outcomes if outcome.result.cols]
+        self.returned = self.tables[-1] if self.tables else None
+        self.named = {outcome.name: outcome for outcome in self.outcomes if outcome.name}
 
     @property
-    def tables(self) -> list[Outcome]:
-        """The outcomes that have columns, in order."""
-        return [outcome for outcome in self.outcomes if outcome.result.cols]
-
-    @property
-    def named(self) -> dict[str, Outcome]:
-        """The outcomes by the names of their ``-- name:`` comments."""
-        return {outcome.name: outcome for outcome in self.outcomes if outcome.name}
+    def frame(self) -> DataFrame | None:
+        """The cell's value; None if no statement returns columns."""
+        return None if self.returned is None else self.returned.frame()
 
     def check_tables(self, wanted: int) -> None:
         """Raise SessionError if another number of statements returned columns."""
@@ -125,16 +123,6 @@ class CellResult:
                 f"{_tables(len(self.tables))}, not {wanted}; the cell ran, and nothing was stored",
                 hint=NAMES_FOR_TABLES,
             )
-
-    @property
-    def returned(self) -> Outcome | None:
-        """The last outcome that has columns: the one whose frame is the cell's value."""
-        return next((outcome for outcome in reversed(self.outcomes) if outcome.result.cols), None)
-
-    @property
-    def frame(self) -> DataFrame | None:
-        """The cell's value; None if no statement returns columns."""
-        return None if self.returned is None else self.returned.frame()
 
 
 def outcomes(cell: Cell, results: Sequence[StmtResult], limit: int | None = None) -> list[Outcome]:
