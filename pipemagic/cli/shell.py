@@ -172,7 +172,7 @@ class Shell:
         return self._stream.transaction.state is Tx.OPEN
 
     def _run_statement(self, statement: str) -> None:
-        keyword = sqltext.keyword(statement)
+        keyword = sqltext.parse(statement).keyword
         if self._stream.transaction.state is Tx.LOST and keyword in ("BEGIN", "ROLLBACK"):
             self._stream.settle()  # the loss was reported
             if keyword == "ROLLBACK":

@@ -172,7 +172,7 @@ def stamp(requests: Sequence[Request], index: int) -> list[Request] | None:
 
 
 def _reads(text: str | None) -> bool:
-    return text is not None and sql.keyword(text) in _READS
+    return text is not None and sql.parse(text).keyword in _READS
 
 
 def _number(index: str | int | None) -> int | None:

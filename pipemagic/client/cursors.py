@@ -34,7 +34,7 @@ from pipemagic.hrana.messages import (
 )
 from pipemagic.hrana.stream import Tx
 from pipemagic.hrana.values import Value
-from pipemagic.sql import keyword
+from pipemagic.sql import parse
 
 if TYPE_CHECKING:
     from pipemagic.client.streamed import Streamed
@@ -151,7 +151,7 @@ class Cursor:
 
     def _may_have_moved(self) -> bool:
         """Tell whether the transaction may not be as it was: after an error, and what is no question."""
-        return not self.finished or keyword(self._stmt.sql or "") not in _READS
+        return not self.finished or parse(self._stmt.sql or "").keyword not in _READS
 
     def _leave(self, *, orderly: bool) -> None:
         answer, self._answer = self._answer, None

@@ -49,7 +49,7 @@ class Nesting:
 
     def see(self, text: str) -> None:
         """Take in one statement that ran without an error."""
-        keyword = sql.keyword(text)
+        keyword = sql.parse(text).keyword
         if keyword not in TRANSACTION:
             return
         words = [token.text for token in sql.tokens(text) if token.kind in ("word", "quoted", "string")]

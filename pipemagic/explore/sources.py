@@ -89,7 +89,7 @@ def _is_binary(relation: Relation) -> bool:
 
 def is_query(words: str) -> bool:
     """Return True if the text is a query, not the name of a table."""
-    return sql.keyword(words) in ("SELECT", "WITH", "VALUES") and len(words.split()) >= 2
+    return sql.parse(words).keyword in ("SELECT", "WITH", "VALUES") and len(words.split()) >= 2
 
 
 def _query(words: str) -> str | None:

@@ -27,7 +27,7 @@ class Cell:
     """
 
     text: str
-    statements: tuple[sql.Statement, ...]
+    statements: tuple[sql.ParsedStatement, ...]
     stmts: tuple[Stmt, ...]
     before: int = 0
     source: str = ""
@@ -61,10 +61,9 @@ class Cell:
         """Give the text of a statement as it is sent."""
         return self.stmts[index].sql or ""
 
-    def as_sent(self, index: int) -> sql.Statement:
-        """Give a statement with the text that is sent for it."""
-        statement, text = self.statements[index], self.sent(index)
-        return statement if text == statement.text else replace(statement, text=text)
+    def as_sent(self, index: int) -> sql.ParsedStatement:
+        """Return a statement as it is sent."""
+        return sql.parse(self.sent(index))
 
     def place(self, index: int, offset: int) -> Place:
         """Find where in what was written a character of a statement, as it is sent, comes from."""

@@ -20,7 +20,7 @@ from pipemagic.session.cells import Cell
 from pipemagic.session.connection import Connection
 from pipemagic.session.kinds import verb
 from pipemagic.session.messages import span
-from pipemagic.sql import Statement
+from pipemagic.sql import ParsedStatement
 
 _NOT_EXPLAINED = {
     "PRAGMA": "a PRAGMA is not asked about: some take effect when they are only looked at",
@@ -103,7 +103,7 @@ def _columns(description: Entry | None) -> tuple[tuple[str, str], ...] | None:
     return tuple((col.name or "", col.decltype or "") for col in description.response.result.cols)
 
 
-def _does(statement: Statement, found: Touched) -> str:
+def _does(statement: ParsedStatement, found: Touched) -> str:
     if statement.keyword in TRANSACTION:
         return "begins or ends a transaction"
     if statement.keyword in ("ATTACH", "DETACH"):

@@ -139,7 +139,7 @@ def tell(error: PipemagicError, cell: Cell, finding: Finding) -> None:
         error.hint = f"look before you run it again{f': {query}' if query else ''}"
 
 
-def where_to_look(statements: Sequence[sql.Statement]) -> str:
+def where_to_look(statements: Sequence[sql.ParsedStatement]) -> str:
     """Give a query that shows what became of the first write among the statements; '' if there is none."""
     for statement in statements:
         if not only_reads(statement) and not controls(statement.text) and not is_rollback(statement):

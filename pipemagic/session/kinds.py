@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from pipemagic.client.heads import CHANGING, READING, bare_word, head
 from pipemagic.session.text.woven import Edit
-from pipemagic.sql import Statement, Token, tokens
+from pipemagic.sql import ParsedStatement, Token, tokens
 
 
-def verb(statement: Statement) -> str:
+def verb(statement: ParsedStatement) -> str:
     """Give the word that says what is done; of WITH the one after the common table expressions, '' if there is none."""
     return head(statement.text).verb if statement.keyword == "WITH" else statement.keyword
 
 
-def writes_rows(statement: Statement) -> bool:
+def writes_rows(statement: ParsedStatement) -> bool:
     """Tell whether it is an INSERT, REPLACE, UPDATE or DELETE: whether it says how many rows it changed."""
     return verb(statement) in CHANGING
 
 
-def is_query(statement: Statement) -> bool:
+def is_query(statement: ParsedStatement) -> bool:
     """Tell whether it is a SELECT or VALUES, with or without WITH."""
     return verb(statement) in READING
 
 
-def only_reads(statement: Statement) -> bool:
+def only_reads(statement: ParsedStatement) -> bool:
     """Tell whether it cannot change anything, as far as its text tells; a PRAGMA may."""
     return verb(statement) in (*READING, "EXPLAIN")
 
 
-def returns_rows(statement: Statement) -> bool | None:
+def returns_rows(statement: ParsedStatement) -> bool | None:
     """Return True if the statement returns rows, even if there are none; None if it depends on more than the text."""
     what = verb(statement)
     if only_reads(statement):

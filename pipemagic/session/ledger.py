@@ -13,7 +13,7 @@ from itertools import zip_longest
 from pipemagic.client.heads import TRANSACTION
 from pipemagic.client.nesting import Nesting
 from pipemagic.hrana.messages import Stmt
-from pipemagic.sql import Statement, keyword, tokens
+from pipemagic.sql import ParsedStatement, parse, tokens
 
 SHOWN = 5
 """So many statements of a lost transaction are listed; the rest are counted."""
@@ -55,7 +55,7 @@ class Ledger:
         """Whether a transaction is open."""
         return self._nesting.open
 
-    def follow(self, statement: Statement, stmt: Stmt | None = None) -> None:
+    def follow(self, statement: ParsedStatement, stmt: Stmt | None = None) -> None:
         """Take in a statement that ran without an error, and what was sent for it."""
         self._nesting.see(statement.text)
         del self._marks[len(self._nesting.savepoints) :]
@@ -81,14 +81,14 @@ class Ledger:
         """Forget the transaction: it is over."""
         self.correct(autocommit=True)
 
-    def ahead(self, statements: Sequence[Statement], stmts: Sequence[Stmt] = ()) -> Ledger:
+    def ahead(self, statements: Sequence[ParsedStatement], stmts: Sequence[Stmt] = ()) -> Ledger:
         """Give what the ledger would be if all these statements ran without an error."""
         ledger = Ledger(list(self.held), self.incomplete, self._nesting.after(()), list(self._marks))
         for statement, stmt in zip_longest(statements, stmts[: len(statements)]):
             ledger.follow(statement, stmt)
         return ledger
 
-    def began_at(self, statements: Sequence[Statement]) -> int | None:
+    def began_at(self, statements: Sequence[ParsedStatement]) -> int | None:
         """Give the index of the statement that opens the transaction which is open after all of them.
 
         None if no transaction is open then, or if it is the one that was open before.
@@ -104,22 +104,22 @@ class Ledger:
         return index
 
 
-def opens(statement: Statement) -> bool:
+def opens(statement: ParsedStatement) -> bool:
     """Tell whether the statement opens a transaction where there is none."""
     return statement.keyword in ("BEGIN", "SAVEPOINT")
 
 
 def controls(text: str) -> bool:
     """Tell whether a statement only begins, names or ends transactions."""
-    return keyword(text) in TRANSACTION
+    return parse(text).keyword in TRANSACTION
 
 
-def is_rollback(statement: Statement) -> bool:
+def is_rollback(statement: ParsedStatement) -> bool:
     """Tell a ROLLBACK of the whole transaction from one TO a savepoint."""
     return statement.keyword == "ROLLBACK" and not goes_back(statement)
 
 
-def goes_back(statement: Statement) -> bool:
+def goes_back(statement: ParsedStatement) -> bool:
     """Tell a ROLLBACK TO a savepoint."""
     if statement.keyword != "ROLLBACK":
         return False

@@ -55,8 +55,8 @@ class Loss:
             raise SessionError(f"not run again, since {self.doubt}", hint="look before you run it again")
         if self.incomplete:
             raise SessionError(f"not run again, since {INCOMPLETE}", hint="run the cells again from BEGIN on")
-        work = self.held[1:] if self.held and sql.keyword(self.held[0].text) == "BEGIN" else self.held
-        if work and sql.keyword(work[-1].text) in _ENDS:
+        work = self.held[1:] if self.held and sql.parse(self.held[0].text).keyword == "BEGIN" else self.held
+        if work and sql.parse(work[-1].text).keyword in _ENDS:
             work = work[:-1]
         work = tuple(one for one in work if _matters(one))
         for one in work:
@@ -111,12 +111,12 @@ def of_error(error: PipemagicError, cell: Cell, before: Ledger) -> Loss:
     return Loss(inside, COMMIT_UNKNOWN if in_doubt else "", partly=True, left=left)
 
 
-def left_over(statements: Sequence[sql.Statement]) -> tuple[str, ...]:
+def left_over(statements: Sequence[sql.ParsedStatement]) -> tuple[str, ...]:
     """Give the statements that still have work to do: not those that only end a transaction."""
     return tuple(one.text for one in statements if not controls(one.text))
 
 
-def _after_rollback(ledger: Ledger, rest: Sequence[sql.Statement]) -> Sequence[sql.Statement] | None:
+def _after_rollback(ledger: Ledger, rest: Sequence[sql.ParsedStatement]) -> Sequence[sql.ParsedStatement] | None:
     """Give the statements behind the one by which the open transaction is rolled back; None if none does that."""
     ledger = ledger.ahead(())
     for number, statement in enumerate(rest):
@@ -126,7 +126,7 @@ def _after_rollback(ledger: Ledger, rest: Sequence[sql.Statement]) -> Sequence[s
     return None
 
 
-def _may_end(ledger: Ledger, rest: Sequence[sql.Statement]) -> bool:
+def _may_end(ledger: Ledger, rest: Sequence[sql.ParsedStatement]) -> bool:
     """Tell whether one of the statements could have ended the open transaction and kept it."""
     ledger = ledger.ahead(())
     for statement in rest:

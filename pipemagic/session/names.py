@@ -7,12 +7,12 @@ import re
 from collections.abc import Sequence
 
 from pipemagic.errors import SessionError
-from pipemagic.sql import Statement, position, tokens
+from pipemagic.sql import ParsedStatement, position, tokens
 
 _NAME = re.compile(r"--\s*name\s*:(.*)", re.IGNORECASE)
 
 
-def named(script: str, statements: Sequence[Statement]) -> tuple[str, ...]:
+def named(script: str, statements: Sequence[ParsedStatement]) -> tuple[str, ...]:
     """Give the name of each statement, '' for none.
 
     A name stands in a comment on a line of its own, directly before the statement. SessionError for one that stands

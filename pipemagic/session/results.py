@@ -26,7 +26,7 @@ from pipemagic.session import interrupts
 from pipemagic.session.cells import Cell
 from pipemagic.session.kinds import is_query, only_reads, returns_rows, writes_rows
 from pipemagic.session.wanted import Wanted
-from pipemagic.sql import Statement
+from pipemagic.sql import ParsedStatement
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -42,7 +42,7 @@ class Outcome:
     are more rows than were asked for.
     """
 
-    statement: Statement
+    statement: ParsedStatement
     result: StmtResult = field(default_factory=StmtResult, repr=False)
     name: str = ""
     undone: bool = False
@@ -101,8 +101,8 @@ class CellResult:
     outcomes: tuple[Outcome, ...]
     notes: tuple[str, ...] = ()
     open_line: str = ""
-    rest: tuple[Statement, ...] = ()
-    failed: Statement | None = None
+    rest: tuple[ParsedStatement, ...] = ()
+    failed: ParsedStatement | None = None
     fault: str = ""
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pipemagic.explore.shapes import Reference, Shape, declared
 from pipemagic.hrana.stream import Tx
-from pipemagic.sql import Statement
+from pipemagic.sql import ParsedStatement
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database
@@ -96,7 +96,7 @@ class SchemaCache:
         if self._started:
             self._read_soon()
 
-    def follow(self, statements: Sequence[Statement], transaction: Tx) -> None:
+    def follow(self, statements: Sequence[ParsedStatement], transaction: Tx) -> None:
         """Update from the statements of a cell that ran, and whether a transaction is open after them."""
         with self._lock:
             for statement in statements:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from pipemagic.sql import Statement, tokens
+from pipemagic.sql import ParsedStatement, tokens
 
 _OF_CONNECTION = re.compile(
     r"(analysis_limit|automatic_index|busy_timeout|cache_size|cache_spill|case_sensitive_like|cell_size_check"
@@ -25,7 +25,7 @@ class Settings:
     pragmas: dict[str, str] = field(default_factory=dict)
     temporary: bool = False
 
-    def follow(self, statement: Statement, *, inside: bool = False) -> None:
+    def follow(self, statement: ParsedStatement, *, inside: bool = False) -> None:
         """Take in a statement that ran without an error, be it ``inside`` a transaction."""
         if inside and without_effect_inside(statement):
             return
@@ -49,16 +49,16 @@ class Settings:
         return f"The connection was opened anew ({'; '.join(parts)})." if parts else ""
 
 
-def without_effect_inside(statement: Statement) -> bool:
+def without_effect_inside(statement: ParsedStatement) -> bool:
     """Tell whether SQLite ignores the statement in a transaction, without an error."""
     return statement.keyword == "PRAGMA" and _setting(statement) == "foreign_keys"
 
 
-def _words(statement: Statement) -> list[str]:
+def _words(statement: ParsedStatement) -> list[str]:
     return [token.text for token in tokens(statement.text) if token.kind not in ("space", "comment")]
 
 
-def _setting(statement: Statement) -> str:
+def _setting(statement: ParsedStatement) -> str:
     """Give the name of the setting that a PRAGMA changes; '' if it only asks or changes the file."""
     words = _words(statement)[1:]
     if words[1:2] == ["."]:
@@ -67,5 +67,5 @@ def _setting(statement: Statement) -> str:
     return name if _OF_CONNECTION.match(name) and words[1:2] in (["="], ["("]) else ""
 
 
-def _makes_temporary(statement: Statement) -> bool:
+def _makes_temporary(statement: ParsedStatement) -> bool:
     return [word.upper() for word in _words(statement)[1:2]] in (["TEMP"], ["TEMPORARY"])

@@ -97,7 +97,7 @@ cached_parse = lru_cache(maxsize=2048)(parse)
 """`parse`, for texts of up to `LONGEST_CACHED` characters."""
 
 
-def first(script: str, statement: sqltext.Statement) -> Plan:
+def first(script: str, statement: sqltext.ParsedStatement) -> Plan:
     """Return the plan of the first statement of a script; raise `Rejected` if it is not valid."""
     return _of_statement(statement, _size(script[: statement.start]))
 
@@ -115,7 +115,7 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _of_statement(statement: sqltext.Statement, skipped: int) -> Plan:
+def _of_statement(statement: sqltext.ParsedStatement, skipped: int) -> Plan:
     if "\0" in statement.text:  # SQLite would silently stop reading there
         raise Rejected("SQL text cannot hold a NUL character; pass it in an argument", faults.SQL_PARSE_ERROR)
     if statement.keyword == "BEGIN" and _BEGIN_READONLY.fullmatch(_normalized(statement.text)):

@@ -19,7 +19,8 @@ from pipemagic.hrana.values import to_sql
 from pipemagic.session.text import names
 from pipemagic.session.text.lookup import Values, Wish, listed, look_up
 from pipemagic.session.text.woven import Edit, Woven
-from pipemagic.sql import HIGHEST_PARAMETER, Token, tokens
+from pipemagic.sql import Token, tokens
+from pipemagic.sql.statement import HIGHEST_PARAMETER
 
 JSON_FROM = 1000
 """A list of more values than these goes as JSON, if it can."""

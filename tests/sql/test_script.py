@@ -1,4 +1,4 @@
-"""The tokenizer beside SQLite itself: the same statements, the same parameters, the same places."""
+"""Tokens and statements of scripts compared with SQLite itself: the same statements, parameters and positions."""
 
 import sqlite3
 import time
@@ -272,7 +272,7 @@ def test_a_parameter_that_sqlite_refuses_is_not_one(text):
     ],
 )
 def test_the_keyword_is_the_first_word(text, expected):
-    assert sql.keyword(text) == expected
+    assert sql.parse(text).keyword == expected
 
 
 def test_statements_know_their_place_and_line():

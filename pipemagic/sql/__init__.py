@@ -1,0 +1,11 @@
+"""SQLite text: tokens, statements, positions and names. It is never run here."""
+
+from pipemagic.sql.identifiers import normalize, quote, unquote
+from pipemagic.sql.positions import caret, character_offset, display_width, position
+from pipemagic.sql.statement import ParsedStatement, is_complete, parse, split, statements_of
+from pipemagic.sql.tokenizer import BLANK, FIRST_LETTER, LETTER, Token, tokens
+
+__all__ = [
+    "BLANK", "FIRST_LETTER", "LETTER", "ParsedStatement", "Token", "caret", "character_offset", "display_width",
+    "is_complete", "normalize", "parse", "position", "quote", "split", "statements_of", "tokens", "unquote",
+]  # fmt: skip

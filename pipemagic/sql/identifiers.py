@@ -1,0 +1,26 @@
+"""Names of tables and columns in SQL: with quotes, without them, and as they are compared."""
+
+from __future__ import annotations
+
+_CLOSING_QUOTES = {'"': '"', "`": "`", "'": "'", "[": "]"}
+
+
+def quote(name: str, mark: str = '"') -> str:
+    """Quote a name for use in SQL: any text without NUL becomes one identifier."""
+    if "\0" in name or not name:
+        raise ValueError(f"{name!r} cannot be a name in SQL")
+    return f"{mark}{name.replace(mark, mark * 2)}{mark}"
+
+
+def unquote(name: str) -> str:
+    """Return the name that a word of SQL stands for, without its quotes; the closing one may still be missing."""
+    end = _CLOSING_QUOTES.get(name[:1])
+    if end is None:
+        return name
+    inside = name[1:-1] if len(name) > 1 and name.endswith(end) else name[1:]
+    return inside if end == "]" else inside.replace(end * 2, end)
+
+
+def normalize(name: str) -> str:
+    """Return a name of SQL as it is compared: without its quotes, in small letters."""
+    return unquote(name).lower()

@@ -1,0 +1,429 @@
+"""Statements: where each one of a script ends, and what it does as far as its text tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from pipemagic.sql.identifiers import normalize
+from pipemagic.sql.tokenizer import BLANK, Token, tokens, tokens_of_chunks
+
+QUERIES = frozenset({"SELECT", "VALUES"})
+ROW_CHANGES = frozenset({"INSERT", "REPLACE", "UPDATE", "DELETE"})
+
+HIGHEST_PARAMETER = 32766
+"""The highest number of a parameter, SQLITE_MAX_VARIABLE_NUMBER."""
+
+_TRANSACTION = frozenset({"BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"})
+_SCHEMA_CHANGES = frozenset({"CREATE", "DROP", "ALTER"})
+_TABLES_FOLLOW = frozenset({"FROM", "JOIN", "INTO", "UPDATE"})
+_TABLES_END = frozenset({
+    "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "WINDOW", "UNION", "EXCEPT", "INTERSECT", "SELECT", "SET", "VALUES",
+    "RETURNING",
+})  # fmt: skip
+_CONNECTION_SETTINGS = frozenset({
+    "analysis_limit", "automatic_index", "busy_timeout", "cache_size", "cache_spill", "case_sensitive_like",
+    "cell_size_check", "checkpoint_fullfsync", "foreign_keys", "full_column_names", "fullfsync", "hard_heap_limit",
+    "ignore_check_constraints", "legacy_alter_table", "locking_mode", "mmap_size", "query_only", "read_uncommitted",
+    "recursive_triggers", "reverse_unordered_selects", "short_column_names", "soft_heap_limit", "synchronous",
+    "temp_store", "threads", "trusted_schema",
+})  # fmt: skip
+_HEAD = 8  # tokens: INSERT OR REPLACE INTO main . t, EXPLAIN QUERY PLAN CREATE TEMP TRIGGER
+_SHORT = 4096  # characters of a script whose statements are kept, and of a statement that keeps its tokens
+
+
+@dataclass(frozen=True)
+class ParsedStatement:
+    """One statement of a script. What it does is read from its tokens when it is first asked for.
+
+    ``text`` has no leading blanks, comments or trailing ``;``. ``start`` is the offset of its first character in
+    the script; ``line`` counts from 1. ``head`` are its first tokens without blanks and comments. ``parameters`` holds
+    what SQLite would number from 1: the name with its prefix, or None for ``?``.
+    """
+
+    text: str
+    start: int = 0
+    line: int = 1
+    head: tuple[Token, ...] = ()
+    parameters: tuple[str | None, ...] = ()
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """Its tokens without blanks and comments. A long statement does not keep them, which take a lot of memory."""
+        return self._kept_tokens if len(self.text) <= _SHORT else significant(tokens(self.text))
+
+    @cached_property
+    def _kept_tokens(self) -> tuple[Token, ...]:
+        return significant(tokens(self.text))
+
+    @cached_property
+    def keyword(self) -> str:
+        """Its first word in capitals (``WITH``, ``BEGIN``, ...), '' if it begins with something else."""
+        return self.head[0].word if self.head else ""
+
+    # -- queries and changes
+
+    @cached_property
+    def verb(self) -> str:
+        """The word that says what is done: the keyword, or the one behind the tables of a WITH."""
+        if self.keyword != "WITH":
+            return self.keyword
+        return next((token.word for token in self.body[:1]), "")
+
+    @property
+    def body(self) -> tuple[Token, ...]:
+        """Its tokens from the verb on."""
+        found = self.tokens
+        return found[_behind_with(found, []) :] if self.keyword == "WITH" else found
+
+    @cached_property
+    def common_tables(self) -> frozenset[str]:
+        """The names that its own WITH gives, normalized."""
+        names: list[str] = []
+        if self.keyword == "WITH":
+            _behind_with(self.tokens, names)
+        return frozenset(map(normalize, names))
+
+    @property
+    def outer_tokens(self) -> Iterator[Token]:
+        """The tokens from the verb on that stand in no parentheses, with the outermost parentheses themselves."""
+        depth = 0
+        for token in self.body:
+            if token.text == ")":
+                depth = max(0, depth - 1)
+            if depth == 0:
+                yield token
+            if token.text == "(":
+                depth += 1
+
+    @cached_property
+    def outer_words(self) -> frozenset[str]:
+        """The words that stand in no parentheses and no quotes, in capitals."""
+        return frozenset(token.word for token in self.outer_tokens)
+
+    @property
+    def is_query(self) -> bool:
+        """Whether it is a SELECT or VALUES, with or without WITH."""
+        return self.verb in QUERIES
+
+    @property
+    def only_reads(self) -> bool:
+        """Whether it cannot change anything, as far as its text tells; a PRAGMA may."""
+        return self.is_query or self.keyword == "EXPLAIN"
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether it is an INSERT, REPLACE, UPDATE or DELETE."""
+        return self.verb in ROW_CHANGES
+
+    @cached_property
+    def changed_table(self) -> str:
+        """The table whose rows it changes, as it is written, with its schema; '' if it changes none."""
+        if not self.changes_rows:
+            return ""
+        found = self.body if self.keyword == "WITH" else self.head
+        at = 3 if _word(found, 1) == "OR" else 1  # UPDATE OR IGNORE
+        if _word(found, at) in ("INTO", "FROM"):
+            at += 1
+        texts = [token.text for token in found[at : at + 3]]
+        return "".join(texts if texts[1:2] == ["."] and len(texts) == 3 else texts[:1])
+
+    @cached_property
+    def changes_every_row(self) -> bool:
+        """Whether it is an UPDATE or DELETE without WHERE."""
+        return self.verb in ("UPDATE", "DELETE") and "WHERE" not in self.outer_words
+
+    @cached_property
+    def returns_rows(self) -> bool | None:
+        """Whether it returns rows, even if there are none; None if that depends on more than the text."""
+        if self.only_reads:
+            return True
+        if self.changes_rows:
+            return "RETURNING" in self.outer_words
+        return None if self.verb in ("PRAGMA", "") else False
+
+    @cached_property
+    def tables(self) -> frozenset[str]:
+        """The names behind FROM, JOIN, INTO and UPDATE, normalized; not those with a schema."""
+        found = set()
+        listed = [False]  # for each open parenthesis: whether what it holds is a list of tables
+        expected = False
+        words = self.tokens
+        for token, after in zip(words, (*words[1:], None), strict=True):
+            if token.text == "(":
+                listed.append(expected)  # FROM (a JOIN b)
+            elif token.text == ")":
+                expected = False
+                del listed[max(1, len(listed) - 1) :]
+            elif token.word in _TABLES_FOLLOW:
+                listed[-1] = expected = True
+            elif token.word in _TABLES_END:
+                listed[-1] = expected = False
+            elif token.text == ",":
+                expected = listed[-1]
+            elif token.kind in ("word", "quoted"):
+                if expected and (after is None or after.text != "."):
+                    found.add(normalize(token.text))
+                expected = False
+        return frozenset(found)
+
+    # -- transactions
+
+    @property
+    def controls_transaction(self) -> bool:
+        """Whether it only begins, names or ends transactions."""
+        return self.keyword in _TRANSACTION
+
+    @property
+    def opens_transaction(self) -> bool:
+        """Whether it opens a transaction if none is open."""
+        return self.keyword in ("BEGIN", "SAVEPOINT")
+
+    @cached_property
+    def begin_mode(self) -> str:
+        """How a BEGIN locks the database: DEFERRED, IMMEDIATE or EXCLUSIVE; '' for other statements."""
+        if self.keyword != "BEGIN":
+            return ""
+        mode = _word(self.head, 1)
+        return "DEFERRED" if mode in ("", "TRANSACTION") else mode
+
+    @property
+    def commits(self) -> bool:
+        """Whether it is a COMMIT of the whole transaction."""
+        return self.keyword in ("COMMIT", "END")
+
+    @property
+    def rolls_back(self) -> bool:
+        """Whether it is a ROLLBACK of the whole transaction."""
+        return self.keyword == "ROLLBACK" and self.rollback_to is None
+
+    @cached_property
+    def rollback_to(self) -> str | None:
+        """The savepoint that a ROLLBACK TO goes back to, normalized; None for other statements."""
+        words = [token.word for token in self.head[:4]]  # ROLLBACK TRANSACTION name TO
+        if self.keyword != "ROLLBACK" or "TO" not in words:
+            return None
+        return _savepoint(self.head[words.index("TO") + 1 :])
+
+    @cached_property
+    def savepoint(self) -> str | None:
+        """The savepoint that it sets, normalized; None for other statements."""
+        return _savepoint(self.head[1:]) if self.keyword == "SAVEPOINT" else None
+
+    @cached_property
+    def release(self) -> str | None:
+        """The savepoint that it releases, normalized; None for other statements."""
+        return _savepoint(self.head[1:]) if self.keyword == "RELEASE" else None
+
+    # -- schema and settings
+
+    @property
+    def changes_schema(self) -> bool:
+        """Whether it is a CREATE, DROP or ALTER."""
+        return self.keyword in _SCHEMA_CHANGES
+
+    @property
+    def creates_temporary(self) -> bool:
+        """Whether it creates a temporary table, view or trigger."""
+        return self.keyword == "CREATE" and _word(self.head, 1) in ("TEMP", "TEMPORARY")
+
+    @cached_property
+    def pragma(self) -> tuple[str, str]:
+        """The name of a PRAGMA, normalized and without its schema, and the token behind it, also of one explained."""
+        found = self.head[_behind_explain(self.head) :]
+        if _word(found, 0) != "PRAGMA":
+            return "", ""
+        texts = [token.text for token in found]
+        name, sign, *_ = *texts[3 if texts[2:3] == ["."] else 1 :], "", ""
+        return normalize(name), sign
+
+    @cached_property
+    def connection_setting(self) -> str:
+        """The setting of the connection that it changes; '' for a question, and what changes the database file.
+
+        To repeat ``user_version = 3`` on another connection could undo somebody's work.
+        """
+        name, sign = self.pragma if self.keyword == "PRAGMA" else ("", "")
+        return name if sign in ("=", "(") and name in _CONNECTION_SETTINGS else ""
+
+    @property
+    def is_ignored_in_transaction(self) -> bool:
+        """Whether SQLite ignores it in a transaction, without an error."""
+        return self.connection_setting == "foreign_keys"
+
+
+def significant(found: Iterable[Token]) -> tuple[Token, ...]:
+    """Return the tokens that are neither blanks nor comments."""
+    return tuple(token for token in found if token.kind not in BLANK)
+
+
+def _word(found: Sequence[Token], at: int) -> str:
+    return found[at].word if at < len(found) else ""
+
+
+def _savepoint(found: Sequence[Token]) -> str:
+    at = 1 if _word(found, 0) == "SAVEPOINT" and len(found) > 1 else 0
+    return normalize(found[at].text) if at < len(found) else ""
+
+
+def _behind_explain(found: Sequence[Token]) -> int:
+    """Return the index of the first token behind EXPLAIN and EXPLAIN QUERY PLAN, 0 without."""
+    if _word(found, 0) != "EXPLAIN":
+        return 0
+    return 3 if _word(found, 1) == "QUERY" and _word(found, 2) == "PLAN" else 1
+
+
+def _behind_with(found: Sequence[Token], names: list[str]) -> int:
+    """Return the index of the first token after the tables of a WITH: name [(columns)] AS [[NOT] MATERIALIZED] (...).
+
+    Their names are added to ``names``.
+    """
+    at = 2 if _word(found, 1) == "RECURSIVE" else 1
+    while at < len(found):
+        names.append(found[at].text)
+        at = _behind_parentheses(found, at + 1)
+        while _word(found, at) in ("AS", "NOT", "MATERIALIZED"):
+            at += 1
+        at = _behind_parentheses(found, at)
+        if at >= len(found) or found[at].text != ",":
+            break
+        at += 1
+    return at
+
+
+def _behind_parentheses(found: Sequence[Token], at: int) -> int:
+    depth = 0
+    while at < len(found):
+        depth += {"(": 1, ")": -1}.get(found[at].text, 0)
+        if depth == 0:
+            return at + (found[at].text == ")")
+        at += 1
+    return at
+
+
+# -- from a script to its statements
+
+
+def parse(text: str) -> ParsedStatement:
+    """Return the first statement of a text, an empty one if there is none."""
+    return next(iter(split(text)), _NOTHING)
+
+
+def split(script: str) -> tuple[ParsedStatement, ...]:
+    """Split a script into its statements; comments and empty statements between them are left out."""
+    return _split_short(script) if len(script) <= _SHORT else tuple(_split(script))
+
+
+@lru_cache(maxsize=128)
+def _split_short(script: str) -> tuple[ParsedStatement, ...]:
+    return tuple(_split(script))
+
+
+def is_complete(script: str) -> bool:
+    """Return True if the text ends where a statement does, so that what comes next is another one; or is empty."""
+    draft, last = None, None
+    for last, draft in _drafts(tokens(script)):  # noqa: B007 - the last ones are looked at
+        pass
+    open_comment = last is not None and last.text.startswith("/*") and not last.text.endswith("*/")
+    return draft is None and not open_comment
+
+
+def statements_of(chunks: Iterable[str]) -> Iterator[str]:
+    """Yield the text of each statement of a script that comes in chunks, without having all of it in memory."""
+    held: list[str] = []
+    for token, draft in _drafts(tokens_of_chunks(chunks)):
+        if draft is not None:
+            held.append(token.text)
+        elif held:
+            yield "".join(held).rstrip()
+            held = []
+    if held:
+        yield "".join(held).rstrip()
+
+
+def _split(script: str) -> Iterator[ParsedStatement]:
+    line, counted = 1, 0
+    for draft in _finished(script):
+        start = draft.head[0].start
+        line += script.count("\n", counted, start)
+        counted = start
+        head = tuple(token._replace(start=token.start - start) for token in draft.head)
+        yield ParsedStatement(script[start : draft.last.end], start, line, head, tuple(draft.parameters))
+
+
+def _finished(script: str) -> Iterator[_Draft]:
+    last: _Draft | None = None
+    for _, draft in _drafts(tokens(script)):
+        if last is not None and draft is None:
+            yield last
+        last = draft
+    if last is not None:
+        yield last
+
+
+def _drafts(found: Iterable[Token]) -> Iterator[tuple[Token, _Draft | None]]:
+    """Yield every token with the statement that it belongs to so far, None between two statements.
+
+    The end of a trigger is that of ``sqlite3_complete``.
+    """
+    draft: _Draft | None = None
+    for token in found:
+        if token.kind not in BLANK:
+            if draft is None:
+                draft = _Draft(token) if token.kind != "semi" else None
+            elif token.kind != "semi" or (draft.is_trigger and not draft.ends_trigger):
+                draft.add(token)
+            else:
+                draft = None
+        yield token, draft
+
+
+class _Draft:
+    """What is kept of a statement while it is read: not all its tokens, which take far more room than its text."""
+
+    def __init__(self, first: Token) -> None:
+        self.head: list[Token] = []
+        self.before_last = self.last = first
+        self.parameters: list[str | None] = []
+        self._known: set[str] = set()
+        self.add(first)
+
+    def add(self, token: Token) -> None:
+        """Take in the next token that is neither blank nor comment."""
+        if len(self.head) < _HEAD:
+            self.head.append(token)
+        self.before_last, self.last = self.last, token
+        if token.kind == "param" and token.text not in self._known:
+            self._number(token.text)
+
+    @property
+    def is_trigger(self) -> bool:
+        """Whether it creates a trigger, so that a ``;`` is not its end."""
+        words = [token.text.upper() for token in self.head[_behind_explain(self.head) :][:3]]
+        if words[1:2] in (["TEMP"], ["TEMPORARY"]):
+            del words[1]
+        return words[:2] == ["CREATE", "TRIGGER"]
+
+    @property
+    def ends_trigger(self) -> bool:
+        """Whether a trigger's text is whole: its last word is an END right after a ``;``."""
+        return self.last.text.upper() == "END" and self.before_last.kind == "semi"
+
+    def _number(self, text: str) -> None:
+        """Add a parameter under SQLite's number: ``?`` takes the next one, ``?N`` its own, a name one each."""
+        names = self.parameters
+        if text == "?":
+            names.append(None)
+        elif text[0] == "?":
+            digits = text[1:].lstrip("0")
+            number = int(digits) if 0 < len(digits) <= 5 else 0
+            if 0 < number <= HIGHEST_PARAMETER:  # SQLite refuses the others, with a better message
+                names.extend([None] * (number - len(names)))
+                names[number - 1] = names[number - 1] or text
+        elif "(" not in text or text.endswith(")"):
+            names.append(text)
+            self._known.add(text)
+
+
+_NOTHING = ParsedStatement("")

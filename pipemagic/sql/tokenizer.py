@@ -1,0 +1,93 @@
+"""The tokens of SQLite text.
+
+The rules are those of SQLite's own tokenizer (https://www.sqlite.org/lang.html and ``tokenize.c``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+# The letters of names are SQLite's: ASCII ones, digits, _ and $, and everything beyond ASCII, so that a
+# no-break space or an emoji is a letter. They are written as "none of the other ASCII characters": Python compiles a
+# class with a range to the end of Unicode a hundred times slower.
+FIRST_LETTER = r"[^\x00-@\[-^`{-\x7f]"
+LETTER = r"[^\x00-\#%-/:-@\[-^`{-\x7f]"
+
+# Blanks are ASCII, or a byte order mark. Every alternative runs on to its natural end without trying again (``*+``),
+# which keeps the time linear whatever the text is.
+_TOKEN = re.compile(
+    rf"""
+    (?P<space>[ \t\n\f\r]\s*+|\ufeff)
+  | (?P<comment>--[^\n]*+|/\*(?=.).*?(?:\*/|\Z))
+  | (?P<blob>[xX]'[^']*+'?)
+  | (?P<string>'(?:[^']++|'')*+'?)
+  | (?P<quoted>"(?:[^"]++|"")*+"?|`(?:[^`]++|``)*+`?|\[[^\]]*+\]?)
+  | (?P<param>\?[0-9]*+|[$@:\#](?:::)*+{LETTER}(?:{LETTER}++|::)*+(?:\([^\s)]*+\)?)?)
+  | (?P<number>(?:0[xX][0-9a-fA-F]++|(?:\d[\d_]*+(?:\.[\d_]*+)?|\.\d[\d_]*+)(?:[eE][+-]?\d++)?){LETTER}*+)
+  | (?P<word>{FIRST_LETTER}{LETTER}*+)
+  | (?P<semi>;)
+  | (?P<op>[$@:\#](?:::)*+|->>|->|\|\||<<|>>|<=|>=|<>|!=|==|.)
+    """,
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+
+BLANK = ("space", "comment")
+"""The kinds of tokens that mean nothing to SQLite."""
+
+_UNFINISHED = 3  # tokens at the end of a text that may be others when it goes on (`/*`, `1e+`)
+_SHORT = 512  # characters of a text whose tokens are kept: lint, completion and hints ask for the same ones
+
+
+class Token(NamedTuple):
+    """A piece of the text: its kind (a group name of the pattern), the text and where it starts."""
+
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """The offset behind it."""
+        return self.start + len(self.text)
+
+    @property
+    def word(self) -> str:
+        """The word in capitals; '' for what is quoted and for everything else."""
+        return self.text.upper() if self.kind == "word" else ""
+
+
+def tokens(text: str) -> Iterable[Token]:
+    """Return every token of the text, blanks and comments included; joined they are the text again."""
+    return _tokens_of_short(text) if len(text) <= _SHORT else _tokens(text)
+
+
+@lru_cache(maxsize=256)
+def _tokens_of_short(text: str) -> tuple[Token, ...]:
+    return tuple(_tokens(text))
+
+
+def _tokens(text: str) -> Iterator[Token]:
+    for match in _TOKEN.finditer(text):
+        yield Token(match.lastgroup or "op", match.group(), match.start())
+
+
+def tokens_of_chunks(chunks: Iterable[str]) -> Iterator[Token]:
+    """Yield the tokens of a text that comes in chunks; ``start`` is of no use there.
+
+    The last tokens of a chunk may go on in the next one. If that is one long token, the text doubles before each new
+    look at it, so that the time stays linear.
+    """
+    rest, waiting, size = "", [], 0
+    for chunk in chunks:
+        waiting.append(chunk)
+        size += len(chunk)
+        if size < len(rest):
+            continue
+        rest, waiting, size = rest + "".join(waiting), [], 0
+        ready = list(tokens(rest))[:-_UNFINISHED]
+        yield from ready
+        rest = rest[ready[-1].end :] if ready else rest
+    yield from tokens(rest + "".join(waiting))

@@ -1,0 +1,89 @@
+"""What a statement does, from its text: transactions, settings, the schema."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipemagic.sql import parse
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("BEGIN", {"begin_mode": "DEFERRED", "opens_transaction": True}),
+        ("begin transaction", {"begin_mode": "DEFERRED", "opens_transaction": True}),
+        ("BEGIN DEFERRED TRANSACTION", {"begin_mode": "DEFERRED", "opens_transaction": True}),
+        ("BEGIN /* now */ IMMEDIATE", {"begin_mode": "IMMEDIATE", "opens_transaction": True}),
+        ("BEGIN EXCLUSIVE TRANSACTION", {"begin_mode": "EXCLUSIVE", "opens_transaction": True}),
+        ("COMMIT", {"commits": True}),
+        ("END TRANSACTION", {"commits": True}),
+        ("ROLLBACK", {"rolls_back": True}),
+        ("ROLLBACK TRANSACTION", {"rolls_back": True}),
+        ("ROLLBACK TO a", {"rollback_to": "a"}),
+        ("ROLLBACK TO SAVEPOINT [A b]", {"rollback_to": "a b"}),
+        ('ROLLBACK TRANSACTION x TO SAVEPOINT "A""b"', {"rollback_to": 'a"b'}),
+        ("ROLLBACK TO", {"rollback_to": ""}),
+        ("SAVEPOINT 'One'", {"savepoint": "one", "opens_transaction": True}),
+        ("SAVEPOINT savepoint", {"savepoint": "savepoint", "opens_transaction": True}),
+        ("RELEASE one", {"release": "one"}),
+        ("RELEASE SAVEPOINT `ONE`", {"release": "one"}),
+        ("RELEASE savepoint", {"release": "savepoint"}),
+        ("SELECT 'BEGIN'", {}),
+        ("WITH a AS (SELECT 1) SELECT 1", {}),
+        ("", {}),
+    ],
+)
+def test_transactions(text, expected):
+    statement = parse(text)
+    nothing = {
+        "begin_mode": "", "opens_transaction": False, "commits": False, "rolls_back": False, "rollback_to": None,
+        "savepoint": None, "release": None,
+    }  # fmt: skip
+    assert {name: getattr(statement, name) for name in nothing} == nothing | expected
+    assert statement.controls_transaction is bool(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "setting"),
+    [
+        ("PRAGMA foreign_keys = ON", "foreign_keys"),
+        ('pragma main . "Foreign_Keys" (1)', "foreign_keys"),
+        ("PRAGMA foreign_keys", ""),
+        ("PRAGMA user_version = 3", ""),
+        ("PRAGMA", ""),
+        ("EXPLAIN PRAGMA foreign_keys = ON", ""),
+        ("SELECT 1", ""),
+    ],
+)
+def test_settings_of_the_connection(text, setting):
+    assert parse(text).connection_setting == setting
+    assert parse(text).is_ignored_in_transaction is (setting == "foreign_keys")
+
+
+def test_changes_of_the_schema():
+    assert parse("DROP TABLE t").changes_schema
+    assert not parse("DELETE FROM t").changes_schema
+    assert parse("CREATE TEMP TABLE t(a)").creates_temporary
+    assert parse("create temporary view t AS SELECT 1").creates_temporary
+    assert not parse("CREATE TABLE temp(a)").creates_temporary
+
+
+@pytest.mark.parametrize(
+    ("text", "tables"),
+    [
+        ("SELECT * FROM a, (b JOIN main.c) LEFT JOIN `D e` WHERE x IN (SELECT f, g FROM h)", {"a", "b", "d e", "h"}),
+        ("INSERT INTO t SELECT a, b FROM u GROUP BY v, w", {"t", "u"}),
+        ("UPDATE t SET a = 1, b = 2 RETURNING c, d", {"t"}),
+        ("SELECT 1))) FROM t", {"t"}),
+    ],
+)
+def test_tables(text, tables):
+    assert parse(text).tables == tables
+
+
+def test_a_long_statement_does_not_keep_its_tokens():
+    long = parse("SELECT " + "1, " * 5000 + "2 FROM t")
+    assert long.tables == {"t"}
+    assert long.tokens is not long.tokens
+    short = parse("SELECT 1 FROM t")
+    assert short.tokens is short.tokens
