@@ -208,13 +208,15 @@ class Database:
             return _batch(stream, statements, atomic=atomic, close=True)
 
     @contextmanager
-    def transaction(self, mode: Mode = "IMMEDIATE") -> Iterator[DatabaseTransaction]:
+    def transaction(self, mode: Mode | None = None) -> Iterator[DatabaseTransaction]:
         """Open a transaction: committed when the block ends, rolled back when it raises.
 
-        It must be over within 5 s, the server's limit; TransactionLost tells that it was not.
+        It begins IMMEDIATE, on a read-only database DEFERRED, unless ``mode`` says otherwise. It must be over
+        within 5 s, the server's limit; TransactionLost tells that it was not.
         """
+        begin = f"BEGIN {mode or ('DEFERRED' if self.read_only else 'IMMEDIATE')}"
         with self.open_stream() as stream:
-            result_of(stream.send([Execute(Stmt(f"BEGIN {mode}"))])[0], f"BEGIN {mode}")
+            result_of(stream.send([Execute(Stmt(begin))])[0], begin)
             inside = DatabaseTransaction(stream)
             yield inside
             inside.commit()

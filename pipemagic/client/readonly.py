@@ -1,18 +1,19 @@
-"""What a read-only connection does not send: told from the text, the same on every server, before anything is sent.
+"""What a read-only connection does not send. The text decides, before anything is sent and the same on every server.
 
 Servers cannot be relied on for it: sqld has no ``PRAGMA query_only``, and a server may know no more than ``execute``.
-So a statement is sent only if it is known to read. Settings count as writes, as they do for read-only tokens.
+So a statement is sent only if it is known to read. Settings count as writes, as they do for read-only tokens, and so do
+transactions that block writers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from pipemagic import sql
-from pipemagic.client.heads import READING, TRANSACTION, head
 from pipemagic.errors import ReadOnlyError
 from pipemagic.hrana import messages
 from pipemagic.hrana.messages import Execute, Request, RunBatch, StoreSql
+from pipemagic.sql import ParsedStatement, normalize, split
 
 _WRITING = frozenset({
     "INSERT", "REPLACE", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "REINDEX", "ANALYZE", "VACUUM",
@@ -26,7 +27,7 @@ _CATALOGUE = frozenset({
     "quick_check", "schema_version", "stats", "table_info", "table_list", "table_xinfo", "threads",
     "wal_autocheckpoint",
 })  # fmt: skip
-"""Pragmas that only look something up."""
+"""Pragmas that only read."""
 
 _TAKES_NO_VALUE = frozenset({
     "analysis_limit", "encoding", "locking_mode", "mmap_size", "page_size", "schema_version", "threads",
@@ -43,11 +44,18 @@ _ACTING = frozenset({
 HINT = "a connection without --read-only may write"
 
 
+class Write(NamedTuple):
+    """What in a text writes, or may, such as "DELETE writes"; and what to do instead."""
+
+    what: str
+    hint: str = HINT
+
+
 def refuse_writes(requests: Sequence[Request]) -> None:
-    """ReadOnlyError if one of the requests holds a statement that is not known to read."""
+    """Raise ReadOnlyError if one of the requests holds a statement that is not known to read."""
     for text in _texts(requests):
-        if what := writing(text):
-            raise ReadOnlyError(f"{what}, and this connection is read-only; nothing was sent", hint=HINT)
+        if write := find_write(text):
+            raise ReadOnlyError(f"{write.what}, and this connection is read-only; nothing was sent", hint=write.hint)
 
 
 def _texts(requests: Sequence[Request]) -> Iterator[str]:
@@ -60,48 +68,38 @@ def _texts(requests: Sequence[Request]) -> Iterator[str]:
             yield request.sql or ""
 
 
-def writing(text: str) -> str:
-    """Say what in a text writes, or may, such as "DELETE writes"; '' if it only reads."""
-    what = next(filter(None, (_writing(statement.text) for statement in sql.split(text))), "")
-    return f"{what} {'writes' if what in _WRITING else 'may write'}" if what else ""
+def find_write(text: str) -> Write | None:
+    """Return the first statement of a text that is not known to read, None if all are."""
+    for statement in split(text):
+        if statement.begin_mode in ("IMMEDIATE", "EXCLUSIVE"):
+            return Write(f"BEGIN {statement.begin_mode} blocks other writers", "write BEGIN, which blocks nobody")
+        if what := _writing(statement):
+            return Write(f"{what} {'writes' if what in _WRITING else 'may write'}")
+    return None
 
 
-def _writing(text: str) -> str:
-    statement = head(text)
-    words = statement.words
-    if statement.verb == "EXPLAIN":
-        words = words[3:] if statement.word(1) == "QUERY" else words[1:]
-        if not words or words[0].text.upper() != "PRAGMA":  # some of these take effect even so
-            return ""
-    if words and words[0].text.upper() == "PRAGMA":
-        return _pragma([token.text for token in words[1:]])
-    if statement.verb not in (*READING, *TRANSACTION):
-        return statement.verb or "what begins with " + repr(words[0].text[:20] if words else text[:20])
-    return _acting(text)
+def _writing(statement: ParsedStatement) -> str:
+    name, sign = statement.pragma
+    if name:  # also of an EXPLAIN: some of these take effect even so
+        sets = sign == "=" or (name in _TAKES_NO_VALUE and sign)
+        return f"PRAGMA {name}" if name not in _CATALOGUE or sets else ""
+    if statement.keyword == "EXPLAIN" or statement.controls_transaction:
+        return ""
+    if not statement.is_query:
+        first = next((token.text for token in statement.body[:1]), statement.text)
+        return statement.verb or f"what begins with {first[:20]!r}"
+    return _acting(statement)
 
 
-def _pragma(words: Sequence[str]) -> str:
-    """Give the name of a pragma that is no question about the catalogue."""
-    if words[1:2] == ["."]:
-        words = words[2:]
-    name = _bare(words[0]) if words else ""
-    sets = words[1:2] == ["="] or (name in _TAKES_NO_VALUE and len(words) > 1)
-    return f"PRAGMA {name}" if name not in _CATALOGUE or sets else ""
-
-
-def _acting(text: str) -> str:
-    """Give the name of a function in a query that does more than read."""
-    words = [token for token in sql.tokens(text) if token.kind not in ("space", "comment")]
-    for number, token in enumerate(words):
+def _acting(statement: ParsedStatement) -> str:
+    """Return the function in a query that does more than read, '' if it has none."""
+    words = statement.tokens
+    for token, after in zip(words, (*words[1:], words[-1]), strict=True):
         if token.kind not in ("word", "quoted"):
             continue
-        name = _bare(token.text)
+        name = normalize(token.text)
         if name.startswith("pragma_") and name.removeprefix("pragma_") not in _CATALOGUE:
             return name
-        if name.upper() in _ACTING and [word.text for word in words[number + 1 : number + 2]] == ["("]:
+        if name.upper() in _ACTING and after.text == "(":
             return f"{name}()"
     return ""
-
-
-def _bare(name: str) -> str:
-    return name.strip("\"'`[]").lower()

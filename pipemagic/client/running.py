@@ -58,12 +58,15 @@ def run(
 ) -> Run:
     """Run statements in order, stopping at the first error, in one round trip where the server allows.
 
-    With ``atomic`` they are put between BEGIN ``mode`` and COMMIT: all apply or none. With ``undo`` a transaction
+    With ``atomic`` they are put between BEGIN ``mode`` and COMMIT: all apply or none. A read-only stream begins
+    DEFERRED, which blocks no writer. With ``undo`` a transaction
     that is open after an error is rolled back. With ``close`` the stream ends in the same request. Raises what
     `ClientStream.send` raises; a statement's error is returned, not raised.
     """
     if not stmts:
         return Run([])
+    if stream.read_only:
+        mode = "DEFERRED"
     if stream.dialect is Dialect.SEED:
         return _one_by_one(stream, stmts, atomic=atomic, undo=undo, close=close, mode=mode)
     if len(stmts) == 1 and not atomic and not undo:

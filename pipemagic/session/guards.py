@@ -7,7 +7,7 @@ because they have no WHERE.
 from __future__ import annotations
 
 from pipemagic.client.heads import head
-from pipemagic.client.readonly import HINT, writing
+from pipemagic.client.readonly import find_write
 from pipemagic.errors import ConfirmError, ReadOnlyError
 from pipemagic.session.cells import Cell
 from pipemagic.session.text.woven import Source
@@ -31,10 +31,10 @@ def refuse_sweeps(cell: Cell) -> None:
 def refuse_writes(cell: Cell, connection: str) -> None:
     """ReadOnlyError if a statement of the cell is not known to read; ``connection`` is a name for people."""
     for index in range(len(cell.statements)):
-        if what := writing(cell.sent(index)):
+        if write := find_write(cell.sent(index)):
             raise ReadOnlyError(
-                f"{_place(cell, index)}: {what}, and {connection} is connected read-only; nothing was sent",
-                hint=HINT,
+                f"{_place(cell, index)}: {write.what}, and {connection} is connected read-only; nothing was sent",
+                hint=write.hint,
             )
 
 

@@ -157,14 +157,15 @@ class Session:
         return explain.describe(self.connection(on), sql if isinstance(sql, Cell) else read(sql, params))
 
     @contextmanager
-    def transaction(self, mode: str = "IMMEDIATE", *, on: str | None = None) -> Iterator[Connection]:
+    def transaction(self, mode: str | None = None, *, on: str | None = None) -> Iterator[Connection]:
         """Open a transaction on the stream of the cells: committed when the block ends, rolled back when it raises.
 
-        Everything that `run` does inside is part of it. It has to be over within 5 s, the server's limit:
+        It begins IMMEDIATE, on a read-only connection DEFERRED, unless ``mode`` says otherwise. Everything that `run`
+        does inside is part of it. It has to be over within 5 s, the server's limit:
         TransactionLost tells that it was not, and what is undone.
         """
         connection = self.connection(on)
-        connection.begin(mode)
+        connection.begin(mode or ("DEFERRED" if connection.read_only else "IMMEDIATE"))
         try:
             yield connection
         except BaseException:

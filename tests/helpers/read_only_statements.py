@@ -1,8 +1,8 @@
 """Statements that read, and others that write or might, with what a refusal calls them."""
 
 READS = [
-    "SELECT 1", "VALUES (1)", "WITH x AS (SELECT 1) SELECT * FROM x", "EXPLAIN DELETE FROM t", "BEGIN IMMEDIATE",
-    "EXPLAIN QUERY PLAN INSERT INTO t VALUES (1)", "COMMIT", "END", "ROLLBACK", "SAVEPOINT s", "RELEASE s",
+    "SELECT 1", "VALUES (1)", "WITH x AS (SELECT 1) SELECT * FROM x", "EXPLAIN DELETE FROM t", "BEGIN", "RELEASE s",
+    "EXPLAIN QUERY PLAN INSERT INTO t VALUES (1)", "BEGIN DEFERRED", "COMMIT", "END", "ROLLBACK", "SAVEPOINT s",
     "PRAGMA table_info(t)", "PRAGMA main.table_info('t')", "PRAGMA schema_version", "SELECT * FROM pragma_table_list",
     "SELECT 'DELETE FROM t', optimize FROM t", "-- DELETE\nSELECT 1", "SELECT replace('a', 'b', 'c')", "", ";", "-- x",
     "WITH replace AS (SELECT 1) SELECT 1", "PRAGMA mmap_size", "PRAGMA threads", "PRAGMA analysis_limit",
@@ -27,5 +27,6 @@ WRITES = {
     "SELECT optimize (t) FROM t": "optimize()", "SELECT load_extension('x')": "load_extension()",
     "SELECT eval('DELETE FROM t')": "eval()", "VALUES (fileio_write('x', 'y'))": "fileio_write()",
     "(DELETE FROM t)": "what begins with '('", "é DELETE": "É", "WITH x AS (SELECT 1": "what begins with",
-    "INSERT INTO t SELECT 1 RETURNING *": "INSERT",
+    "INSERT INTO t SELECT 1 RETURNING *": "INSERT", "BEGIN IMMEDIATE": "BEGIN IMMEDIATE",
+    "begin /* now */ exclusive transaction": "BEGIN EXCLUSIVE", "SELECT 1; BEGIN IMMEDIATE": "BEGIN IMMEDIATE",
 }  # fmt: skip

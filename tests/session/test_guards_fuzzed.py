@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipemagic.client.readonly import writing
+from pipemagic.client.readonly import find_write
 from pipemagic.errors import ParameterError
 from pipemagic.session.cells import read
 from pipemagic.session.guards import swept
@@ -62,16 +62,16 @@ def statement(sqlite, text):
 def test_what_sqlite_calls_writing_is_refused(sqlite, before, whole):
     known = statement(sqlite, before + whole)
     if known is not None and not known[0] and not known[1]:
-        assert writing(before + whole)
+        assert find_write(before + whole)
     if known is not None and before + whole in ("SELECT a FROM t", "VALUES (1)"):
-        assert not writing(before + whole)
+        assert not find_write(before + whole)
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=14).map(" ".join))
 @settings(max_examples=400, deadline=None)
 def test_a_soup_of_words_that_sqlite_takes_is_judged_right(sqlite, text):
     known = statement(sqlite, text)
-    said = writing(text)
+    said = find_write(text)
     if known is not None and not known[0] and not known[1]:
         assert said
     swept(text), tables(text)
@@ -80,7 +80,7 @@ def test_a_soup_of_words_that_sqlite_takes_is_judged_right(sqlite, text):
 @given(st.text(max_size=40))
 @settings(deadline=None)
 def test_any_text_at_all_is_judged(text):
-    writing(text), swept(text), tables(text)
+    find_write(text), swept(text), tables(text)
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=14).map(" ".join))

@@ -9,6 +9,8 @@ from read_only_statements import READS
 from pipemagic.errors import PipemagicError, ReadOnlyError
 from pipemagic.hrana.messages import Describe, DescribeResponse
 from pipemagic.session import Session
+from pipemagic.session.cells import read
+from pipemagic.session.wanted import Wanted
 
 
 @pytest.fixture
@@ -45,6 +47,27 @@ def test_no_cell_writes_and_the_error_says_where(reading):
             reading.run(text)
     assert reading.connection().transaction.value == "none"
     assert numbers(reading) == [1, 2]
+
+
+def test_no_transaction_blocks_writers(reading):
+    with pytest.raises(ReadOnlyError) as caught:
+        reading.run("BEGIN IMMEDIATE")
+    assert str(caught.value) == (
+        "line 1: BEGIN IMMEDIATE blocks other writers, and main is connected read-only; nothing was sent\n"
+        "write BEGIN, which blocks nobody"
+    )
+    with pytest.raises(ReadOnlyError), reading.transaction("EXCLUSIVE"):
+        pass
+    connection = reading.connection()
+    with pytest.raises(ReadOnlyError), connection.database.transaction("IMMEDIATE"):
+        pass
+    with reading.transaction():
+        assert numbers(reading) == [1, 2]
+    with connection.database.transaction() as inside:
+        assert inside.execute("SELECT count(*) FROM n").rows == [(2,)]
+    for text in ("SELECT count(*) AS c FROM n", "PRAGMA table_info(n)"):
+        connection.run(read(text), Wanted(atomic=True))
+        assert len(connection.database.batch([text])) == 1
 
 
 def test_nothing_beside_the_cells_writes_either(reading):
