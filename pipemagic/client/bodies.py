@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from pipemagic.client.exchanges import HEAD, Exchange
 from pipemagic.client.http.messages import Broken, Reply, Silent
+from pipemagic.client.tracing import HEAD, TracedRequest
 from pipemagic.errors import AnswerTimeout, InterruptedRequest, UnknownOutcome
 
 
@@ -14,7 +14,7 @@ from pipemagic.errors import AnswerTimeout, InterruptedRequest, UnknownOutcome
 class HttpAnswer:
     """A whole answer: its status, content type (lower case, '' if none), body, and date as the server writes it.
 
-    ``retry_after`` says when to ask again, if the server does: a number of seconds, or a date. ``exchange`` is its
+    ``retry_after`` says when to ask again, if the server does: a number of seconds, or a date. ``traced`` is its
     record for the observer of the transport, None if there is none.
     """
 
@@ -23,7 +23,7 @@ class HttpAnswer:
     body: bytes = field(repr=False)
     date: str = ""
     retry_after: str = ""
-    exchange: Exchange | None = field(default=None, repr=False, compare=False)
+    traced: TracedRequest | None = field(default=None, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:

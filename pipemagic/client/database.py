@@ -16,12 +16,12 @@ from pipemagic.client import urls
 from pipemagic.client.arguments import Arguments, statement
 from pipemagic.client.consistency import Seen
 from pipemagic.client.cursors import Cursor
-from pipemagic.client.exchanges import Observer
 from pipemagic.client.following import AGAIN
 from pipemagic.client.readonly import HINT
 from pipemagic.client.running import Run, result_of, run
 from pipemagic.client.secrets import Token
 from pipemagic.client.stream import ClientStream, Dialect
+from pipemagic.client.tracing import Observer
 from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT, Transport
 from pipemagic.errors import ProtocolError, ReadOnlyError, TransactionLost
 from pipemagic.frames import to_frame
@@ -96,8 +96,8 @@ def connect(
 
     ``token`` is the database's token. ``timeout`` is how many seconds to wait for the next part of an answer,
     ``connect_timeout`` for the connection; None waits without end. ``http`` is an ``httpx.Client`` to send with. With
-    ``read_only`` a statement that is not known to read raises ReadOnlyError and is not sent. ``observer`` is told of
-    every HTTP exchange (`pipemagic.client.exchanges`).
+    ``read_only`` a statement that is not known to read raises ReadOnlyError and is not sent. ``observer`` receives
+    every HTTP request (`pipemagic.client.tracing`).
     """
     return Database(
         url, token, timeout=timeout, connect_timeout=connect_timeout, http=http, read_only=read_only,

@@ -11,14 +11,14 @@ from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
-from pipemagic.client import answers, exchanges
+from pipemagic.client import answers
 from pipemagic.client.bodies import HttpAnswer
 from pipemagic.client.consistency import Freshness, Seen
 from pipemagic.client.deadline import Deadline
-from pipemagic.client.exchanges import Exchange
 from pipemagic.client.following import AGAIN, Following
 from pipemagic.client.readonly import refuse_writes
 from pipemagic.client.streamed import Streamed
+from pipemagic.client.tracing import TracedRequest
 from pipemagic.client.transport import Transport
 from pipemagic.client.urls import Endpoint, follow, instance_of
 from pipemagic.errors import (
@@ -114,7 +114,7 @@ class ClientStream:
         self._answered_at = 0.0
         self._sent_at = 0.0
         self._encoding = 0.0
-        self._exchanged: Exchange | None = None
+        self._traced: TracedRequest | None = None  # of the response that is being read
         self._beginning = threading.RLock()
         """Held from the look whether a request is under way until the next one is."""
 
@@ -311,12 +311,13 @@ class ClientStream:
             body = encode(message)
             self._encoding = time.perf_counter() - started
             self._stream.move("begin")
-        self._sent_at, self._exchanged = self._clock(), None
+        self._sent_at, self._traced = self._clock(), None
         try:
             entries = self._round_trip(body, message, timeout)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):  # between the parts of the request
                 error = InterruptedRequest("interrupted while a request was under way")
+            self._transport.record(self._traced)
             self._freshness.failed(sent, error)
             self._deadline.name(error)
             if self.phase is Phase.IN_USE:  # whatever it was, the baton is spent
@@ -331,28 +332,27 @@ class ClientStream:
             self.replayed, entries = entries[: len(ahead)], entries[len(ahead) :]
         try:
             if count:
-                self._follow_transaction(requests, entries)
+                closed = self.phase is Phase.CLOSED
+                self._following.answered(requests, entries, sent_at=self._sent_at, closed=closed)
         finally:
-            self._tell(reopened=self.reopened > reopened)
+            if (traced := self._traced) is not None:
+                traced.reopened, traced.transaction_open = self.reopened > reopened, self.transaction.state is Tx.OPEN
+            self._transport.record(traced)
+        if count and self.dialect is not Dialect.V3 and self.transaction.state is Tx.OPEN and answers.failed(entries):
+            self.autocommit()  # some errors end the transaction; the text cannot tell
         return entries[: len(requests)]
-
-    def _tell(self, *, reopened: bool) -> None:
-        """Tell the observer what the answer was, now that it is known what became of the transaction."""
-        exchange, observer = self._exchanged, self._transport.observer
-        if exchange is not None and observer is not None:
-            exchange.reopened, exchange.transaction_open = reopened, self.transaction.state is Tx.OPEN
-            observer.understood(exchange)
 
     def _round_trip(self, body: bytes, sent: PipelineRequest, timeout: float | None) -> list[Entry] | None:
         try:
             limit = self._deadline.left(None, None)
-            answer = self._transport.post(self._path, body, self._endpoint, timeout=timeout, limit=limit)
+            answer = self._transport.post(self._path, body, self._endpoint, timeout=timeout, limit=limit, reads=True)
         except (ConnectError, BusyError) as error:
             self._stream.move("finish")  # nothing was sent, or nothing ran: the baton is still good
             if isinstance(error, ConnectError) and self._endpoint and self.transaction.state is not Tx.OPEN:
                 return None  # that instance is gone; the named address gives another one
             raise
         if answer.status == 200:
+            self._traced = answer.traced
             return self._read(answer, sent)
         self._refuse(answer)
         return None
@@ -437,9 +437,9 @@ class ClientStream:
         started, asked = time.perf_counter(), len(sent.requests)
         try:
             response = read_answer(answer.body)
-            if answer.exchange is not None:
-                decoding, self._exchanged = time.perf_counter() - started, answer.exchange
-                exchanges.read(answer.exchange, sent, response, encoding=self._encoding, decoding=decoding)
+            if answer.traced is not None:
+                answer.traced.encoding, answer.traced.decoding = self._encoding, time.perf_counter() - started
+                answer.traced.add_results(sent, response)
             if len(response.results) != asked:
                 raise ProtocolError(f"{asked} requests were sent and {len(response.results)} results came back")
             for request, entry in zip(sent.requests, response.results, strict=True):
@@ -487,10 +487,3 @@ class ClientStream:
         if self._following.unanswered(requests) and isinstance(error, PipemagicError):
             error.hint = "; ".join(filter(None, ["the open transaction is rolled back", error.hint]))
         return error
-
-    def _follow_transaction(self, requests: Sequence[Request], entries: Sequence[Entry]) -> None:
-        """Keep up with the transaction after an answer; TransactionLost if it timed out."""
-        closed = self.phase is Phase.CLOSED
-        self._following.answered(requests, entries, sent_at=self._sent_at, closed=closed)
-        if self.dialect is not Dialect.V3 and self.transaction.state is Tx.OPEN and answers.failed(entries):
-            self.autocommit()  # some errors end the transaction; the text cannot tell

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from pipemagic.client.bodies import HttpAnswer, Pieces
-from pipemagic.client.exchanges import Exchange, Observer, keep
 from pipemagic.client.failures import explained, refusal, retry_time
 from pipemagic.client.http.choice import sender_to
 from pipemagic.client.http.messages import Broken, Reply, Request, Silent
-from pipemagic.client.outlines import redact
 from pipemagic.client.secrets import Token
+from pipemagic.client.trace_format import redact
+from pipemagic.client.tracing import BODY_LIMIT, Observer, TracedRequest
 from pipemagic.client.urls import Endpoint
 from pipemagic.errors import AddressError, ConnectError, PipemagicError, ServerError
 from pipemagic.hrana import columns
@@ -39,8 +39,8 @@ class Transport:
     """HTTP to one server. Never sends a request twice, except after 429, when nothing of it ran.
 
     ``http`` takes any ``httpx.Client`` (a proxy, client certificates, an ASGI or mock transport); it stays the
-    caller's to close. ``timeout`` and ``connect_timeout`` are seconds; None waits without end. ``observer`` is told of
-    every exchange.
+    caller's to close. ``timeout`` and ``connect_timeout`` are seconds; None waits without end. ``observer`` receives
+    every request.
     """
 
     def __init__(
@@ -87,15 +87,17 @@ class Transport:
         *,
         timeout: float | None = None,
         limit: float | None = None,
+        reads: bool = False,
     ) -> HttpAnswer:
         """POST JSON and give the answer, whatever its status.
 
-        ``timeout`` is how many seconds to wait for the next part of it, ``limit`` for the whole.
+        ``timeout`` is how many seconds to wait for the next part of it, ``limit`` for the whole. With ``reads`` the
+        caller reads a 200 and then calls `record`.
         Raises BusyError for 429 after some attempts, AddressError for a redirect, ConnectError if no connection
         came about (nothing was sent), UnknownOutcome if the request left and no whole answer came, and
         InterruptedRequest (its subclass) if the user interrupted.
         """
-        return self.request("POST", path, body, endpoint=endpoint, timeout=timeout, limit=limit)
+        return self.request("POST", path, body, endpoint=endpoint, timeout=timeout, limit=limit, reads=reads)
 
     def get(self, path: str) -> HttpAnswer:
         """GET a path; raises as `post` does."""
@@ -111,12 +113,22 @@ class Transport:
         params: Mapping[str, str] | None = None,
         timeout: float | None = None,
         limit: float | None = None,
+        reads: bool = False,
     ) -> HttpAnswer:
         """Send any request; raises as `post` does."""
         query = f"?{urlencode(params, quote_via=quote)}" if params else ""
         request = self._request(method, path + query, body, endpoint, timeout, limit)
-        with self._observed(request, len(body or b"")) as exchange:
-            return self._answer(self._send_patiently(request, exchange), request.endpoint, exchange)
+        traced = self._begin(request, len(body or b""))
+        try:
+            answer = self._answer(self._send_patiently(request, traced), request.endpoint, traced)
+        except BaseException as error:
+            self._end(traced, error)
+            raise
+        if traced is not None:
+            traced.ended = time.perf_counter()
+            if not (reads and answer.status == 200):
+                self.record(traced)
+        return answer
 
     def post_for_pieces(
         self,
@@ -132,16 +144,16 @@ class Transport:
         Raises as `post` does.
         """
         request = self._request("POST", path, body, endpoint, timeout, limit)
-        exchange = self._begin(request, len(body))
+        traced = self._begin(request, len(body))
         try:
-            reply = self._send_patiently(request, exchange, whole=False)
+            reply = self._send_patiently(request, traced, whole=False)
             if 200 <= reply.status < 300:
-                return Pieces(reply, request.endpoint.address, partial(self._end_pieces, exchange, reply))
-            answer = self._answer(reply, request.endpoint, exchange)
+                return Pieces(reply, request.endpoint.address, partial(self._end_pieces, traced, reply))
+            answer = self._answer(reply, request.endpoint, traced)
         except BaseException as error:
-            self._end(exchange, error)
+            self._end(traced, error)
             raise
-        self._end(exchange)
+        self._end(traced)
         return answer
 
     @contextmanager
@@ -158,8 +170,8 @@ class Transport:
             method, self.endpoint, path, {**self._headers(self.endpoint, None), **length}, content,
             self._connect_timeout, None,
         )  # fmt: skip
-        with self._observed(request, size or 0) as exchange:
-            send = self._send if content is not None else partial(self._send_patiently, exchange=exchange)
+        with self._observed(request, size or 0) as traced:
+            send = self._send if content is not None else partial(self._send_patiently, traced=traced)
             reply = send(request, whole=False)
             try:
                 if not 200 <= reply.status < 300:
@@ -173,7 +185,7 @@ class Transport:
                 ) from None
             finally:
                 reply.close()
-                _note_head(exchange, reply)
+                _note_head(traced, reply)
 
     def refusal(self, answer: HttpAnswer, what: str = "the request") -> ServerError:
         """Turn an answer that is not 2xx into the error to raise; no token shows in it."""
@@ -229,7 +241,7 @@ class Transport:
             headers["Accept-Encoding"] = "identity"  # gzip on loopback costs more than it saves
         return headers
 
-    def _send_patiently(self, request: Request, exchange: Exchange | None, *, whole: bool = True) -> Reply:
+    def _send_patiently(self, request: Request, traced: TracedRequest | None, *, whole: bool = True) -> Reply:
         """Send, and after a 429 again: nothing of it ran."""
         for pause in BUSY_PAUSES:
             reply = self._send(request, whole=whole)
@@ -237,8 +249,8 @@ class Transport:
                 return reply
             reply.close()
             self._sleep(pause)
-            if exchange is not None:
-                exchange.attempts += 1
+            if traced is not None:
+                traced.attempts += 1
         return self._send(request, whole=whole)
 
     def _send(self, request: Request, *, whole: bool) -> Reply:
@@ -249,7 +261,7 @@ class Transport:
                 reply.read()
             return reply
 
-    def _answer(self, reply: Reply, endpoint: Endpoint, exchange: Exchange | None = None) -> HttpAnswer:
+    def _answer(self, reply: Reply, endpoint: Endpoint, traced: TracedRequest | None = None) -> HttpAnswer:
         """Read what is not read yet. Raises BusyError for 429, AddressError for a redirect."""
         headers = reply.headers
         with explained(endpoint):
@@ -260,12 +272,12 @@ class Transport:
             body,
             headers.get("date", ""),
             headers.get("retry-after", ""),
-            exchange,
+            traced,
         )
-        if exchange is not None:
-            _note_head(exchange, reply)
-            exchange.received = keep(body)
-            exchange.received_size = exchange.received_size or len(body)  # one that never was on a wire
+        if traced is not None:
+            _note_head(traced, reply)
+            traced.received = body if len(body) <= BODY_LIMIT else None
+            traced.received_size = traced.received_size or len(body)  # one that never was on a wire
         if answer.status == 429:
             raise self.refusal(answer)
         if 300 <= answer.status < 400:
@@ -276,43 +288,49 @@ class Transport:
             )
         return answer
 
-    # -- telling the observer
+    # -- tracing
 
     @contextmanager
-    def _observed(self, request: Request, size: int) -> Iterator[Exchange | None]:
-        exchange = self._begin(request, size)
+    def _observed(self, request: Request, size: int) -> Iterator[TracedRequest | None]:
+        traced = self._begin(request, size)
         try:
-            yield exchange
+            yield traced
         except BaseException as error:
-            self._end(exchange, error)
+            self._end(traced, error)
             raise
-        self._end(exchange)
+        self._end(traced)
 
-    def _begin(self, request: Request, size: int) -> Exchange | None:
-        """Begin the record of an exchange, if there is somebody to tell."""
+    def _begin(self, request: Request, size: int) -> TracedRequest | None:
+        """Begin the record of a request, if there is an observer."""
         if self.observer is None:
             return None
         path = unquote(urlsplit(request.endpoint.url).path + request.path.partition("?")[0])
-        exchange = Exchange(request.method, path, request.endpoint, time.perf_counter())
-        exchange.sent, exchange.sent_size = keep(request.body if isinstance(request.body, bytes) else None), size
-        return exchange
+        traced = TracedRequest(request.method, path, request.endpoint, time.perf_counter(), sent_size=size)
+        if isinstance(request.body, bytes) and size <= BODY_LIMIT:
+            traced.sent = request.body
+        return traced
 
-    def _end(self, exchange: Exchange | None, error: BaseException | None = None) -> None:
-        """Tell the observer of an exchange that is over, however it ended."""
-        if exchange is None or self.observer is None:
+    def _end(self, traced: TracedRequest | None, error: BaseException | None = None) -> None:
+        """Record a request that is over, however it ended."""
+        if traced is None:
             return
         if error is not None:
             text = error.message if isinstance(error, PipemagicError) else str(error)
-            exchange.error = redact(self.token.redact(f"{type(error).__name__}: {text}"))
-        exchange.ended = time.perf_counter()
-        self.observer.exchanged(exchange)
+            traced.error = redact(self.token.redact(f"{type(error).__name__}: {text}"))
+        traced.ended = time.perf_counter()
+        self.record(traced)
 
-    def _end_pieces(self, exchange: Exchange | None, reply: Reply, error: BaseException | None, head: bytes) -> None:
+    def record(self, traced: TracedRequest | None) -> None:
+        """Give a request to the observer, if it is traced."""
+        if traced is not None and self.observer is not None:
+            self.observer.exchanged(traced)
+
+    def _end_pieces(self, traced: TracedRequest | None, reply: Reply, error: BaseException | None, head: bytes) -> None:
         """Note of an answer in pieces how it began and how much it was."""
-        _note_head(exchange, reply)
-        if exchange is not None:
-            exchange.received = head
-        self._end(exchange, error)
+        _note_head(traced, reply)
+        if traced is not None:
+            traced.received = head
+        self._end(traced, error)
 
 
 def _host_in(location: str) -> str:
@@ -323,8 +341,8 @@ def _host_in(location: str) -> str:
         return "an address that cannot be read"
 
 
-def _note_head(exchange: Exchange | None, reply: Reply) -> None:
-    if exchange is not None:
-        exchange.status = reply.status
-        exchange.received_size = reply.received_size
-        exchange.server_timing = reply.headers.get("server-timing", "")
+def _note_head(traced: TracedRequest | None, reply: Reply) -> None:
+    if traced is not None:
+        traced.status = reply.status
+        traced.received_size = reply.received_size
+        traced.server_timing = reply.headers.get("server-timing", "")

@@ -15,7 +15,7 @@ from pipemagic.session import keyrings, messages, secrets
 from pipemagic.session.connection import Connection
 from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import Profile
-from pipemagic.session.wire import Wire
+from pipemagic.session.trace import RequestRecorder
 
 
 class Opener:
@@ -24,7 +24,9 @@ class Opener:
     ``ask_token`` asks the user for a token, given what it is for.
     """
 
-    def __init__(self, environment: secrets.Environment, wire: Wire, ask_token: Callable[[str], str] | None) -> None:
+    def __init__(
+        self, environment: secrets.Environment, wire: RequestRecorder, ask_token: Callable[[str], str] | None
+    ) -> None:
         self._environment = environment
         self._wire = wire
         self._ask_token = ask_token

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from pipemagic.client.stream import ClientStream
+from pipemagic.client.tracing import RequestOrigin, requests_of
 from pipemagic.errors import PipemagicError
 from pipemagic.hrana.stream import IDLE_LIMIT, Phase, Tx
 
@@ -20,6 +21,9 @@ RENEW_AFTER = 0.6 * IDLE_LIMIT
 
 LOOK_EVERY = 1.0
 """Seconds between two looks at the clock; they send nothing by themselves."""
+
+ORIGIN = RequestOrigin("keep-alive")
+"""What a trace lists its requests under."""
 
 KEEPING = "pipemagic: keeping a connection"
 """The name of the threads that do so."""
@@ -88,7 +92,9 @@ class KeepAlive:
         if stream.transaction.state is not Tx.NONE or stream.idle_for() < RENEW_AFTER:
             return stream.idle_for() <= IDLE_LIMIT or self._end("a transaction was open, which it does not keep")
         try:
-            return stream.renew() or self._end("the server has closed the connection")
+            with requests_of(ORIGIN):
+                renewed = stream.renew()
+            return renewed or self._end("the server has closed the connection")
         except PipemagicError as error:
             return self._end(error.message.partition("\n")[0])
 

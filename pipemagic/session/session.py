@@ -28,8 +28,8 @@ from pipemagic.session.profiles import FILE, Profile, Profiles, word
 from pipemagic.session.results import CellResult, check_tables
 from pipemagic.session.services import BEGIN_ANEW, SHUT_DOWN, Services
 from pipemagic.session.text.snippets import Snippets
+from pipemagic.session.trace import RequestRecorder
 from pipemagic.session.wanted import AS_IT_IS, Wanted
-from pipemagic.session.wire import Wire
 from pipemagic.terminals import without_passwords
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Session:
     ) -> None:
         self.connections: Mapping[str, Connection] = {}  # another one after each change, so that any thread can read it
         self.current: str | None = None
-        self.wire = Wire()
+        self.wire = RequestRecorder()
         self.changes: Changes[Subject] = Changes()
         self.written: Changes[Connection] = Changes()
         self._tell = tell or (lambda _: None)

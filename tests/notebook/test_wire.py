@@ -65,7 +65,7 @@ def test_stats_count_what_was_done(db):
 def test_rows_that_come_by_cursor_are_counted_and_their_beginning_shown(db):
     connection = db.names["get_ipython"]().find_line_magic("pipedb").__self__.session.connection("db")
     db("%pipedb stats --reset")
-    wire = connection.database.transport.observer._wire
+    wire = connection.database.transport.observer._recorder
     with wire.cell(), connection.database.cursor("SELECT value FROM json_each('[1, 2, 3]')") as cursor:
         assert sum(map(len, cursor)) == 3
     text = str(wire.last)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 
 import pytest
+from magic_shell import make_database
 from waiting import until
 
 from pipemagic.errors import SessionError, TransactionLost
-from pipemagic.session import durations, keeping
+from pipemagic.session import Session, durations, keeping
 from pipemagic.session.durations import seconds
+
+LONG = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000000) SELECT count(*) FROM n"
 
 
 @pytest.fixture
@@ -126,6 +129,23 @@ def test_the_thread_renews_by_itself_and_ends_with_the_connection(request, serve
     session.shut_down()
     thread.join(5)
     assert not thread.is_alive()
+
+
+def test_its_requests_belong_to_no_cell(local_service, monkeypatch):
+    monkeypatch.setattr(keeping, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(keeping, "RENEW_AFTER", 0.0)
+    with Session(environ={}) as session:
+        for name in ("kept", "busy"):
+            address, token = make_database(local_service, name)
+            session.connect(address, name=name, token=token)
+        session.connection("kept").keep_alive(60)
+        session.run("SELECT 1", on="kept")
+        session.run(LONG, on="busy")
+        assert "kept" not in str(session.wire.last)
+        assert len(session.wire.last) == 1
+        made_by = [one.origin and one.origin.name for one in session.wire.newest(200) if one.connection == "kept"]
+        assert made_by.count("keep-alive") > 5
+        assert session.wire.stats().loc["kept", "round trips"] == len(made_by)
 
 
 @pytest.mark.parametrize(("text", "length"), [("90", 90), ("90s", 90), ("1.5m", 90), (" 2 h ", 7200), ("0.5", 0.5)])

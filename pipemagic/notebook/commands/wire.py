@@ -11,16 +11,16 @@ from pipemagic.notebook.display import say
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from pipemagic.session.transcripts import Transcript
+    from pipemagic.session.trace import Trace
 
 
-def wire(context: Context, args: Arguments) -> Transcript | None:
+def wire(context: Context, args: Arguments) -> Trace | None:
     """Show from now on what each cell says to its servers, or what the last one said, or no longer."""
     wire, action, only = context.session.wire, args["ACTION"], args.get("--on")
     if only is not None:
         only = context.session.connection(only).name
     if action == "last":
-        return wire.transcript(only=only, stable=args.on("--stable"))
+        return wire.trace(only=only, stable=args.on("--stable"))
     wire.on, wire.only, wire.stable = action == "on", only, args.on("--stable")
     say("Each cell shows its requests and answers now." if wire.on else "Cells no longer show requests and answers.")
     return None

@@ -57,7 +57,8 @@ class Opened(HasTraits):
             before = {seen.name: seen for seen in self.connections}
             now = time.time()
             seen = [self._see(one, before.get(one.name), now) for one in list(self.session.connections.values())]
-            said = [tell(one, now - time.perf_counter()) for one in self.session.wire.newest(SHOWN)]
+            redact, epoch = self.session.wire.redactor(), now - time.perf_counter()
+            said = [tell(one, redact, epoch) for one in self.session.wire.newest(SHOWN)]
             with self.hold_trait_notifications():
                 self.connections, self.requests = seen, said
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pipemagic.client.outlines import redact
+from pipemagic.client.trace_format import format_seconds, format_size, redact
 from pipemagic.errors import SessionError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import durations
 from pipemagic.session.ledger import shorten
 from pipemagic.session.messages import so_far
-from pipemagic.session.transcripts import ms, size
 
 if TYPE_CHECKING:
+    from pipemagic.client.tracing import TracedRequest
     from pipemagic.notebook.panels.session.answering import Answer
     from pipemagic.session import Connection
     from pipemagic.session.losses import Loss
-    from pipemagic.session.transcripts import Passage
 
 STEADY = 0.2
 """Seconds by which a moment has to differ from what it was taken for before to be another one."""
@@ -205,19 +204,18 @@ class Said:
     back: str
 
 
-def tell(passage: Passage, epoch: float) -> Said:
-    """Describe an exchange; ``epoch`` is the Unix time at which ``perf_counter`` was 0."""
-    name, cell, exchange, token = passage
-    error = token.redact(redact(exchange.error)).partition("\n")[0]
-    again = f", sent {exchange.attempts} times" if exchange.attempts > 1 else ""
+def tell(request: TracedRequest, redact: Callable[[str], str], epoch: float) -> Said:
+    """Describe a request; ``epoch`` is the Unix time at which ``perf_counter`` was 0."""
+    error = redact(request.error).partition("\n")[0]
+    again = f", sent {request.attempts} times" if request.attempts > 1 else ""
     return Said(
-        f"{exchange.started:.6f} {name}",
-        _time(epoch + exchange.started),
-        name,
-        "a cell" if cell else "between cells",
-        token.redact(redact(f"{exchange.method} {exchange.path}")),
-        (f"HTTP {exchange.status}" if exchange.status is not None else error or "no answer") + again,
-        ms(exchange.seconds),
-        size(exchange.sent_size),
-        size(exchange.received_size),
+        f"{request.started:.6f} {request.connection}",
+        _time(epoch + request.started),
+        request.connection,
+        "between cells" if request.origin is None else request.origin.name,
+        redact(f"{request.method} {request.path}"),
+        (f"HTTP {request.status}" if request.status is not None else error or "no answer") + again,
+        format_seconds(request.seconds),
+        format_size(request.sent_size),
+        format_size(request.received_size),
     )

@@ -1,4 +1,4 @@
-"""What observers of a transport are told: every exchange, with sizes, times, errors; never a token."""
+"""What the observer of a transport receives: each request once, with sizes, times and errors; never a token."""
 
 import json
 import tracemalloc
@@ -8,9 +8,9 @@ import pytest
 
 from pipemagic.client import urls
 from pipemagic.client.database import Database
-from pipemagic.client.exchanges import WHOLE, Exchange
-from pipemagic.client.outlines import ITEMS, LENGTH, ROWS, outline, redact
 from pipemagic.client.secrets import Token
+from pipemagic.client.trace_format import ITEMS, LENGTH, ROWS, outline, redact
+from pipemagic.client.tracing import BODY_LIMIT, Tally, TracedRequest
 from pipemagic.errors import PipemagicError
 from pipemagic.hrana.messages import Execute, PipelineRequest, Stmt
 from pipemagic.hrana.values import Blob, Text
@@ -19,15 +19,16 @@ from pipemagic.service.database_api.results import encode, to_part
 TOKEN = "eyJhbGciOiJFZERTQSJ9.eyJpZCI6ImRiIn0.c2lnbmF0dXJl"
 
 
-class Told:
+class Recorded:
+    """An observer, with what is known of each request when it receives it."""
+
     def __init__(self):
-        self.exchanged_with, self.read = [], []
+        self.requests, self.tallies, self.transactions = [], [], []
 
-    def exchanged(self, exchange):
-        self.exchanged_with.append(exchange)
-
-    def understood(self, exchange):
-        self.read.append(exchange)
+    def exchanged(self, request):
+        self.requests.append(request)
+        self.tallies.append(request.tally)
+        self.transactions.append(request.transaction_open)
 
 
 def answered(*results, baton=None):
@@ -44,7 +45,7 @@ def rows_of(count):
 CLOSED = {"type": "ok", "response": {"type": "close"}}
 
 
-def database(told, *answers):
+def database(recorded, *answers):
     """A database whose server gives these answers in turn."""
     left = iter(answers)
 
@@ -53,45 +54,45 @@ def database(told, *answers):
         return given(request) if callable(given) else given
 
     http = httpx.Client(transport=httpx.MockTransport(answer))
-    return Database("http://localhost:1", TOKEN, http=http, observer=told)
+    return Database("http://localhost:1", TOKEN, http=http, observer=recorded)
 
 
 def reply(body, status=200, **headers):
     return httpx.Response(status, json=body, headers=headers)
 
 
-def test_an_exchange_says_what_was_sent_and_what_came_back():
-    told = Told()
-    database(told, reply(answered(rows_of(2), CLOSED))).execute("SELECT n FROM t")
-    [exchange] = told.exchanged_with
-    assert told.read == [exchange]
-    assert (exchange.method, exchange.path, exchange.status) == ("POST", "/v2/pipeline", 200)
-    assert json.loads(exchange.sent)["requests"][0]["stmt"] == {"sql": "SELECT n FROM t"}
-    assert exchange.sent_size == len(exchange.sent)
-    assert json.loads(exchange.received)["results"][1] == CLOSED
-    assert exchange.ended >= exchange.started
-    assert exchange.encoding > 0
-    assert exchange.decoding > 0
-    tally = exchange.tally
+def test_a_request_is_recorded_once_with_its_response():
+    recorded = Recorded()
+    database(recorded, reply(answered(rows_of(2), CLOSED))).execute("SELECT n FROM t")
+    [request] = recorded.requests
+    assert recorded.tallies == [request.tally]
+    assert (request.method, request.path, request.status) == ("POST", "/v2/pipeline", 200)
+    assert json.loads(request.sent)["requests"][0]["stmt"] == {"sql": "SELECT n FROM t"}
+    assert request.sent_size == len(request.sent)
+    assert json.loads(request.received)["results"][1] == CLOSED
+    assert request.ended >= request.started
+    assert request.encoding > 0
+    assert request.decoding > 0
+    tally = request.tally
     assert (tally.statements, tally.rows, tally.rows_read, tally.rows_written, tally.errors) == (1, 2, 2, 2, 0)
 
 
-def test_no_token_is_in_an_exchange():
-    told = Told()
-    http = database(told, reply(answered(rows_of(1), CLOSED)))
+def test_no_token_is_in_a_request():
+    recorded = Recorded()
+    http = database(recorded, reply(answered(rows_of(1), CLOSED)))
     http.execute(f"ATTACH 'http://h?authToken={TOKEN}' AS other")
-    assert TOKEN not in repr(told.exchanged_with)
-    assert TOKEN not in str(outline(json.loads(told.exchanged_with[0].sent)))
+    assert TOKEN not in repr(recorded.requests)
+    assert TOKEN not in str(outline(json.loads(recorded.requests[0].sent)))
 
 
 def test_bytes_received_are_those_on_the_wire():
     import gzip
 
-    told, whole = Told(), json.dumps(answered(rows_of(500), CLOSED)).encode()
+    recorded, whole = Recorded(), json.dumps(answered(rows_of(500), CLOSED)).encode()
     packed = gzip.compress(whole)
     headers = {"content-encoding": "gzip", "content-type": "application/json"}
-    database(told, lambda _: httpx.Response(200, headers=headers, stream=Pieces(packed))).execute("SELECT 1")
-    assert told.exchanged_with[0].received_size == len(packed) < len(whole)
+    database(recorded, lambda _: httpx.Response(200, headers=headers, stream=Pieces(packed))).execute("SELECT 1")
+    assert recorded.requests[0].received_size == len(packed) < len(whole)
 
 
 class Pieces(httpx.SyncByteStream):
@@ -103,19 +104,19 @@ class Pieces(httpx.SyncByteStream):
 
 
 def test_of_large_bodies_an_outline_is_kept():
-    told, text = Told(), "x" * (2 * WHOLE)
+    recorded, text = Recorded(), "x" * (2 * BODY_LIMIT)
     many = rows_of(5000)
-    with database(told, reply({}), reply(answered(many, CLOSED))) as db:
+    with database(recorded, reply({}), reply(answered(many, CLOSED))) as db:
         tracemalloc.start()
         db.execute("SELECT :v", {"v": text})
         tracemalloc.stop()
-    exchange = told.exchanged_with[-1]
-    [value] = exchange.sent["requests"][0]["stmt"]["named_args"]
+    request = recorded.requests[-1]
+    [value] = request.sent["requests"][0]["stmt"]["named_args"]
     assert value["value"]["value"] == f"{'x' * LENGTH}… {len(text) - LENGTH:,} more characters"
-    rows = exchange.received["results"][0]["response"]["result"]["rows"]
+    rows = request.received["results"][0]["response"]["result"]["rows"]
     assert rows[ROWS:] == [f"… {5000 - ROWS:,} more"]
-    assert len(json.dumps(exchange.received)) < 2000
-    assert exchange.tally.rows == 5000
+    assert len(json.dumps(request.received)) < 2000
+    assert request.tally.rows == 5000
 
 
 @pytest.mark.parametrize(
@@ -127,38 +128,41 @@ def test_of_large_bodies_an_outline_is_kept():
         (lambda _: httpx.Response(302, headers={"location": "http://x/"}), 302, "AddressError: "),
     ],
 )
-def test_an_exchange_that_fails_is_told_too(given, status, error):
-    told = Told()
+def test_a_failed_request_is_recorded(given, status, error):
+    recorded = Recorded()
     with pytest.raises(PipemagicError):
-        database(told, given).execute("SELECT 1")
-    [exchange] = told.exchanged_with
-    assert exchange.status == status
-    assert exchange.error.startswith(error)
-    assert bool(exchange.error) == bool(error)
-    assert told.read == []
+        database(recorded, given).execute("SELECT 1")
+    [request] = recorded.requests
+    assert request.status == status
+    assert request.error.startswith(error)
+    assert bool(request.error) == bool(error)
+    assert recorded.tallies == [None]
 
 
 def test_what_is_sent_again_counts():
-    told = Told()
-    db = database(told, reply({}, 429), reply({}, 429), reply(answered(rows_of(1), CLOSED)))
+    recorded = Recorded()
+    db = database(recorded, reply({}, 429), reply({}, 429), reply(answered(rows_of(1), CLOSED)))
     db.transport._sleep = lambda _: None
     db.execute("SELECT 1")
-    assert [one.attempts for one in told.exchanged_with] == [3]
+    assert [one.attempts for one in recorded.requests] == [3]
 
 
 def test_a_transaction_shows():
-    told, autocommit = Told(), lambda yes: {"type": "get_autocommit", "is_autocommit": yes}
+    recorded, autocommit = Recorded(), lambda yes: {"type": "get_autocommit", "is_autocommit": yes}
 
     def state(yes):
         return {"type": "ok", "response": autocommit(yes)}
 
     db = database(
-        told, reply({}), reply(answered(rows_of(0), state(False), baton="1")), reply(answered(rows_of(0), state(True)))
+        recorded,
+        reply({}),
+        reply(answered(rows_of(0), state(False), baton="1")),
+        reply(answered(rows_of(0), state(True))),
     )
     stream = db.open_stream()
     for sql in ("BEGIN", "COMMIT"):
         stream.send([Execute(Stmt(sql))])
-    assert [one.transaction_open for one in told.exchanged_with] == [None, True, False]
+    assert recorded.transactions == [None, True, False]
 
 
 @pytest.mark.parametrize(
@@ -173,12 +177,11 @@ def test_a_transaction_shows():
     ],
 )
 def test_the_server_says_how_long_it_took(timing, seconds):
-    exchange = Exchange("POST", "/", urls.parse("http://h"), 0.0, 10.0, server_timing=timing)
-    from pipemagic.client.exchanges import Tally
-
-    exchange.tally = Tally(server_ms=2.0)
-    assert exchange.server_seconds == pytest.approx(seconds)
-    assert exchange.network_seconds == pytest.approx(10 - seconds)
+    request = TracedRequest("POST", "/", urls.parse("http://h"), 0.0, 10.0, server_timing=timing, encoding=0.5)
+    request.tally = Tally(server_ms=2.0)
+    assert request.timing.client == 0.5
+    assert request.timing.server == pytest.approx(seconds)
+    assert request.timing.network == pytest.approx(10 - seconds)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +196,7 @@ def test_the_server_says_how_long_it_took(timing, seconds):
         ("SELECT token FROM t WHERE a = 'x@y'", "SELECT token FROM t WHERE a = 'x@y'"),
     ],
 )
-def test_secrets_are_blotted_out(text, shown):
+def test_secrets_are_removed(text, shown):
     assert redact(text) == shown
 
 
@@ -222,5 +225,5 @@ def test_what_only_looks_like_rows_by_columns_is_shown_as_it_is():
 
 
 def test_an_observer_sees_no_token_object():
-    assert "Token" not in repr(Exchange.__slots__)
+    assert "Token" not in repr(TracedRequest.__slots__)
     assert repr(Token(TOKEN)) == "Token(***)"

@@ -1,0 +1,151 @@
+"""Bodies as short, readable JSON: long lists are counted, long values cut, and secrets removed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from pipemagic.errors import ProtocolError
+from pipemagic.frames.columns import read_part
+from pipemagic.hrana import columns
+
+Json: TypeAlias = Any
+"""What JSON holds: dict, list, str, int, float, bool, None."""
+
+ITEMS = 20
+"""Items of a list that are shown."""
+
+ROWS = 3
+"""Rows of a result that are shown."""
+
+LENGTH = 200
+"""Characters of a text that are shown; SQL may be longer."""
+
+SQL_LENGTH = 2000
+
+CURSOR_LINES = 5
+"""Lines of the response to a cursor that are shown."""
+
+WIDTH = 100
+"""Characters of a line of JSON."""
+
+_BLOB = 40
+
+SECRETS = (
+    (re.compile(r"eyJ[\w-]{5,}\.[\w-]+(\.[\w-]*)?"), "***"),  # a JWT
+    (re.compile(r"pm[pl]_[\w-]{8,}"), "***"),
+    (re.compile(r"(?i)((?:auth_?token|jwt|access_token|api_?key|token)=)[^&\s'\"]+"), r"\1***"),
+    (re.compile(r"(?i)(bearer\s+)[^\s'\"]{4,}"), r"\1***"),
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^/\s'\"@]+@"), r"\1***@"),  # user:password@host
+)
+
+
+def redact(text: str) -> str:
+    """Replace whatever looks like a token, or a password in an address."""
+    for pattern, replacement in SECRETS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def outline(value: Any, key: str = "") -> Json:
+    """Return a message, or parsed JSON, in short; what is left out is counted. Read no more than is shown."""
+    if isinstance(value, msgspec.Struct):
+        value = _fields(value)
+    if isinstance(value, dict):
+        rows = _rows_of_columns(value, key)
+        if rows is not None:
+            return outline(rows, "rows")
+        return {_short_text(name, "name"): outline(inner, name) for name, inner in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        limit = ROWS if key == "rows" else ITEMS
+        shown = [outline(inner) for inner in value[:limit]]
+        return [*shown, f"… {len(value) - limit:,} more"] if len(value) > limit else shown
+    return _short_text(value, key) if isinstance(value, str) else value
+
+
+def _rows_of_columns(value: dict[str, Any], key: str) -> list[Any] | None:
+    """Return the rows of columnar JSON, None for anything else: base64 would hide a secret from `redact`."""
+    try:
+        if key == "rows":
+            parts = msgspec.convert(value, columns.Columns).parts
+        elif key == "part":
+            parts = [msgspec.convert(value, columns.Part)]
+        else:
+            return None
+        return [list(row) for part in parts for row in zip(*(column.wire() for column in read_part(part)), strict=True)]
+    except (msgspec.ValidationError, ProtocolError):
+        return None
+
+
+def _fields(message: msgspec.Struct) -> dict[str, Any]:
+    """Return the fields of a message as in its JSON."""
+    config = message.__struct_config__
+    found = {} if config.tag is None else {str(config.tag_field): config.tag}
+    for one in msgspec.structs.fields(message):
+        value = getattr(message, one.name)
+        if not config.omit_defaults or value != one.default:
+            found[one.encode_name] = value
+    return found
+
+
+def _short_text(text: str, key: str) -> str:
+    if key == "base64" and len(text) > _BLOB:
+        return f"{text[:_BLOB]}… {len(text) * 3 // 4:,} bytes"
+    limit = SQL_LENGTH if key == "sql" else LENGTH
+    if len(text) <= limit:
+        return redact(text)
+    return f"{redact(text[: limit + LENGTH])[:limit]}… {len(text) - limit:,} more characters"
+
+
+def parse_body(body: bytes | Json) -> Json:
+    """Return a body as JSON: a cursor's response as its first lines, what is no JSON as text, an outline as it is."""
+    if not isinstance(body, bytes):
+        return body
+    try:
+        return msgspec.json.decode(body) if body else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        lines = []
+    for line in body.split(b"\n")[:CURSOR_LINES]:
+        try:
+            lines.append(msgspec.json.decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            break
+    return [*lines, "…"] if lines else body.decode("utf-8", "replace")
+
+
+def baton_of(body: bytes | Json) -> str:
+    """Return the baton of a request or a response; '' if it has none."""
+    parsed = parse_body(body)
+    if isinstance(parsed, list) and parsed:  # a cursor: its first line has it
+        parsed = parsed[0]
+    baton = parsed.get("baton") if isinstance(parsed, dict) else None
+    return baton if isinstance(baton, str) else ""
+
+
+def format_json(value: Json, indent: int = 0) -> str:
+    """Return JSON for people: on one line what fits there."""
+    flat = msgspec.json.format(msgspec.json.encode(value), indent=0).decode("utf-8")
+    if not isinstance(value, dict | list) or not value or len(flat) + indent <= WIDTH:
+        return flat
+    if isinstance(value, dict):
+        parts = [f"{format_json(key)}: {format_json(inner, indent + 2)}" for key, inner in value.items()]
+    else:
+        parts = [format_json(inner, indent + 2) for inner in value]
+    inside = ",\n".join(" " * (indent + 2) + part for part in parts)
+    return f"{flat[0]}\n{inside}\n{' ' * indent}{flat[-1]}"
+
+
+def format_seconds(seconds: float) -> str:
+    """Return a short time with its unit: ``0.42 ms``."""
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1000:.2f} ms"
+
+
+def format_size(count: int) -> str:
+    """Return a number of bytes with its unit: ``1.2 KB``."""
+    amount, units = float(count), ["B", "KB", "MB"]
+    while amount >= 1000 and len(units) > 1:
+        amount, units = amount / 1000, units[1:]
+    return f"{amount:.3g} {units[0]}" if amount < 1000 else f"{amount:,.0f} {units[0]}"

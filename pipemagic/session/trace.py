@@ -1,0 +1,272 @@
+"""The requests of a session: the newest ones, those of each cell, and totals for each connection."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import cached_property, reduce
+from itertools import islice
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from pipemagic.client.trace_format import Json, baton_of, format_json, format_size, outline, parse_body, redact
+from pipemagic.client.tracing import RequestOrigin, Timing, TracedRequest, current_origin, requests_of
+from pipemagic.counts import plural
+from pipemagic.session import trace_html
+from pipemagic.session.stream_timeline import StreamTimeline, TraceEvent, timelines
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from pipemagic.client.secrets import Token
+    from pipemagic.client.transport import Transport
+
+KEPT = 200
+"""How many requests are kept; with bodies of at most 16 KB each way that is some MB at the very most."""
+
+
+@dataclass
+class Totals:
+    """What the requests of one connection add up to. Bytes are those of bodies, compressed where they were."""
+
+    round_trips: int = 0
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    statements: int = 0
+    errors: int = 0
+    rows_read: int = 0
+    rows_written: int = 0
+    retries: int = 0
+    streams_reopened: int = 0
+    seconds: float = 0.0
+
+
+class RequestRecorder:
+    """Records the requests of all connections of a session.
+
+    ``on`` is whether a notebook shows the requests of each cell below it, ``only`` of which connection; ``stable``
+    leaves out what differs between two runs. At most `KEPT` requests are kept, and of large bodies only an outline.
+    """
+
+    def __init__(self) -> None:
+        self.on = False
+        self.stable = False
+        self.only: str | None = None
+        self.totals: dict[str, Totals] = {}
+        self._kept: deque[tuple[TracedRequest, Token]] = deque(maxlen=KEPT)
+        self._cell: RequestOrigin | None = None
+        self._lock = threading.Lock()
+
+    def watch(self, name: str, transport: Transport) -> None:
+        """Record the requests of a transport, under the name of its connection."""
+        transport.observer = _ConnectionRecorder(self, name, transport)
+
+    @property
+    def last(self) -> Trace:
+        """The requests of the last cell that made any; an empty trace if none did."""
+        return self.trace(only=self.only, stable=self.stable)
+
+    def trace(self, *, only: str | None = None, stable: bool = False) -> Trace:
+        """Return what the last cell did, on all connections or on one; ``stable`` without what differs between runs."""
+        with self._lock:
+            kept = [request for request, _ in self._kept]
+        cell = next((one.origin for one in reversed(kept) if one.origin is not None and one.origin.owner is self), None)
+        return Trace([one for one in kept if only in (None, one.connection)], cell, self.redactor(), stable=stable)
+
+    def newest(self, count: int) -> list[TracedRequest]:
+        """Return the newest requests, the newest first."""
+        with self._lock:
+            return [request for request, _ in islice(reversed(self._kept), count)]
+
+    def redactor(self) -> Callable[[str], str]:
+        """Return a function that replaces the tokens of the kept requests, and what looks like a token, in a text."""
+        with self._lock:
+            tokens = {token for _, token in self._kept}
+        return lambda text: redact(reduce(lambda shown, token: token.redact(shown), tokens, text))
+
+    def begin(self) -> None:
+        """Begin a cell, unless one is running: the requests of this context are its own until `end`."""
+        if self._cell is None:
+            self._cell = RequestOrigin(owner=self, started=perf_counter())
+        current_origin.set(self._cell)
+
+    def end(self) -> bool:
+        """End the cell; return whether it made requests."""
+        cell, self._cell = self._cell, None
+        if cell is None:
+            return False
+        cell.seconds = perf_counter() - cell.started
+        return any(request.origin is cell for request in self.newest(KEPT))
+
+    @contextmanager
+    def cell(self) -> Iterator[None]:
+        """Take what happens inside as one cell, if it is not part of one already."""
+        running = current_origin.get()
+        if running is not None and running.owner is self and running.seconds is None:
+            yield
+            return
+        cell = RequestOrigin(owner=self, started=perf_counter())
+        try:
+            with requests_of(cell):
+                yield
+        finally:
+            cell.seconds = perf_counter() - cell.started
+
+    def stats(self, *, seconds: bool = False) -> DataFrame:
+        """Return the totals as a frame: a row for each connection, in the order of their first requests, and the sum.
+
+        ``seconds`` adds how long was waited.
+        """
+        from pandas import DataFrame
+
+        names = [one.name for one in fields(Totals) if seconds or one.name != "seconds"]
+        rows = [[getattr(totals, name) for name in names] for totals in (*self.totals.values(), Totals())]
+        rows[-1] = [sum(column) for column in zip(*rows, strict=True)]
+        return DataFrame(rows, index=[*self.totals, "total"], columns=[name.replace("_", " ") for name in names])
+
+    def reset(self) -> None:
+        """Set the totals to zero."""
+        self.totals.clear()
+
+
+class _ConnectionRecorder:
+    """The observer of one connection."""
+
+    def __init__(self, recorder: RequestRecorder, name: str, transport: Transport) -> None:
+        self._recorder, self._name, self._transport = recorder, name, transport
+
+    def exchanged(self, request: TracedRequest) -> None:
+        recorder = self._recorder
+        request.connection = self._name
+        if request.origin is not None and request.origin.seconds is not None:
+            request.origin = None
+        with recorder._lock:
+            recorder._kept.append((request, self._transport.token))
+            totals = recorder.totals.setdefault(self._name, Totals())
+            totals.round_trips += request.attempts
+            totals.retries += request.attempts - 1
+            totals.bytes_sent += request.sent_size * request.attempts
+            totals.bytes_received += request.received_size
+            totals.seconds += request.ended - request.started
+            totals.errors += bool(request.error)
+            totals.streams_reopened += request.reopened
+            totals.statements += request.status == 200 and request.path.endswith("/cursor")  # which has one, uncounted
+            if (tally := request.tally) is not None:
+                totals.statements += tally.statements
+                totals.errors += tally.errors
+                totals.rows_read += tally.rows_read
+                totals.rows_written += tally.rows_written
+
+
+class Trace:
+    """The requests of one cell, in order: readable, without tokens.
+
+    ``kept`` are the newest requests, those of ``cell`` among them; earlier ones are the past of its streams.
+    ``redact`` removes tokens from a text. ``stable`` leaves out what differs between two runs: times, sizes, and the
+    text of batons.
+    """
+
+    def __init__(
+        self,
+        kept: Sequence[TracedRequest],
+        cell: RequestOrigin | None,
+        redact: Callable[[str], str] = redact,
+        *,
+        stable: bool = False,
+    ) -> None:
+        self.exchanges = [request for request in kept if cell is not None and request.origin is cell]
+        self.stable = stable
+        self._kept, self._cell, self._redact = kept, cell, redact
+
+    def __len__(self) -> int:
+        return len(self.exchanges)
+
+    @cached_property
+    def batons(self) -> dict[str, str]:
+        """The names of the batons, in the order in which they came: B1, B2."""
+        bodies = (body for request in self.exchanges for body in (request.sent, request.received))
+        found = dict.fromkeys(filter(None, map(baton_of, bodies)))
+        return {
+            baton: f"B{number}" if self.stable else f"B{number} (…{baton[-6:]})"
+            for number, baton in enumerate(found, 1)
+        }
+
+    @cached_property
+    def lives(self) -> list[StreamTimeline]:
+        """The streams that the cell used, from their beginning if that is still known."""
+        numbers = {id(request): number for number, request in enumerate(self.exchanges, 1)}
+        events = [
+            TraceEvent(one, baton_of(one.sent), baton_of(one.received), numbers.get(id(one))) for one in self._kept
+        ]
+        now = max((one.ended for one in self._kept), default=0.0) if self.stable else perf_counter()
+        return [stream for stream in timelines(events, now) if any(event.number for event in stream.events)]
+
+    @cached_property
+    def legs(self) -> Timing:
+        """Where the time of the whole cell went; what was not waiting is the client's."""
+        timings = [request.timing for request in self.exchanges]
+        network, server = sum(one.network for one in timings), sum(one.server for one in timings)
+        cell = (self._cell and self._cell.seconds) or 0.0
+        return Timing(max(cell - network - server, sum(one.client for one in timings)), network, server)
+
+    def body(self, body: bytes | Json) -> Json:
+        """Return the body of a request or a response in short; None if there is none to show."""
+        return self._named(outline(parse_body(body)) if isinstance(body, bytes) else body)
+
+    def headline(self, number: int) -> str:
+        """Return a line on a request and its outcome."""
+        request = self.exchanges[number - 1]
+        status = f"HTTP {request.status}" if request.status is not None else "no answer"
+        again = f", sent {request.attempts} times" if request.attempts > 1 else ""
+        line = f"{number}. {request.connection}: {request.method} {redact(request.path)} → {status}{again}"
+        return line if self.stable else f"{line}; {_sizes([request])}; {request.timing}"
+
+    def summary(self) -> str:
+        """Return a line on the whole cell."""
+        if not self.exchanges:
+            return "No cell has sent anything yet."
+        line = plural(len(self.exchanges), "request")
+        return f"{line}." if self.stable else f"{line}, {_sizes(self.exchanges)}; {self.legs}."
+
+    def __str__(self) -> str:
+        lines = [self.summary()]
+        for number, request in enumerate(self.exchanges, 1):
+            lines += ["", self.headline(number)]
+            lines += self._body_lines("→", request.sent, request.sent_size)
+            lines += self._body_lines("←", request.received, request.received_size)
+            lines += [f"✗ {request.error}"] if request.error else []
+        for stream in self.lives:
+            lines += ["", *stream.lines(stable=self.stable)]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
+        return {"text/plain": str(self), "text/html": trace_html.page(self)}
+
+    def _body_lines(self, mark: str, body: bytes | Json, size: int) -> list[str]:
+        shown = self.body(body)
+        if shown is None:
+            return [f"{mark} ({format_size(size)}, not kept)"] if size else []
+        return f"{mark} {format_json(shown)}".replace("\n", "\n  ").split("\n")
+
+    def _named(self, value: Json) -> Json:
+        """Name the batons and remove tokens; of durations keep only that they are there, if all is to be stable."""
+        if isinstance(value, dict):
+            return {
+                key: self.batons.get(str(inner), "…") if key == "baton" and inner
+                else "…" if self.stable and key.endswith(("_ms", "_seconds"))
+                else self._named(inner)
+                for key, inner in value.items()
+            }  # fmt: skip
+        if isinstance(value, list):
+            return [self._named(inner) for inner in value]
+        return self._redact(value) if isinstance(value, str) else value
+
+
+def _sizes(requests: Sequence[TracedRequest]) -> str:
+    sent, received = sum(one.sent_size for one in requests), sum(one.received_size for one in requests)
+    return f"{format_size(sent)} out, {format_size(received)} in"

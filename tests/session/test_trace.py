@@ -1,0 +1,233 @@
+"""The record of what cells say to their servers: bounded, sorted into streams, in words and pictures."""
+
+import threading
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import pytest
+
+from pipemagic.client import urls
+from pipemagic.client.secrets import Token
+from pipemagic.client.trace_format import format_json, format_size, outline
+from pipemagic.client.tracing import RequestOrigin, Tally, TracedRequest
+from pipemagic.session.stream_timeline import TraceEvent, timelines
+from pipemagic.session.trace import KEPT, RequestRecorder, Trace
+from pipemagic.session.trace_html import WIDTH, StreamPicture
+
+HOSTILE = '<script>alert("1")</script> \x1b[31m "quoted" 日本 & \U0001f600'
+
+
+def request(start, seconds=0.01, sent="", received="", *, status=200, transaction=None, sql="SELECT 1", **more):
+    import json
+
+    asked = {"requests": [{"type": "execute", "stmt": {"sql": sql}}], **({"baton": sent} if sent else {})}
+    answer = {"baton": received or None, "results": []}
+    found = TracedRequest("POST", "/v3/pipeline", urls.parse("http://h"), start, start + seconds, status, **more)
+    found.connection = "db"
+    found.sent, found.received = json.dumps(asked).encode(), json.dumps(answer).encode()
+    found.sent_size, found.received_size = len(found.sent), len(found.received)
+    found.transaction_open = transaction
+    return found
+
+
+def events_of(*requests, number=1):
+    return [
+        TraceEvent(one, _baton(one.sent), _baton(one.received), number if one is requests[-1] else None)
+        for one in requests
+    ]
+
+
+def _baton(body):
+    import json
+
+    return json.loads(body).get("baton") or ""
+
+
+def lines_of(*requests, now=None):
+    last = requests[-1].ended
+    [*_, stream] = timelines(events_of(*requests), last if now is None else now)
+    return [line.strip() for line in stream.lines()]
+
+
+def test_batons_lead_from_request_to_request():
+    lines = lines_of(request(0.0, received="a"), request(2.0, sent="a", received="b"), request(2.5, sent="b"))
+    assert lines == [
+        "The stream of db:",
+        "0.000 s  a request of an earlier cell opens the stream",
+        "idle for 2.0 of 10 s",
+        "2.000 s  a request of an earlier cell",
+        "idle for 0.5 of 10 s",
+        "2.500 s  request 1",
+        "closed in the last request",
+    ]
+
+
+def test_a_transaction_and_its_window():
+    lines = lines_of(
+        request(0.0, received="a", transaction=True),
+        request(1.0, sent="a", received="b", transaction=True),
+        request(1.05, sent="b", received="c", transaction=False),
+    )
+    assert lines[1] == "0.000 s  a request of an earlier cell opens the stream; a transaction is open, for at most 5 s"
+    assert lines[-2] == "1.050 s  request 1; the transaction is over"
+    assert lines[-1] == "open; expires 10 s after the last answer"
+
+
+def test_a_stream_expires_after_ten_seconds():
+    assert lines_of(request(0.0, received="a"), now=10.5)[-1] == "expired: nothing was asked for 10 s"
+    assert lines_of(request(0.0, received="a"), now=9.5)[-1] == "open; expires 10 s after the last answer"
+
+
+def test_a_refused_baton_means_that_the_stream_had_expired():
+    first, refused, again = (
+        request(0.0, received="a"),
+        request(1.0, sent="a", status=400),
+        request(1.1, received="x"),
+    )
+    found = timelines(events_of(first, refused, again), 1.2)
+    assert [(stream.end, len(stream.events)) for stream in found] == [("expired", 1), ("open", 1)]
+
+
+def test_without_an_answer_the_stream_is_lost():
+    assert lines_of(request(0.0, received="a"), request(1.0, sent="a", status=None))[-1].startswith("lost: no whole")
+
+
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.parametrize("count", [1, 5, 150])
+def test_a_stream_is_drawn_without_overlaps(stable, count):
+    requests = [request(n * 0.001, 0.0005, str(n) if n else "", str(n + 1), transaction=n > 0) for n in range(count)]
+    [stream] = timelines(events_of(*requests), 1.0)
+    root = ElementTree.fromstring(StreamPicture(stream, stable=stable).svg())
+    bars = [rect for rect in root.iter("{http://www.w3.org/2000/svg}rect") if rect.get("y") == "32"]
+    edges = [(float(bar.get("x")), float(bar.get("x")) + float(bar.get("width"))) for bar in bars]
+    assert len(edges) == count
+    assert all(left[1] <= right[0] for left, right in pairwise(edges))
+    assert edges[-1][1] <= float(root.get("viewBox").split()[2])
+
+
+def test_the_window_of_a_transaction_is_in_the_picture_though_the_stream_is_closed():
+    first, last = request(0.0, received="a", transaction=True), request(0.5, sent="a", transaction=False)
+    [stream] = timelines(events_of(first, last), 1.0)
+    root = ElementTree.fromstring(StreamPicture(stream).svg())
+    marks = [text for text in root.iter("{http://www.w3.org/2000/svg}text") if text.text == "5 s"]
+    assert [float(mark.get("x")) <= WIDTH - 30 for mark in marks] == [True]
+
+
+def trace_of(*requests, **options):
+    cell = RequestOrigin(seconds=0.5)
+    for one in requests:
+        one.origin = cell
+    return Trace(requests, cell, Token("abcdefgh12").redact, **options)
+
+
+def test_a_trace_is_readable_json_with_named_batons():
+    text = str(trace_of(request(0.0, received="aaaaaaaaaa"), request(1.0, sent="aaaaaaaaaa", received="bbbbbbbbbb")))
+    assert '← {"baton": "B1 (…aaaaaa)", "results": []}' in text
+    assert '→ {"requests": [{"type": "execute", "stmt": {"sql": "SELECT 1"}}], "baton": "B1 (…aaaaaa)"}' in text
+    assert '← {"baton": "B2 (…bbbbbb)"' in text
+
+
+def test_a_stable_trace_has_no_times_sizes_or_batons():
+    first = str(trace_of(request(0.0, 0.123, received="abc"), stable=True))
+    again = str(trace_of(request(7.0, 0.456, received="other"), stable=True))
+    assert first == again
+    assert first.splitlines()[:3] == ["1 request.", "", "1. db: POST /v3/pipeline → HTTP 200"]
+
+
+def test_hostile_text_stays_text():
+    shown = trace_of(request(0.0, sql=HOSTILE, received="x"))._repr_mimebundle_()
+    assert "<script>" not in shown["text/html"]
+    assert "\x1b" not in shown["text/html"]
+    assert "\x1b" not in shown["text/plain"]
+
+
+def test_the_token_of_the_connection_is_removed_whatever_it_looks_like():
+    assert "abcdefgh12" not in str(trace_of(request(0.0, sql="SELECT 'abcdefgh12'")))
+
+
+def test_what_was_left_out_of_a_large_body_is_counted_once():
+    large = request(0.0)
+    large.received = outline({"rows": [["x" * 500]] * 20_000, "list": list(range(100))})
+    text = str(trace_of(large))
+    assert "… 19,997 more" in text
+    assert "… 300 more characters" in text
+    assert "… 80 more" in text
+    assert "… 1 more" not in text
+
+
+def test_json_takes_a_line_where_it_fits():
+    assert format_json({"a": [1, 2]}) == '{"a": [1, 2]}'
+    assert (
+        format_json({"a": ["x" * 60, "y" * 60]})
+        == '{\n  "a": [\n    "' + "x" * 60 + '",\n    "' + "y" * 60 + '"\n  ]\n}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(0, "0 B"), (999, "999 B"), (1234, "1.23 KB"), (5_000_000_000, "5,000 MB")]
+)
+def test_sizes_in_words(count, words):
+    assert format_size(count) == words
+
+
+class Transport:
+    token = Token(None)
+    observer = None
+
+
+def test_the_last_cell_is_the_last_that_made_requests():
+    recorder, transport = RequestRecorder(), Transport()
+    recorder.watch("db", transport)
+    with recorder.cell():
+        transport.observer.exchanged(request(0.0, received="1"))
+        with recorder.cell():  # one inside belongs to it
+            transport.observer.exchanged(request(0.1, sent="1", received="2"))
+    with recorder.cell():
+        pass
+    transport.observer.exchanged(request(0.2, sent="2", received="3"))  # of a panel, between cells
+    assert len(recorder.last) == 2
+    assert len(recorder.trace(only="other")) == 0
+    assert str(RequestRecorder().last) == "No cell has sent anything yet."
+
+
+def test_a_background_thread_has_no_cell():
+    recorder, transport = RequestRecorder(), Transport()
+    recorder.watch("db", transport)
+    recorder.begin()
+    other = threading.Thread(target=lambda: transport.observer.exchanged(request(0.0)))
+    other.start()
+    other.join()
+    transport.observer.exchanged(request(0.1))
+    assert recorder.end()
+    transport.observer.exchanged(request(0.2))  # in the same thread, after the cell
+    assert [one.origin is not None for one in recorder.newest(3)] == [False, True, False]
+
+
+def test_the_record_is_bounded():
+    recorder, transport = RequestRecorder(), Transport()
+    recorder.watch("db", transport)
+    for number in range(3 * KEPT):
+        with recorder.cell():
+            transport.observer.exchanged(request(float(number)))
+    assert len(recorder._kept) == len(recorder.newest(9 * KEPT)) == KEPT
+    assert recorder.totals["db"].round_trips == 3 * KEPT
+
+
+def test_stats_count_by_connection_and_in_total():
+    recorder, transports = RequestRecorder(), {"b": Transport(), "a": Transport()}
+    for name, transport in transports.items():
+        recorder.watch(name, transport)
+        one = request(0.0, 0.5, tally=Tally(2, 1, 5, 10, 3), attempts=2, reopened=True)
+        transport.observer.exchanged(one)
+    stats = recorder.stats(seconds=True)
+    assert list(stats.index) == ["b", "a", "total"]
+    row = stats.loc["total"].to_dict()
+    sizes = {"bytes sent": row["bytes sent"], "bytes received": row["bytes received"]}
+    assert row == {
+        "round trips": 4, **sizes, "statements": 4, "errors": 2, "rows read": 20, "rows written": 6, "retries": 2,
+        "streams reopened": 2, "seconds": 1.0,
+    }  # fmt: skip
+    assert sizes["bytes sent"] > 0
+    assert "seconds" not in recorder.stats()
+    recorder.reset()
+    assert recorder.stats().loc["total", "round trips"] == 0
