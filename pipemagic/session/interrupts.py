@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from enum import Enum
+from functools import partial
 
 from pipemagic import sql
 from pipemagic.client.database import Database
@@ -87,7 +89,8 @@ def _writes_at_once(text: str) -> bool:
 def ask(database: Database, known: int | None) -> Finding | None:
     """Ask the server, in a request of its own and not for longer than PATIENCE; None if its state is the known one."""
     answers: list[Finding | None] = []
-    asking = threading.Thread(target=lambda: answers.append(_ask(database, known)), daemon=True)
+    work = partial(copy_context().run, lambda: answers.append(_ask(database, known)))  # in the trace of the cell
+    asking = threading.Thread(target=work, daemon=True)
     asking.start()
     asking.join(PATIENCE)
     return answers[0] if answers else Finding.BUSY

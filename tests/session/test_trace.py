@@ -10,6 +10,7 @@ from pipemagic.client import urls
 from pipemagic.client.secrets import Token
 from pipemagic.client.trace_format import format_json, format_size, outline
 from pipemagic.client.tracing import RequestOrigin, Tally, TracedRequest
+from pipemagic.session import interrupts
 from pipemagic.session.stream_timeline import TraceEvent, timelines
 from pipemagic.session.trace import KEPT, RequestRecorder, Trace
 from pipemagic.session.trace_html import WIDTH, StreamPicture
@@ -201,6 +202,14 @@ def test_a_background_thread_has_no_cell():
     assert recorder.end()
     transport.observer.exchanged(request(0.2))  # in the same thread, after the cell
     assert [one.origin is not None for one in recorder.newest(3)] == [False, True, False]
+
+
+def test_the_question_after_an_interrupt_belongs_to_its_cell(timed):
+    database = timed.connection().database
+    timed.wire.watch("main", database.transport)
+    with timed.wire.cell():
+        interrupts.ask(database, None)
+    assert "BEGIN IMMEDIATE" in str(timed.wire.last)
 
 
 def test_the_record_is_bounded():
