@@ -34,6 +34,9 @@ WIDTH = 100
 
 _BLOB = 40
 
+_DECODER: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
 SECRETS = (
     (re.compile(r"eyJ[\w-]{5,}\.[\w-]+(\.[\w-]*)?"), "***"),  # a JWT
     (re.compile(r"pm[pl]_[\w-]{8,}"), "***"),
@@ -106,14 +109,12 @@ def parse_body(body: bytes | Json) -> Json:
         return body
     try:
         return msgspec.json.decode(body) if body else None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        lines = []
-    for line in body.split(b"\n")[:CURSOR_LINES]:
-        try:
-            lines.append(msgspec.json.decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            break
-    return [*lines, "…"] if lines else body.decode("utf-8", "replace")
+    except _NO_JSON:
+        lines = b"\n".join(body.split(b"\n")[:-1][:CURSOR_LINES])  # the last line may be cut
+    try:
+        return [*_DECODER.decode_lines(lines), "…"] if lines else body.decode("utf-8", "replace")
+    except _NO_JSON:
+        return body.decode("utf-8", "replace")
 
 
 def baton_of(body: bytes | Json) -> str:

@@ -1,4 +1,4 @@
-"""How far away the locations in use are: the round-trip times of small requests to an instance at each of them."""
+"""The round-trip times of small requests to one database instance at each location in use."""
 
 from __future__ import annotations
 
@@ -13,20 +13,18 @@ from pipemagic.errors import NotFound, PipemagicError, UnsupportedError
 from pipemagic.session.platform import Platform
 
 TIMES = 5
-"""How many round trips are measured at a location, after a first one that opens the connection."""
+"""Round trips that are measured at a location, after a first one that opens the connection."""
 
-PATIENCE = 5.0
-"""Seconds to wait for an answer."""
+TIMEOUT = 5.0
+"""Seconds to wait for a response."""
 
 PATHS = ("/health", "/v2")
-"""What is asked for: the first of them that a server has. No token goes along."""
-
-Clock = Callable[[], float]
+"""Paths to request, without a token: the first one that a server has."""
 
 
 @dataclass(frozen=True)
 class Latency:
-    """What was measured at a location: ``seconds``, or the ``trouble`` that kept it from being measured."""
+    """The result at a location: ``seconds``, or the ``trouble`` that kept it from being measured."""
 
     code: str
     seconds: float | None
@@ -39,9 +37,9 @@ class Latency:
 
 
 def addresses(platform: Platform) -> dict[str, str]:
-    """Give the address of one database instance at each location where the organization has one, by code.
+    """Return the address of one database instance at each location where the organization has one, by code.
 
-    Where the service does not list instances, only databases whose group has one location are of use.
+    Where the service does not list instances, use only databases whose group has one location.
     """
     groups = {group.name: group.locations for group in platform.groups().items}
     found: dict[str, str] = {}
@@ -57,19 +55,22 @@ def addresses(platform: Platform) -> dict[str, str]:
     return found
 
 
-def latencies(places: Mapping[str, str], clock: Clock = time.perf_counter) -> Iterator[Latency]:
+def latencies(places: Mapping[str, str], clock: Callable[[], float] = time.perf_counter) -> Iterator[Latency]:
     """Measure each of the `addresses`, one after the other: together they would delay each other."""
     for code, address in places.items():
         try:
-            yield _measured(code, address, clock)
+            yield _measure(code, address, clock)
         except PipemagicError as error:
             yield Latency(code, None, f"unreachable: {error.message}")
 
 
-def _measured(code: str, address: str, clock: Clock) -> Latency:
-    """Give the median of some round trips on one connection."""
-    with Transport(parse(address), timeout=PATIENCE, connect_timeout=PATIENCE) as transport:
-        path, status = _first_answer(transport)
+def _measure(code: str, address: str, clock: Callable[[], float]) -> Latency:
+    """Return the median of some round trips on one connection."""
+    with Transport(parse(address), timeout=TIMEOUT, connect_timeout=TIMEOUT) as transport:
+        for path in PATHS:
+            status = transport.get(path).status
+            if status < 400 or status >= 500:  # a server that is not well has the path all the same
+                break
         if status >= 400:
             return Latency(code, None, f"not ready: it answers {status}")
         times = []
@@ -78,12 +79,3 @@ def _measured(code: str, address: str, clock: Clock) -> Latency:
             transport.get(path)
             times.append(clock() - begun)
     return Latency(code, median(times))
-
-
-def _first_answer(transport: Transport) -> tuple[str, int]:
-    """Open the connection; give the path that is answered, and the status."""
-    for path in PATHS:
-        status = transport.get(path).status
-        if status < 400 or status >= 500:  # what is not well has the path all the same
-            break
-    return path, status

@@ -6,14 +6,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from functools import cached_property, reduce
 from itertools import islice
+from operator import add
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from pipemagic.client.trace_format import Json, baton_of, format_json, format_size, outline, parse_body, redact
-from pipemagic.client.tracing import RequestOrigin, Timing, TracedRequest, current_origin, requests_of
+from pipemagic.client.tracing import RequestOrigin, Tally, Timing, TracedRequest, current_origin, requests_of
 from pipemagic.counts import plural
 from pipemagic.session import trace_html
 from pipemagic.session.stream_timeline import StreamTimeline, TraceEvent, timelines
@@ -28,20 +28,11 @@ KEPT = 200
 """How many requests are kept; with bodies of at most 16 KB each way that is some MB at the very most."""
 
 
-@dataclass
-class Totals:
-    """What the requests of one connection add up to. Bytes are those of bodies, compressed where they were."""
-
-    round_trips: int = 0
-    bytes_sent: int = 0
-    bytes_received: int = 0
-    statements: int = 0
-    errors: int = 0
-    rows_read: int = 0
-    rows_written: int = 0
-    retries: int = 0
-    streams_reopened: int = 0
-    seconds: float = 0.0
+TOTALS = (
+    "round trips", "bytes sent", "bytes received", "statements", "errors", "rows read", "rows written", "retries",
+    "streams reopened", "seconds",
+)  # fmt: skip
+"""What is summed up for each connection. Bytes are those of bodies, compressed where they were."""
 
 
 class RequestRecorder:
@@ -55,7 +46,7 @@ class RequestRecorder:
         self.on = False
         self.stable = False
         self.only: str | None = None
-        self.totals: dict[str, Totals] = {}
+        self.totals: dict[str, list[float]] = {}
         self._kept: deque[tuple[TracedRequest, Token]] = deque(maxlen=KEPT)
         self._cell: RequestOrigin | None = None
         self._lock = threading.Lock()
@@ -122,10 +113,10 @@ class RequestRecorder:
         """
         from pandas import DataFrame
 
-        names = [one.name for one in fields(Totals) if seconds or one.name != "seconds"]
-        rows = [[getattr(totals, name) for name in names] for totals in (*self.totals.values(), Totals())]
-        rows[-1] = [sum(column) for column in zip(*rows, strict=True)]
-        return DataFrame(rows, index=[*self.totals, "total"], columns=[name.replace("_", " ") for name in names])
+        rows = list(self.totals.values())
+        rows.append([sum(column) for column in zip([0] * len(TOTALS), *rows, strict=True)])
+        frame = DataFrame(rows, index=[*self.totals, "total"], columns=list(TOTALS))
+        return frame if seconds else frame.drop(columns="seconds")
 
     def reset(self) -> None:
         """Set the totals to zero."""
@@ -139,26 +130,20 @@ class _ConnectionRecorder:
         self._recorder, self._name, self._transport = recorder, name, transport
 
     def exchanged(self, request: TracedRequest) -> None:
-        recorder = self._recorder
+        recorder, tally = self._recorder, request.tally or Tally()
         request.connection = self._name
         if request.origin is not None and request.origin.seconds is not None:
             request.origin = None
+        cursor = request.status == 200 and request.path.endswith("/cursor")  # one statement, which has no tally
+        amounts = (
+            request.attempts, request.sent_size * request.attempts, request.received_size, tally.statements + cursor,
+            tally.errors + bool(request.error), tally.rows_read, tally.rows_written, request.attempts - 1,
+            request.reopened, request.ended - request.started,
+        )  # fmt: skip
         with recorder._lock:
             recorder._kept.append((request, self._transport.token))
-            totals = recorder.totals.setdefault(self._name, Totals())
-            totals.round_trips += request.attempts
-            totals.retries += request.attempts - 1
-            totals.bytes_sent += request.sent_size * request.attempts
-            totals.bytes_received += request.received_size
-            totals.seconds += request.ended - request.started
-            totals.errors += bool(request.error)
-            totals.streams_reopened += request.reopened
-            totals.statements += request.status == 200 and request.path.endswith("/cursor")  # which has one, uncounted
-            if (tally := request.tally) is not None:
-                totals.statements += tally.statements
-                totals.errors += tally.errors
-                totals.rows_read += tally.rows_read
-                totals.rows_written += tally.rows_written
+            totals = recorder.totals.get(self._name, [0] * len(TOTALS))
+            recorder.totals[self._name] = list(map(add, totals, amounts))
 
 
 class Trace:

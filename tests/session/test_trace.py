@@ -219,7 +219,7 @@ def test_the_record_is_bounded():
         with recorder.cell():
             transport.observer.exchanged(request(float(number)))
     assert len(recorder._kept) == len(recorder.newest(9 * KEPT)) == KEPT
-    assert recorder.totals["db"].round_trips == 3 * KEPT
+    assert recorder.stats().loc["db", "round trips"] == 3 * KEPT
 
 
 def test_stats_count_by_connection_and_in_total():
