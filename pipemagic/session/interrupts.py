@@ -89,18 +89,24 @@ def _writes_at_once(text: str) -> bool:
 def ask(database: Database, known: int | None) -> Finding | None:
     """Ask the server, in a request of its own and not for longer than PATIENCE; None if its state is the known one."""
     answers: list[Finding | None] = []
-    work = partial(copy_context().run, lambda: answers.append(_ask(database, known)))  # in the trace of the cell
+    beside = database.sibling(timeout=PATIENCE)
+    beside.transport.observer = database.transport.observer
+    work = partial(copy_context().run, lambda: answers.append(_ask(beside, known)))  # in the trace of the cell
     asking = threading.Thread(target=work, daemon=True)
     asking.start()
     asking.join(PATIENCE)
-    return answers[0] if answers else Finding.BUSY
+    if not answers:
+        beside.transport.hang_up()  # else it could still take the write lock, long after the user was told
+        return Finding.BUSY
+    beside.close()
+    return answers[0]
 
 
 def _ask(database: Database, known: int | None) -> Finding | None:
     stream = ClientStream(database.transport, dialect=Dialect.V2)
     requests: list[Request] = [Execute(Stmt("BEGIN IMMEDIATE")), Execute(Stmt("ROLLBACK")), Close()]
     try:
-        granted, *_ = stream.send(requests, timeout=PATIENCE)
+        granted, *_ = stream.send(requests)
     except AnswerTimeout:
         return Finding.BUSY
     except PipemagicError:

@@ -7,10 +7,13 @@ import signal
 import sys
 import threading
 import time
+from contextlib import closing
+from urllib.parse import urlsplit
 
 import pytest
+from counting_relay import CountingRelay
 from magic_shell import make_database
-from waiting import AT_ONCE, Stopwatch, until
+from waiting import AT_ONCE, Stopwatch, pause, until
 
 from pipemagic.client.database import Database
 from pipemagic.errors import AnswerTimeout, InterruptedRequest, SessionError, TransactionLost
@@ -156,6 +159,40 @@ def test_a_writer_who_is_still_at_it_leaves_it_open(numbers):
     assert lines(error)[1] == Finding.BUSY.value
     assert error.hint.endswith("SELECT count(*) FROM n")
     assert count(numbers) in (2, 3)  # sqld runs what waits in line although its client has left
+
+
+class BusyRelay(CountingRelay):
+    """Answers requests for the write lock with 429 while ``busy``; ``granted`` counts those that it passed on."""
+
+    busy, granted = True, 0
+
+    def _pass_on(self, source, target, counted):
+        recv = source.recv
+
+        class Filtered:
+            def recv(_, size):  # noqa: N805
+                while (data := recv(size)) and counted and b"BEGIN IMMEDIATE" in data and self.busy:
+                    source.sendall(b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 2\r\n\r\n{}")
+                self.granted += counted and b"BEGIN IMMEDIATE" in data
+                return data
+
+        super()._pass_on(Filtered(), target, counted)
+
+
+def test_after_the_answer_nothing_takes_the_write_lock(local_service, request, starts_processes):
+    """A server without a free connection is asked no longer than the user waits."""
+    url, token = make_database(local_service, request.node.name)
+    with closing(BusyRelay(urlsplit(url).port)) as relay:
+        session = Session(environ={})
+        session.adopt(Connection("main", Database(url.replace(f":{urlsplit(url).port}", f":{relay.port}"), token), "a"))
+        session.run("CREATE TABLE n (i)")
+        session.run("INSERT INTO n VALUES (1)")
+        error = interrupt(session, f"INSERT INTO n {ENDLESS}")
+        relay.busy = False
+        assert lines(error)[1] == Finding.BUSY.value
+        pause(2.0)  # the pauses after 429 add up to 3.35 s
+        assert relay.granted == 0
+        session.shut_down()
 
 
 @pytest.mark.parametrize(
