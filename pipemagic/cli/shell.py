@@ -16,9 +16,9 @@ from pipemagic import sql as sqltext
 from pipemagic.cli import console
 from pipemagic.cli.platform import data_option, management, org_option
 from pipemagic.client import transfer
+from pipemagic.client.batch_runner import run
 from pipemagic.client.database import Database, Result
 from pipemagic.client.management import Management
-from pipemagic.client.running import run
 from pipemagic.client.stream import ClientStream
 from pipemagic.configuration import config_folder
 from pipemagic.counts import plural
@@ -174,7 +174,7 @@ class Shell:
     def _run_statement(self, statement: str) -> None:
         keyword = sqltext.parse(statement).keyword
         if self._stream.transaction.state is Tx.LOST and keyword in ("BEGIN", "ROLLBACK"):
-            self._stream.settle()  # the loss was reported
+            self._stream.transaction.settle()  # the loss was reported
             if keyword == "ROLLBACK":
                 return
         result = self._execute(statement)

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Literal
 
 from pipemagic.client import urls
 from pipemagic.client.arguments import Arguments, statement
-from pipemagic.client.consistency import Seen
-from pipemagic.client.cursors import Cursor
-from pipemagic.client.following import AGAIN
+from pipemagic.client.batch_runner import Run, result_of, run
+from pipemagic.client.cursor import Cursor
 from pipemagic.client.readonly import HINT
-from pipemagic.client.running import Run, result_of, run
+from pipemagic.client.replication import ReplicationState
 from pipemagic.client.secrets import Token
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.client.tracing import Observer
+from pipemagic.client.transaction import AGAIN, Transaction
 from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT, Transport
 from pipemagic.errors import ProtocolError, ReadOnlyError, TransactionLost
 from pipemagic.frames import to_frame
@@ -141,7 +141,7 @@ class Database:
         )  # fmt: skip
         self._clock = clock
         self._dialect: Dialect | None = None
-        self._seen = Seen()
+        self._seen = ReplicationState()
 
     def __repr__(self) -> str:
         return f"Database({self.endpoint.address!r})"
@@ -188,7 +188,7 @@ class Database:
         # Every server takes these two requests; whether it takes arguments, or an index, has to be known.
         dialect = self.dialect if args or self._seen.index is not None else Dialect.V2
         stream = ClientStream(
-            self.transport, dialect=dialect, clock=self._clock, seen=self._seen, read_only=self.read_only
+            self.transport, dialect=dialect, clock=self._clock, replication=self._seen, read_only=self.read_only
         )  # fmt: skip
         entry = stream.send([Execute(statement(sql, args)), Close()])[0]
         return Result(result_of(entry, sql), sql)
@@ -222,7 +222,7 @@ class Database:
             inside.commit()
 
     def cursor(self, sql: str, args: Arguments = None) -> Cursor:
-        """Run one statement and take its rows as they come, in a ``with`` block (see `pipemagic.client.cursors`)."""
+        """Run one statement and take its rows as they come, in a ``with`` block (see `pipemagic.client.cursor`)."""
         return Cursor(self.open_stream(), statement(sql, args), owned=True)
 
     def load(
@@ -264,15 +264,21 @@ class Database:
         if self.read_only:
             raise ReadOnlyError(f"{what} writes, and this connection is read-only; nothing was sent", hint=HINT)
 
-    def open_stream(self, on_reopen: Callable[[], Sequence[Request]] | None = None) -> ClientStream:
-        """Give a stream that stays open between requests; it is opened by the first one."""
+    def open_stream(
+        self, on_reopen: Callable[[], Sequence[Request]] | None = None, transaction: Transaction | None = None
+    ) -> ClientStream:
+        """Return a stream that stays open between requests; the first one opens it.
+
+        ``transaction`` is one to keep tracking, of a stream that this one replaces.
+        """
         return ClientStream(
             self.transport,
             dialect=self.dialect,
             clock=self._clock,
             on_reopen=on_reopen,
-            seen=self._seen,
+            replication=self._seen,
             read_only=self.read_only,
+            transaction=transaction,
         )
 
     def version(self) -> str:

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from pipemagic.client import staging as stagings
+from pipemagic.client.batch_runner import run
 from pipemagic.client.chunks import Chunk, Chunks
 from pipemagic.client.keys import check_once
-from pipemagic.client.running import run
 from pipemagic.client.targets import Plan, plan_table
 from pipemagic.errors import (
     InterruptedRequest,

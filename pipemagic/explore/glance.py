@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipemagic.client.running import result_of
+from pipemagic.client.batch_runner import result_of
 from pipemagic.explore.names import quoted
 from pipemagic.explore.schema import LISTED
 from pipemagic.explore.sending import LETTER, received, sent

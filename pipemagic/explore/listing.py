@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from pipemagic.client.running import result_of
+from pipemagic.client.batch_runner import result_of
 from pipemagic.explore.schema import LISTED, Column, ForeignKey, Relation, folded, read_relation, same
 from pipemagic.hrana.messages import Close, ErrorEntry, Execute, Stmt
 from pipemagic.hrana.values import decode

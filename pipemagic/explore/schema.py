@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from pipemagic.client.running import result_of
+from pipemagic.client.batch_runner import result_of
 from pipemagic.client.staging import PREFIX
 from pipemagic.errors import StatementError, UnknownName
 from pipemagic.explore.names import near, text

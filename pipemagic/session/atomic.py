@@ -5,7 +5,6 @@ from __future__ import annotations
 from pipemagic.errors import SessionError
 from pipemagic.session.cells import Cell
 from pipemagic.session.kinds import only_reads
-from pipemagic.session.ledger import is_rollback
 from pipemagic.session.settings import without_effect_inside
 
 
@@ -13,7 +12,7 @@ def check(cell: Cell) -> None:
     """Refuse what would end the transaction, or begin another; SessionError names it. Savepoints are fine."""
     for number, statement in enumerate(cell.statements):
         where = f"statement {cell.before + number + 1}, line {statement.line}"
-        if statement.keyword in ("BEGIN", "COMMIT", "END") or is_rollback(statement):
+        if statement.keyword in ("BEGIN", "COMMIT", "END") or statement.rolls_back:
             raise SessionError(
                 f"{where}: {statement.keyword} has no place in an atomic cell, which begins and commits by itself; "
                 "nothing was run",

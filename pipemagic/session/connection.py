@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from pipemagic.client.batch_runner import Run, run
 from pipemagic.client.database import Database
-from pipemagic.client.running import Run, run
 from pipemagic.client.stream import ClientStream, Dialect
+from pipemagic.client.transaction import Held, LostTransaction, Transaction
 from pipemagic.errors import (
     AuthError,
     BusyError,
@@ -25,21 +26,16 @@ from pipemagic.errors import (
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Phase, Tx
-from pipemagic.session import atomic, clocks, guards, interrupts, messages
-from pipemagic.session.bookkeeping import Bookkeeping
+from pipemagic.session import atomic, guards, interrupts, messages, recovery
 from pipemagic.session.causes import with_cause
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.changes import Changes
-from pipemagic.session.clocks import Clocks
-from pipemagic.session.interrupts import Finding
-from pipemagic.session.keeping import KeepAlive
-from pipemagic.session.kinds import only_reads
-from pipemagic.session.ledger import Held, Ledger, is_rollback, opens
-from pipemagic.session.losses import Loss
+from pipemagic.session.interrupts import InterruptOutcome
+from pipemagic.session.keep_alive import Clocks, KeepAlive
 from pipemagic.session.places import fault_of
 from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import Profile
-from pipemagic.session.results import CellResult, Outcome, fetch_large, may_have_written, outcomes
+from pipemagic.session.results import CellResult, fetch_large, may_have_written, outcomes
 from pipemagic.session.schema_cache import SchemaCache, cache_of
 from pipemagic.session.settings import Settings
 from pipemagic.session.wanted import AS_IT_IS, Wanted
@@ -70,12 +66,11 @@ class Connection:
     schema: SchemaCache = field(init=False, repr=False)
     _stream: ClientStream | None = field(default=None, repr=False)
     _gone: bool = field(default=False, repr=False)
-    _books: Bookkeeping = field(init=False, repr=False)
+    _transaction: Transaction = field(default_factory=Transaction, repr=False)
     _settings: Settings = field(default_factory=Settings, repr=False)
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)  # a panel may close it meanwhile
 
     def __post_init__(self) -> None:
-        self._books = Bookkeeping(self.name)
         self.schema = cache_of(self)
 
     @property
@@ -103,7 +98,7 @@ class Connection:
     @property
     def transaction(self) -> Tx:
         """Whether the cells have a transaction open, or lost one."""
-        return self._books.state(self._stream)
+        return self._transaction.state
 
     def run(self, cell: Cell, wanted: Wanted = AS_IT_IS) -> CellResult:
         """Run a cell on the stream, stopping at the first error.
@@ -111,93 +106,89 @@ class Connection:
         With ``wanted.close`` close() comes next, so that nothing is reported as open which then no longer is.
         Raises StatementError, TransactionLost, and what ClientStream.send raises.
         """
-        with self._telling(cell), self._lock:
-            self._check_not_gone()
-            try:
-                return self._run(cell, wanted)
-            finally:
-                self._kept_from_now()
-
-    @contextmanager
-    def _telling(self, cell: Cell) -> Iterator[None]:
-        """Tell afterwards, also of a cell that failed, if it may have written or a transaction ended with it."""
-        was_open = self.transaction is Tx.OPEN
+        was_open = self._transaction.open
         try:
-            yield
-        finally:
-            if self.written.anybody and (
-                (was_open and self.transaction is not Tx.OPEN) or not all(map(only_reads, cell.statements))
-            ):
-                self.written.tell(self)
+            with self._lock:
+                self._check_not_gone()
+                try:
+                    return self._run(cell, wanted)
+                finally:
+                    self._restart_keep_alive()
+        finally:  # also of a cell that failed
+            if self.written.anybody:
+                ended = was_open and not self._transaction.open
+                if ended or not all(one.only_reads for one in cell.statements):
+                    self.written.tell(self)
 
     def keep_alive(self, seconds: float | None) -> None:
         """Keep the server-side connection alive for so long after each cell; None for as long as the server does."""
         with self._lock:
             if self.keeping is not None:
                 self.keeping.close()
-            self.keeping = None if seconds is None else KeepAlive(self, seconds, self._lock)
-            self._kept_from_now()
+            self.keeping = None if seconds is None else KeepAlive(lambda: self._stream, seconds, self._lock)
+            self._restart_keep_alive()
 
-    def _kept_from_now(self) -> None:
+    def _restart_keep_alive(self) -> None:
         if self.keeping is not None and self._stream is not None:
-            self.keeping.touch()
+            self.keeping.restart()
 
     def _run(self, cell: Cell, wanted: Wanted) -> CellResult:
-        before = self._books.after
-        try:
-            return self._run_settled(cell, wanted)
-        except (ConnectError, ServerError, ServiceError) as error:
-            if not (error.ran or self._books.after.loss or is_rollback(cell.statements[0])):
-                self._books.after = before  # nothing ran: as if it was not typed
-            raise
-
-    def _run_settled(self, cell: Cell, wanted: Wanted) -> CellResult:
-        if self.read_only:
+        if self.database.read_only:
             guards.refuse_writes(cell, self.name)
         if wanted.atomic:
             atomic.check(cell)
-        done, cell = self._books.settle(cell, self.transaction)
-        if self._stream is not None:
-            self._stream.settle()
+        lost, first = self._transaction.lost, cell.statements[0]
+        done, cell = recovery.settle(self._transaction, cell) if lost is not None else ([], cell)
         if not cell.statements:
             return CellResult(tuple(done))
-        if wanted.atomic and self._still_open():
-            raise atomic.open_already(self.name)
-        self._check_arguments(cell)
-        cell, before = cell.limited(wanted.limit), self._books.ledger.ahead(())
         try:
-            ran, notes = self._attempt(cell, wanted)
-        except ConnectError as error:
-            if error.ran:  # where each statement is a request of its own
-                raise
-            self._move(error)  # nothing was sent
-            ran, notes = self._attempt(cell, wanted)
-        done += self._follow(cell, ran, wanted)
-        is_open = self.transaction is Tx.OPEN and not wanted.close
+            if wanted.atomic and self._still_open():
+                raise atomic.open_already(self.name)
+            if self.database.dialect is Dialect.SEED:
+                self._check_arguments(cell)
+            cell = cell if wanted.limit is None else cell.limited(wanted.limit)
+            before = self._transaction.ahead(())
+            try:
+                ran, notes = self._attempt(cell, before, wanted)
+            except ConnectError as error:
+                if error.ran:  # where each statement is a request of its own
+                    raise
+                self._move(error)  # nothing was sent
+                ran, notes = self._attempt(cell, before, wanted)
+        except (ConnectError, ServerError, ServiceError) as error:
+            if not (error.ran or self._transaction.lost or first.rolls_back):
+                self._transaction.lost = lost  # nothing ran: as if it was not typed
+            raise
+        done += outcomes(cell, ran.results, wanted.limit)
+        self._note_ran(cell, before, len(ran.results), atomic=wanted.atomic)
+        is_open = self._transaction.open and not wanted.close
         if ran.error is not None:
-            count = self.statements_open if is_open else None
-            refused = ran.error
+            self._transaction.incomplete |= self._transaction.open and may_have_written(cell, ran)
+            refused, count = ran.error, self.statements_open if is_open else None
             if 0 <= refused.index < len(cell.stmts):
                 refused = with_cause(refused, cell.stmts[refused.index], self.schema)
             failure = messages.Failure(cell, refused, len(ran.results), before, count, atomic=wanted.atomic)
-            raise messages.statement_error(self._books.ended_by(failure, self.transaction), self, done, notes)
-        line = messages.open_line(self.statements_open, self._clock_line(wanted)) if is_open else ""
-        return CellResult(tuple(done), tuple(notes), line)
+            raise messages.statement_error(recovery.ended_by(failure, self._transaction), self, done, notes)
+        if not is_open:
+            return CellResult(tuple(done), tuple(notes))
+        left = self.clocks
+        clock = f"Transaction: {left.transaction_left}; connection: {left.idle_left}." if wanted.clock else ""
+        return CellResult(tuple(done), tuple(notes), messages.open_line(self.statements_open, clock))
 
     @property
     def statements_open(self) -> int:
         """How many statements the open transaction holds."""
-        return self._books.ledger.count
+        return self._transaction.count
 
     @property
     def held(self) -> Sequence[Held]:
         """The statements of the open transaction, oldest first, with those that begin and name it."""
-        return self._books.ledger.held
+        return self._transaction.held
 
     @property
-    def loss(self) -> Loss | None:
+    def loss(self) -> LostTransaction | None:
         """The transaction that was lost, until a cell has run after it; None if none was."""
-        return self._books.after.loss
+        return self._transaction.lost
 
     @contextmanager
     def between_cells(self) -> Iterator[bool]:
@@ -212,7 +203,7 @@ class Connection:
     @property
     def clocks(self) -> Clocks:
         """What is left of the two windows, without asking the server."""
-        return clocks.read(self._stream)
+        return Clocks.of(self._stream)
 
     def begin(self, mode: str = "DEFERRED") -> CellResult:
         """Begin a transaction on the stream of the cells; StatementError if one is open."""
@@ -235,7 +226,7 @@ class Connection:
                 self.rollback()
             except PipemagicError:
                 self.close()  # the server rolls back what is not committed when the stream ends
-            self._books.forgive()
+            self._transaction.settle()
 
     def _end(self, how: str) -> int:
         with self._lock:
@@ -246,13 +237,17 @@ class Connection:
     def to_retry(self) -> Cell:
         """Give what retry() would run; SessionError with the reason if there is nothing, or must not be anything."""
         with self._lock:
-            return self._books.to_retry()
+            if self._transaction.lost is None:
+                raise SessionError(
+                    f"there is nothing to run again on {self.name}",
+                    hint="it is for the cell after which a transaction was lost",
+                )
+            return recovery.retry_cell(self._transaction.lost)
 
     @property
     def left_over(self) -> tuple[str, ...]:
         """The statements of the cell that met a lost transaction: they did not run, and retry() does not run them."""
-        loss = self._books.after.loss
-        return () if loss is None else loss.left
+        return () if self._transaction.lost is None else self._transaction.lost.left
 
     def retry(self) -> CellResult:
         """Run the statements of the transaction that was rolled back again, as one atomic batch.
@@ -261,16 +256,14 @@ class Connection:
         again. Raises what to_retry() and run() raise.
         """
         with self._lock:
-            cell, before = self.to_retry(), self._books.after
-            self._books.go_on(self.transaction)
-            if self._stream is not None:
-                self._stream.settle()
+            cell, lost = self.to_retry(), self._transaction.lost
+            self._transaction.settle()
             try:
-                with self._telling(cell):
-                    return self._run(cell, Wanted(atomic=True))
+                return self.run(cell, Wanted(atomic=True))
             except PipemagicError:
-                if self._books.after.loss in (None, before.loss):  # it is certain that nothing was changed
-                    self._books.after = before
+                now = self._transaction.lost
+                if now is None or lost is None or now.held == lost.held:  # it is certain that nothing was changed
+                    self._transaction.lost = lost
                 raise
 
     def once(self, ask: Callable[[Database], T]) -> T:
@@ -292,7 +285,7 @@ class Connection:
             with self._lock:
                 self._check_not_gone()  # meanwhile: nobody would close what is found again
                 if self.database is database:  # else another thread has found it
-                    if self.find_again is None or self.transaction is Tx.OPEN:
+                    if self.find_again is None or self._transaction.open:
                         raise  # with a transaction open the next cell has to tell that it is gone
                     self._stream = None
                     self._use(self.find_again())
@@ -305,12 +298,13 @@ class Connection:
         """
         with self._lock:
             stream = self._stream
-            if stream is None or not (self.transaction is Tx.OPEN or self._settings.temporary):
+            if stream is None or not (self._transaction.open or self._settings.temporary):
                 return self.once(lambda database: _asked_once(database, requests))
+            before = self._transaction.ahead(())
             try:
                 return stream.send(requests)
             except PipemagicError as error:
-                raise self._books.failed(error, stream, Cell("", (), ())) from None
+                raise recovery.failed(error, stream, Cell("", (), ()), before) from None
 
     def renew(self, other: Connection) -> None:
         """Go on with the token of another connection to the same database, which is closed."""
@@ -328,9 +322,9 @@ class Connection:
             stream, self._stream = self._stream, None
             if stream is None:
                 return False
-            was_open = stream.transaction.state is Tx.OPEN
+            was_open, lost = self._transaction.open, self._transaction.lost
             stream.close()
-            self._books.ledger.clear()
+            self._transaction.lost = lost
             self.schema.forget_temporary()
         if was_open and tell:
             self.written.tell(self)
@@ -364,94 +358,98 @@ class Connection:
 
     def _still_open(self) -> bool:
         """Ask the server whether the transaction that was open still is; TransactionLost if it is not."""
-        stream = self._stream
-        if stream is None or stream.transaction.state is not Tx.OPEN:
+        stream, before = self._stream, self._transaction.ahead(())
+        if stream is None or not before.open:
             return False
         try:
             stream.send([Execute(Stmt("SELECT 1"))])
             if stream.dialect is not Dialect.V3 and stream.autocommit():
                 raise TransactionLost("the server rolled the transaction back")
         except PipemagicError as error:
-            raise self._books.failed(error, stream, Cell("", (), ())) from None
+            raise recovery.failed(error, stream, Cell("", (), ()), before) from None
         return True
 
     def _check_arguments(self, cell: Cell) -> None:
         """Let a server that may not bind arguments tell so before the first statement runs, not in the middle."""
-        unknown = self.database.dialect is Dialect.SEED and self.database.transport.binds_arguments is None
+        unknown = self.database.transport.binds_arguments is None
         if unknown and any(stmt.named_args for stmt in cell.stmts):
             self.once(lambda database: database.execute("SELECT :value", {"value": 1}))
 
-    def _attempt(self, cell: Cell, wanted: Wanted) -> tuple[Run, list[str]]:
-        """Send the cell; gives also the lines to show if the stream stands for an earlier one."""
-        stream, notes = self._open()
-        reopened = stream.reopened
-        own = not self._books.ledger.open and any(map(opens, cell.statements)) and not wanted.atomic
-        known, mode = self.database.state, atomic.mode(cell) if wanted.atomic else "DEFERRED"
+    def _attempt(self, cell: Cell, before: Transaction, wanted: Wanted) -> tuple[Run, list[str]]:
+        """Send the cell; return also the lines to show if the stream stands for an earlier one."""
+        stream, notes = (self._stream, []) if self._stream is not None else self._open()
+        reopened, known = stream.reopened, self.database.state
+        own = not before.open and any(one.opens_transaction for one in cell.statements)
+        mode = atomic.mode(cell) if wanted.atomic else "DEFERRED"
+        if not wanted.atomic:
+            sent = (stmt.sql or "" for stmt in cell.stmts)
+            self._transaction.sources = dict(zip(sent, (one.text for one in cell.statements), strict=True))
         try:
-            with stream.within(wanted.timeout):
-                ran = run(stream, cell.stmts, atomic=wanted.atomic, undo=own, mode=mode)
+            with stream.deadline.within(wanted.timeout):
+                ran = run(stream, cell.stmts, atomic=wanted.atomic, undo=own and not wanted.atomic, mode=mode)
                 if ran.error is not None and ran.error.code == RESPONSE_TOO_LARGE and len(cell.stmts) == 1:
                     ran = ran if wanted.atomic else fetch_large(stream, cell, ran.error, wanted)
         except PipemagicError as error:
-            if isinstance(error, AuthError) and error.status == 401:
-                self.refused = True  # nothing of the cell ran; stream and transaction are as before
-                error.hint = messages.refused_token_hint(self)
-            before = self._books.ledger.ahead(())
             if stream.phase is Phase.IDLE and not isinstance(error, TransactionLost):
-                self._stop_half_way(error, stream, cell, own=own, atomic=wanted.atomic)
-            if wanted.atomic:
-                self._books.failed_atomic(error, stream)
-            else:
-                self._books.failed(error, stream, cell)
-            if interrupts.is_about(error):
-                with suppress(KeyboardInterrupt):  # pressed again: who does not want to wait is not told more
-                    self._books.found_out(self._find_out(stream, cell, before, wanted, known), error, cell)
-            raise error from None
-        if ran.error is not None and stream.transaction.state is Tx.OPEN:
-            self._undo(stream, cell, ran)
+                raise self._refused(
+                    error, stream, cell, before, undo=own or wanted.atomic, atomic=wanted.atomic
+                ) from None
+
+            def ask() -> InterruptOutcome | None:
+                long = stream.sent_for() > interrupts.UNDER_WAY and stream.instance is None
+                return interrupts.ask(self.database, known) if known is not None and long else InterruptOutcome.OPEN
+
+            raise recovery.failed(error, stream, cell, before, atomic=wanted.atomic, ask=ask) from None
+        finally:
+            self._transaction.sources = {}
+        if ran.error is not None and self._transaction.open:
+            began = before.began_at(cell.statements[: len(ran.results)])
+            if began is not None:  # after the cell had ended the transaction of an earlier cell
+                self._roll_back(stream)
         if stream.reopened > reopened:
             notes += self._reopened(stream.replayed)
         return ran, notes
 
-    def _stop_half_way(
-        self, error: PipemagicError, stream: ClientStream, cell: Cell, *, own: bool, atomic: bool
-    ) -> None:
-        """Take in what ran of a cell before a request of it was refused; undo a transaction of its own."""
-        before, still_open = self._books.ledger.ahead(()), stream.transaction.state is Tx.OPEN
-        if still_open and (own or atomic):
+    def _refused(
+        self,
+        error: PipemagicError,
+        stream: ClientStream,
+        cell: Cell,
+        before: Transaction,
+        *,
+        undo: bool,
+        atomic: bool,
+    ) -> PipemagicError:
+        """Return the error of a cell of which a request was refused; ``undo`` a transaction that it began."""
+        hint = error.hint
+        if isinstance(error, AuthError) and error.status == 401:
+            self.refused = True  # nothing of the request ran; stream and transaction are as before
+            hint = messages.refused_token_hint(self)
+        still_open = self._transaction.open
+        if still_open and undo:
             self._roll_back(stream)
             still_open = False
         elif not atomic:
-            self._take_in_ran(cell, error.ran, atomic=False)
-        if error.ran:
-            error.message += f"\n{messages.half_way(error, cell, before, still_open=still_open, atomic=atomic)}"
-            error.hint = "" if isinstance(error, BusyError) else error.hint  # it says that nothing ran
+            self._note_ran(cell, before, error.ran, atomic=False)
+        if not error.ran:
+            return error.replace(hint=hint)
+        fate = messages.half_way(error, cell, before, still_open=still_open, atomic=atomic)
+        hint = "" if isinstance(error, BusyError) else hint  # it says that nothing ran
+        return error.replace(message=f"{error.message}\n{fate}", hint=hint)
 
     def _roll_back(self, stream: ClientStream) -> None:
         """Leave no transaction open on the stream, whatever the server says."""
+        lost = self._transaction.lost
         try:
             stream.send([Execute(Stmt("ROLLBACK"))])
         except PipemagicError:
             self.close()  # the server rolls back when the stream ends
-
-    def _find_out(self, stream: ClientStream, cell: Cell, before: Ledger, wanted: Wanted, known: int | None) -> Finding:
-        """Find out what became of a cell whose answer will not come, by a question beside its stream."""
-        ran_long = stream.sent_for() > interrupts.UNDER_WAY and stream.instance is None
-
-        def ask() -> Finding | None:
-            return interrupts.ask(self.database, known) if known is not None and ran_long else Finding.OPEN
-
-        return interrupts.find_out(cell, before, atomic=wanted.atomic, ask=ask)
-
-    def _undo(self, stream: ClientStream, cell: Cell, ran: Run) -> None:
-        """Roll back a transaction that a failed cell began after it had ended that of an earlier cell."""
-        if self._books.ledger.began_at(cell.statements[: len(ran.results)]) is not None:
-            self._roll_back(stream)
+            self._transaction.lost = lost
 
     def _open(self) -> tuple[ClientStream, list[str]]:
         if self._stream is not None:
             return self._stream, []
-        stream, replay = self.database.open_stream(on_reopen=self._replay), self._replay()
+        stream, replay = self.database.open_stream(self._replay, self._transaction), self._replay()
         replayed = stream.send(replay) if replay else []
         self._stream = stream  # not before the settings are there
         return stream, self._reopened(replayed)
@@ -472,36 +470,22 @@ class Connection:
         if self.find_again is None:
             raise error
         self._use(self.find_again())
-        was_open, self._stream = self.transaction is Tx.OPEN, None
-        if was_open:
-            raise self._books.stopped()
+        self._stream = None
+        if self._transaction.open:
+            raise recovery.stopped(self._transaction)
 
     def _use(self, database: Database) -> None:
         database.transport.observer = self.database.transport.observer
         self.database.close()
         self.database = database
 
-    def _follow(self, cell: Cell, ran: Run, wanted: Wanted) -> list[Outcome]:
-        """Take in the statements that ran."""
-        done = outcomes(cell, ran.results, wanted.limit)
-        self._take_in_ran(cell, len(done), atomic=wanted.atomic)
-        if self._books.ledger.open and may_have_written(cell, ran):
-            self._books.ledger.incomplete = True
-        return done
-
-    def _take_in_ran(self, cell: Cell, count: int, *, atomic: bool) -> None:
-        """Take in the first ``count`` statements of a cell, which ran without an error."""
-        ledger = self._books.ledger
+    def _note_ran(self, cell: Cell, before: Transaction, count: int, *, atomic: bool) -> None:
+        """Note the effects of the first ``count`` statements of a cell, which ran without an error."""
         for index, statement in enumerate(cell.statements[:count]):
-            self._settings.follow(cell.as_sent(index), inside=ledger.open or atomic)
-            if not atomic:
-                ledger.follow(statement, cell.stmts[index])
-        ledger.correct(autocommit=self.transaction is not Tx.OPEN)
-        self.schema.follow(cell.statements[:count], self.transaction)
-
-    def _clock_line(self, wanted: Wanted) -> str:
-        left = self.clocks
-        return f"Transaction: {left.transaction_left}; connection: {left.idle_left}." if wanted.clock else ""
+            if statement.keyword in ("PRAGMA", "CREATE"):
+                inside = atomic or before.ahead(cell.statements[:index]).open
+                self._settings.follow(cell.as_sent(index), inside=inside)
+        self.schema.follow(cell.statements[:count], self._transaction.state)
 
 
 def _asked_once(database: Database, requests: Sequence[Request]) -> list[Entry]:

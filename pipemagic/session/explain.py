@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pipemagic.client.batch_runner import result_of, statement_error
 from pipemagic.client.heads import TRANSACTION
-from pipemagic.client.running import result_of, statement_error
 from pipemagic.client.stream import Dialect
 from pipemagic.errors import StatementError
 from pipemagic.explore.dry_run import SCHEMA, Described, DryRun, Touched, touched

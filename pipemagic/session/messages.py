@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pipemagic.client.transaction import LostTransaction, Transaction
 from pipemagic.counts import plural
 from pipemagic.errors import PipemagicError, StatementError, TransactionLost
 from pipemagic.explore import idioms
@@ -16,8 +17,6 @@ from pipemagic.explore.words import FUNCTIONS, written
 from pipemagic.hrana import faults
 from pipemagic.session import places
 from pipemagic.session.cells import Cell
-from pipemagic.session.ledger import Ledger, listing, shorten
-from pipemagic.session.losses import Loss
 from pipemagic.session.places import Fault, excerpt
 from pipemagic.session.results import CellResult, Outcome
 from pipemagic.session.text.woven import Place, Source
@@ -27,6 +26,9 @@ from pipemagic.terminals import without_passwords
 if TYPE_CHECKING:
     from pipemagic.session.connection import Connection
     from pipemagic.session.secrets import Whence
+
+SHOWN = 5
+"""The number of statements of a lost transaction that are listed; the rest are counted."""
 
 END_IT = "COMMIT keeps what ran in it, ROLLBACK undoes it"
 
@@ -47,7 +49,7 @@ class Failure:
     """A statement of a cell was refused: all that its error needs.
 
     ``error`` comes from the client: its ``index`` counts from 0 within the cell. ``ran`` statements ran before
-    it; none if the server parsed the whole cell first. ``before`` is the ledger as it was when the cell began;
+    it; none if the server parsed the whole cell first. ``before`` is the transaction as it was when the cell began;
     ``open_after`` is how many statements the transaction holds that is open now, None if none is. ``lost`` is the
     transaction of earlier cells that the database ended.
     """
@@ -55,9 +57,9 @@ class Failure:
     cell: Cell
     error: StatementError
     ran: int
-    before: Ledger
+    before: Transaction
     open_after: int | None = None
-    lost: Loss | None = None
+    lost: LostTransaction | None = None
     atomic: bool = False
 
 
@@ -182,10 +184,10 @@ def _fate(failure: Failure) -> list[str]:
         return ["No statement of the cell ran."]
     parts = _fates(cell, failure.before, failure.ran, still_open=failure.open_after is not None)
     lines = _sentence([*parts, _were(cell, index + 1, len(cell.statements), "did not run")])
-    return [*lines, *_undone(failure.lost)] if failure.lost is not None else lines
+    return [*lines, *undone(failure.lost)] if failure.lost is not None else lines
 
 
-def half_way(error: PipemagicError, cell: Cell, before: Ledger, *, still_open: bool, atomic: bool) -> str:
+def half_way(error: PipemagicError, cell: Cell, before: Transaction, *, still_open: bool, atomic: bool) -> str:
     """Say what became of a cell of which only some statements ran before a request was refused."""
     if atomic:
         return "nothing was changed"
@@ -193,7 +195,7 @@ def half_way(error: PipemagicError, cell: Cell, before: Ledger, *, still_open: b
     return "\n".join(_sentence([*parts, _were(cell, error.ran, len(cell.statements), "did not run")]))
 
 
-def _fates(cell: Cell, before: Ledger, ran: int, *, still_open: bool) -> list[str]:
+def _fates(cell: Cell, before: Transaction, ran: int, *, still_open: bool) -> list[str]:
     """Say what became of the first ``ran`` statements of a cell."""
     began = before.began_at(cell.statements[:ran])
     inside = "{} part of the open transaction" if still_open else "{} rolled back"
@@ -227,21 +229,17 @@ def span(cell: Cell, first: int, end: int) -> str:
 # -- transactions that were lost
 
 
-def undone(reason: str, loss: Loss) -> str:
-    """Return the reason for a rollback with the statements that it undid."""
-    return "\n".join([reason, *_undone(loss)])
-
-
-def _undone(loss: Loss) -> list[str]:
-    if not loss.held or loss.doubt:
+def undone(lost: LostTransaction) -> list[str]:
+    """Return the lines with the statements that a rollback undid; none if that is not certain."""
+    if not lost.held or lost.doubt:
         return []
-    return ["Undone, or not run:" if loss.partly else "Undone:", listing(loss.statements)]
+    return ["Undone, or not run:" if lost.partly else "Undone:", listing(lost.statements)]
 
 
-def after_loss(loss: Loss, *, refusing: bool = True) -> str:
+def after_loss(lost: LostTransaction, *, refusing: bool = True) -> str:
     """Say how to go on: what runs again, and whether anything else does before that."""
-    lines = AFTER_LOSS.split("\n") if refusing else [IN_ONE_CELL if loss.partly else AGAIN]
-    if loss.held and not loss.doubt and not loss.incomplete:
+    lines = AFTER_LOSS.split("\n") if refusing else [IN_ONE_CELL if lost.partly else AGAIN]
+    if lost.held and not lost.doubt and not lost.incomplete:
         lines.insert(1, RETRY)
     return "\n".join(lines)
 
@@ -252,6 +250,21 @@ def refused(cell: Cell) -> TransactionLost:
         f"not run, for the transaction before it was rolled back: {shorten(cell.statements[0].text, 60)}",
         hint="Run the cells again from BEGIN on, or type ROLLBACK to go on without it.",
     )
+
+
+def listing(statements: Sequence[str], *, width: int = 72, most: int = SHOWN) -> str:
+    """List statements one a line, indented, shortened to ``width`` characters; at most ``most`` of them."""
+    shown = statements if len(statements) <= most + 1 else statements[:most]
+    lines = [f"  {shorten(text, width)}" for text in shown]
+    if len(shown) < len(statements):
+        lines.append(f"  and {len(statements) - len(shown)} more")
+    return "\n".join(lines)
+
+
+def shorten(text: str, width: int) -> str:
+    """Return a statement as one line of at most ``width`` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 3] + "..."
 
 
 # -- unknown names

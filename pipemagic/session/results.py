@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pipemagic.client.cursors import Cursor, described
-from pipemagic.client.running import Run
+from pipemagic.client.batch_runner import Run
+from pipemagic.client.cursor import Cursor, described
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.errors import InterruptedRequest, SessionError, StatementError, UnknownOutcome
 from pipemagic.frames import Note, files, tables
@@ -165,7 +165,7 @@ def fetch_large(stream: ClientStream, cell: Cell, error: StatementError, wanted:
         message = "the rows that the statement returns are too large for one response"
         hint = "it ran, and what it changed may be applied; it was not sent again: look before you run it again"
         return Run([], error.replace(message=message, hint=hint))
-    unchanged = interrupts.Finding.ONLY_READS.value
+    unchanged = interrupts.InterruptOutcome.ONLY_READS.value
     try:
         return Run([_fetched(stream, stmt, wanted)])
     except StatementError as refused:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipemagic import errors
 from pipemagic.client import chunks, copying
-from pipemagic.client.cursors import Cursor
+from pipemagic.client.cursor import Cursor
 from pipemagic.client.stream import Dialect
 
 VALUES = [

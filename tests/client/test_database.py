@@ -331,17 +331,17 @@ def test_another_sqld_process_does_not_know_a_baton(sqld_binary, sqld_database, 
     with Database(sqld_database.url, sqld_database.token) as before:
         stream = before.open_stream()
         stream.send([sql("SELECT 1")])
-        baton = stream._stream.baton
+        baton = stream.baton
     server = Sqld(sqld_binary, tmp_path)
     try:
         place = server.database("flights")
         with Database(place.url, place.token) as after:
             stream = after.open_stream()
-            stream._stream.baton = baton  # as after a restart: the key of batons is new in every process
+            stream.baton = baton  # as after a restart: the key of batons is new in every process
             stream.send([sql("SELECT 1")])
             assert stream.reopened == 1
             stream.send([sql("BEGIN")])
-            stream._stream.baton = baton
+            stream.baton = baton
             with pytest.raises(errors.TransactionLost, match="was it restarted"):
                 stream.send([sql("SELECT 1")])
     finally:
@@ -399,7 +399,7 @@ def test_a_lost_transaction_is_settled_by_the_user(embedded, clock) -> None:
     for _ in range(2):
         with pytest.raises(errors.TransactionLost):
             stream.send([sql("INSERT INTO t VALUES (2)")])
-    stream.settle()
+    stream.transaction.settle()
     stream.send([sql("INSERT INTO t VALUES (3)")])
     assert stream.transaction.state is Tx.NONE
     assert embedded.execute("SELECT a FROM t").rows == [(3,)]

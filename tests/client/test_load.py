@@ -18,8 +18,8 @@ from service_http import ServiceTransport
 
 from pipemagic import errors
 from pipemagic.client import chunks
+from pipemagic.client.batch_runner import run
 from pipemagic.client.database import Database
-from pipemagic.client.running import run
 from pipemagic.client.stream import Dialect
 from pipemagic.hrana.messages import Stmt
 

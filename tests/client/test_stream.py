@@ -107,7 +107,7 @@ def test_of_two_threads_at_once_one_is_refused(scripted, stream_to, monkeypatch)
     other = threading.Thread(target=send)
     server = scripted(answer)
     stream = stream_to(server)
-    prepare = stream._freshness.prepare
+    prepare = stream._reads.prepare
 
     def prepare_slowly(*requests, **options):
         if other.ident is None:
@@ -115,7 +115,7 @@ def test_of_two_threads_at_once_one_is_refused(scripted, stream_to, monkeypatch)
             other.join(0.1)  # it waits for this one
         return prepare(*requests, **options)
 
-    monkeypatch.setattr(stream._freshness, "prepare", prepare_slowly)
+    monkeypatch.setattr(stream._reads, "prepare", prepare_slowly)
     stream.send([sql("SELECT 1")])
     other.join(10)
     assert "one at a time" in str(refused[0])
@@ -169,7 +169,7 @@ def test_a_transaction_that_timed_out_is_lost_and_the_stream_kept(scripted, stre
     with pytest.raises(errors.TransactionLost, match="nothing was run outside it"):
         stream.send([sql("COMMIT")])
     assert len(server.posts) == 2  # the COMMIT was not sent
-    stream.settle()
+    stream.transaction.settle()
     stream.send([sql("SELECT 1")])
     assert server.posts[2].baton == "next"
 
@@ -283,7 +283,7 @@ def test_idle_with_a_transaction_says_that_5_s_came_first(scripted, stream_to, c
     with pytest.raises(errors.TransactionLost, match="it must be committed within 5 s and was open for longer"):
         stream.send([sql("INSERT INTO t VALUES (1)")])
     assert len(server.posts) == 1
-    stream.settle()
+    stream.transaction.settle()
     stream.send([sql("BEGIN")])
     assert server.posts[1].baton is None
 
@@ -515,11 +515,11 @@ def test_an_interrupt_at_an_odd_moment_never_blocks_the_stream(scripted, stream_
     server = scripted(good)
     stream = stream_to(server)
 
-    def interrupted(_self, _answer):
+    def interrupted(_body, _type):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(stream), "_refuse", interrupted)
+        patch.setattr("pipemagic.hrana.faults.read_fault", interrupted)
         server.script = [as_text("no", 500), good]
         with pytest.raises(errors.InterruptedRequest):
             stream.send([sql("SELECT 1")])

@@ -21,8 +21,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
-from pipemagic.client import lines
-from pipemagic.client.lines import Lines
+from pipemagic.client import cursor_response
+from pipemagic.client.cursor_response import read_entries
 from pipemagic.errors import PipemagicError, ProtocolError
 from pipemagic.frames import answers, files, grid, to_frame
 from pipemagic.frames.answers import read_answer
@@ -101,8 +101,8 @@ def tables(draw: st.DrawFn) -> StmtResult:
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything counts as large, and pieces hold a few rows."""
     monkeypatch.setattr(answers, "LARGE", 1)
-    monkeypatch.setattr(lines, "LARGE", 1)
-    monkeypatch.setattr(lines, "ENOUGH", 300)
+    monkeypatch.setattr(cursor_response, "LARGE", 1)
+    monkeypatch.setattr(cursor_response, "CHUNK_SIZE", 300)
     monkeypatch.setattr(grid, "PIECE", 200)
 
 
@@ -235,7 +235,9 @@ def seen_by_cursor(body: bytes, cuts: list[int]) -> list[object]:
     places = [*itertools.takewhile(len(body).__gt__, steps), len(body)]
     pieces = [body[start:stop] for start, stop in itertools.pairwise(places)]
     try:
-        begin, *rows, end = itertools.chain.from_iterable(Lines(pieces, clock=iter(itertools.count(0, 0.03)).__next__))
+        begin, *rows, end = itertools.chain.from_iterable(
+            read_entries(pieces, clock=iter(itertools.count(0, 0.03)).__next__)
+        )
         assert isinstance(end, cursors.StepEnd)
         kept = GrowingRows(begin.cols)  # type: ignore[union-attr]
         for row in rows:
@@ -248,7 +250,9 @@ def seen_by_cursor(body: bytes, cuts: list[int]) -> list[object]:
 
 def test_the_rows_of_a_usual_cursor_come_by_columns() -> None:
     entries = [cursors.StepBegin(0, TABLE.cols), *map(cursors.Row, TABLE.rows), cursors.StepEnd(0, None)]
-    begin, *rows, end = itertools.chain.from_iterable(Lines([b"".join(encode(entry) + b"\n" for entry in entries)]))
+    begin, *rows, end = itertools.chain.from_iterable(
+        read_entries([b"".join(encode(entry) + b"\n" for entry in entries)])
+    )
     assert (begin, end) == (entries[0], entries[-1])
     assert [row for block in rows for row in block] == ROWS  # type: ignore[union-attr]
     assert all(isinstance(block, StoredRows) for block in rows)
@@ -295,7 +299,7 @@ def entries_of(body: bytes, cuts: list[int]) -> list[object]:
     places = [*itertools.takewhile(len(body).__gt__, steps), len(body)]
     found: list[object] = []
     try:
-        for entries in Lines([body[start:stop] for start, stop in itertools.pairwise(places)]):
+        for entries in read_entries([body[start:stop] for start, stop in itertools.pairwise(places)]):
             for entry in entries:
                 found += map(cursors.Row, entry) if isinstance(entry, StoredRows) else [entry]
     except PipemagicError as error:
@@ -466,7 +470,7 @@ def test_a_frame_of_some_rows_that_is_changed_leaves_the_others_as_they_are() ->
 def test_a_frame_of_the_rows_of_a_cursor_can_be_changed_when_these_are_gone() -> None:
     (piece,) = columns_of(TABLE, len(ROWS)).parts
     lines = encode(cursors.StepBegin(0, TABLE.cols)) + b"\n" + encode(Rows(piece)) + b"\n"
-    ((_, rows),) = Lines([lines])
+    ((_, rows),) = read_entries([lines])
     assert isinstance(rows, StoredRows)
     frame = to_frame(StmtResult(TABLE.cols, rows))
     del rows

@@ -151,10 +151,10 @@ def test_hostile_names_of_tables(db, name):
 def test_tables_and_schema_do_not_touch_the_stream(db):
     db("%%sql\nBEGIN;\nCREATE TABLE uncommitted (a)")
     stream = db.ip.magics_manager.registry["PipeMagics"].session.connection().stream
-    before = stream._stream.baton
+    before = stream.baton
     assert db("%pipedb tables").value.empty
     db("%pipedb version\n%pipedb health\n%pipedb status")
-    assert stream._stream.baton == before
+    assert stream.baton == before
     db("%sql ROLLBACK")
 
 

@@ -19,7 +19,7 @@ from pipemagic.errors import (
     TransactionLost,
 )
 from pipemagic.hrana.stream import Tx
-from pipemagic.session import Connection, Session, interrupts, keeping
+from pipemagic.session import Connection, Session, interrupts, keep_alive, recovery
 from pipemagic.session.cells import read
 from pipemagic.session.wanted import Wanted
 
@@ -133,11 +133,11 @@ def test_a_cell_of_which_a_part_ran_is_not_sent_again_at_the_new_address(seed_se
         session.run("CREATE TABLE n (i)")
         send, sent = database.transport.post, []
 
-        def post(path, body, endpoint=None, *, timeout=None, limit=None):
+        def post(path, body, endpoint=None, **options):
             sent.append(body)
             if b"(3)" in body:
                 raise ConnectError("nothing listens")
-            return send(path, body, endpoint, timeout=timeout, limit=limit)
+            return send(path, body, endpoint, **options)
 
         database.transport.post = post
         with pytest.raises(ConnectError, match="Statement 1 was applied; statement 2 did not run"):
@@ -175,7 +175,7 @@ def test_an_interrupt_before_it_is_noted_lets_nothing_run_alone(numbers, service
 
     with monkeypatch.context() as patch:
         patch.setattr(transport, "handle_request", press)
-        patch.setattr(numbers.connection()._books, "failed", press)
+        patch.setattr(recovery, "failed", press)
         with pytest.raises(KeyboardInterrupt):
             numbers.run("INSERT INTO n VALUES (3)")
     assert numbers.connection().transaction is Tx.LOST
@@ -277,9 +277,9 @@ def test_the_rest_of_a_cell_that_took_too_long_is_named(numbers, transport, monk
 
 
 def test_a_cell_that_comes_while_the_thread_ends_starts_another(numbers, monkeypatch):
-    monkeypatch.setattr(keeping, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(keep_alive, "CHECK_EVERY", 0.01)
     looked, go_on = threading.Event(), threading.Event()
-    look = keeping.KeepAlive.look
+    look = keep_alive.KeepAlive.check
 
     def slow(self):
         going = look(self)
@@ -288,7 +288,7 @@ def test_a_cell_that_comes_while_the_thread_ends_starts_another(numbers, monkeyp
             go_on.wait(30)
         return going
 
-    monkeypatch.setattr(keeping.KeepAlive, "look", slow)
+    monkeypatch.setattr(keep_alive.KeepAlive, "check", slow)
     connection = numbers.connection()
     connection.keep_alive(60)
     connection.close()

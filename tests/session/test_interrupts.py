@@ -19,7 +19,7 @@ from pipemagic.client.database import Database
 from pipemagic.errors import AnswerTimeout, InterruptedRequest, SessionError, TransactionLost
 from pipemagic.hrana.stream import Phase
 from pipemagic.session import Connection, Session
-from pipemagic.session.interrupts import Finding, where_to_look
+from pipemagic.session.interrupts import InterruptOutcome, where_to_look
 from pipemagic.session.wanted import Wanted
 from pipemagic.sql import split
 
@@ -75,7 +75,7 @@ def lines(error):
 
 def test_a_read_changed_nothing(numbers):
     error = interrupt(numbers, ENDLESS)
-    assert lines(error) == ["interrupted while a request was under way", Finding.ONLY_READS.value]
+    assert lines(error) == ["interrupted while a request was under way", InterruptOutcome.ONLY_READS.value]
     assert error.hint == ""
     assert count(numbers) == 1
     with pytest.raises(SessionError, match="nothing to run again"):
@@ -96,13 +96,13 @@ def test_a_timeout_after_which_it_is_not_known_what_was_changed(numbers):
     with pytest.raises(AnswerTimeout, match=r"stopped waiting after 0\.4 s") as caught:
         numbers.run_cell(f"INSERT INTO n VALUES (2); {ENDLESS}", wanted=Wanted(timeout=0.4))
     assert caught.value.code == "UNKNOWN_OUTCOME"
-    assert lines(caught.value)[1] == Finding.CHANGED.value
+    assert lines(caught.value)[1] == InterruptOutcome.CHANGED.value
     assert caught.value.hint == "look before you run it again: SELECT count(*) FROM n"
 
 
 def test_a_write_that_was_not_applied_is_known_not_to_be(numbers):
     error = interrupt(numbers, f"INSERT INTO n {ENDLESS}")
-    assert lines(error)[1] == Finding.NOTHING.value
+    assert lines(error)[1] == InterruptOutcome.NOTHING.value
     begun = time.monotonic()
     numbers.run("INSERT INTO n VALUES (2)")  # the server has stopped: the writer's place is free
     assert time.monotonic() - begun < AT_ONCE
@@ -111,7 +111,7 @@ def test_a_write_that_was_not_applied_is_known_not_to_be(numbers):
 
 def test_what_was_applied_before_is_seen_and_a_query_is_suggested(numbers):
     error = interrupt(numbers, f"INSERT INTO n VALUES (2); {ENDLESS}")
-    assert lines(error)[1] == Finding.CHANGED.value
+    assert lines(error)[1] == InterruptOutcome.CHANGED.value
     assert error.hint == "look before you run it again: SELECT count(*) FROM n"
     with pytest.raises(SessionError, match="nobody knows"):
         numbers.connection().to_retry()
@@ -120,13 +120,13 @@ def test_what_was_applied_before_is_seen_and_a_query_is_suggested(numbers):
 
 def test_nothing_is_claimed_of_a_write_that_may_come_later(numbers):
     error = interrupt(numbers, f"{ENDLESS}; INSERT INTO n VALUES (2)")
-    assert lines(error)[1] == Finding.NOT_YET.value
+    assert lines(error)[1] == InterruptOutcome.NOT_YET.value
     assert error.hint.endswith("SELECT count(*) FROM n")
 
 
 def test_an_atomic_cell_is_known_not_to_be_applied(numbers):
     error = interrupt(numbers, f"INSERT INTO n VALUES (2); {ENDLESS}; INSERT INTO n VALUES (3)", Wanted(atomic=True))
-    assert lines(error)[1] == Finding.NOTHING.value
+    assert lines(error)[1] == InterruptOutcome.NOTHING.value
     assert count(numbers) == 1
 
 
@@ -134,7 +134,7 @@ def test_a_transaction_is_rolled_back_and_can_be_retried(numbers):
     numbers.run("BEGIN; INSERT INTO n VALUES (2)")
     error = interrupt(numbers, ENDLESS)
     assert lines(error)[1:] == [
-        Finding.ROLLED_BACK.value, "Undone:", "  BEGIN", "  INSERT INTO n VALUES (2)", "  SELECT 1",
+        InterruptOutcome.ROLLED_BACK.value, "Undone:", "  BEGIN", "  INSERT INTO n VALUES (2)", "  SELECT 1",
     ]  # fmt: skip
     with pytest.raises(TransactionLost, match="not run"):
         numbers.run("COMMIT")
@@ -145,7 +145,7 @@ def test_a_transaction_is_rolled_back_and_can_be_retried(numbers):
 def test_a_commit_that_did_not_come_about_makes_a_certain_rollback(numbers):
     numbers.run("BEGIN IMMEDIATE; INSERT INTO n VALUES (2)")
     error = interrupt(numbers, f"INSERT INTO n {ENDLESS}; COMMIT")
-    assert lines(error)[1] == Finding.NOTHING.value
+    assert lines(error)[1] == InterruptOutcome.NOTHING.value
     assert "Undone:" in lines(error)
     assert count(numbers) == 1
 
@@ -156,7 +156,7 @@ def test_a_writer_who_is_still_at_it_leaves_it_open(numbers):
     with other, other.transaction() as inside:
         inside.execute("INSERT INTO n VALUES (100)")
         error = interrupt(numbers, "INSERT INTO n VALUES (2)")
-    assert lines(error)[1] == Finding.BUSY.value
+    assert lines(error)[1] == InterruptOutcome.BUSY.value
     assert error.hint.endswith("SELECT count(*) FROM n")
     assert count(numbers) in (2, 3)  # sqld runs what waits in line although its client has left
 
@@ -189,7 +189,7 @@ def test_after_the_answer_nothing_takes_the_write_lock(local_service, request, s
         session.run("INSERT INTO n VALUES (1)")
         error = interrupt(session, f"INSERT INTO n {ENDLESS}")
         relay.busy = False
-        assert lines(error)[1] == Finding.BUSY.value
+        assert lines(error)[1] == InterruptOutcome.BUSY.value
         pause(2.0)  # the pauses after 429 add up to 3.35 s
         assert relay.granted == 0
         session.shut_down()

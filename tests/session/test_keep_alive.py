@@ -9,7 +9,7 @@ from magic_shell import make_database
 from waiting import until
 
 from pipemagic.errors import SessionError, TransactionLost
-from pipemagic.session import Session, durations, keeping
+from pipemagic.session import Session, durations, keep_alive
 from pipemagic.session.durations import seconds
 
 LONG = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000000) SELECT count(*) FROM n"
@@ -18,7 +18,7 @@ LONG = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 20
 @pytest.fixture
 def kept(timed, clock, monkeypatch):
     """A session whose connection is kept for a minute; the test looks in the thread's place."""
-    monkeypatch.setattr(keeping.KeepAlive, "touch", touch_without_a_thread)
+    monkeypatch.setattr(keep_alive.KeepAlive, "restart", touch_without_a_thread)
     timed.run("CREATE TABLE n (i INTEGER PRIMARY KEY)")
     connection = timed.connection()
     connection.keep_alive(60)
@@ -33,19 +33,19 @@ def touch_without_a_thread(self):
 
 def test_the_stream_lives_beyond_its_idle_time(kept, clock):
     connection = kept.connection()
-    first = connection.stream._stream
+    first = connection.stream
     for _ in range(4):
         clock.advance(7)
-        assert connection.keeping.look()
+        assert connection.keeping.check()
     assert connection.stream.idle_for() == 0
     assert kept.run("SELECT last_insert_rowid() AS i")["i"].tolist() == [1]  # of the same server-side connection
-    assert connection.stream._stream is first
+    assert connection.stream is first
     assert connection.stream.reopened == 0
 
 
 def test_nothing_is_sent_before_it_is_time(kept, clock):
     clock.advance(3)
-    assert kept.connection().keeping.look()
+    assert kept.connection().keeping.check()
     assert kept.connection().stream.idle_for() == 3
 
 
@@ -56,7 +56,7 @@ def test_the_time_is_bounded_and_each_cell_begins_it_anew(kept, clock):
     assert keeping.left == 60
     for _ in range(9):
         clock.advance(7)
-        looked = keeping.look()
+        looked = keeping.check()
     assert not looked
     assert keeping.ended == "the time is over"
     assert keeping.left == 0
@@ -68,10 +68,10 @@ def test_an_open_transaction_is_not_kept(kept, clock):
     kept.run("BEGIN; INSERT INTO n VALUES (2)")
     keeping = kept.connection().keeping
     clock.advance(7)
-    assert keeping.look()
+    assert keeping.check()
     assert kept.connection().stream.idle_for() == 7  # nothing was sent
     clock.advance(4)
-    assert not keeping.look()
+    assert not keeping.check()
     assert keeping.ended == "a transaction was open, which it does not keep"
     with pytest.raises(TransactionLost, match="within 5 s"):
         kept.run("COMMIT")
@@ -81,7 +81,7 @@ def test_a_dead_stream_is_not_opened_again(kept, clock):
     connection = kept.connection()
     connection.stream._answered_at += 5  # as if the server had begun to count earlier than we did
     clock.advance(12)
-    assert not connection.keeping.look()
+    assert not connection.keeping.check()
     assert connection.keeping.ended == "the server has closed the connection"
     assert not connection.stream.is_open
     assert kept.run("SELECT count(*) AS c FROM n")["c"].tolist() == [1]
@@ -90,7 +90,7 @@ def test_a_dead_stream_is_not_opened_again(kept, clock):
 def test_a_refusal_stops_it_with_its_reason(kept, clock, transport):
     clock.advance(7)
     transport.down = True
-    assert not kept.connection().keeping.look()
+    assert not kept.connection().keeping.check()
     assert kept.connection().keeping.ended
     transport.down = False
 
@@ -100,7 +100,7 @@ def test_it_does_not_get_in_the_way_of_a_cell(kept, clock):
     clock.advance(7)
     results = []
     with connection._lock:  # as a cell holds it
-        other = threading.Thread(target=lambda: results.append(connection.keeping.look()))
+        other = threading.Thread(target=lambda: results.append(connection.keeping.check()))
         other.start()
         other.join()
     assert results == [True]
@@ -110,20 +110,20 @@ def test_it_does_not_get_in_the_way_of_a_cell(kept, clock):
 def test_closing_ends_it(kept):
     connection = kept.connection()
     connection.close()
-    assert not connection.keeping.look()
+    assert not connection.keeping.check()
     assert connection.keeping.ended == "there is no server-side connection"
 
 
 @pytest.mark.parametrize("server", ["in process", "seed"])
 def test_the_thread_renews_by_itself_and_ends_with_the_connection(request, server, monkeypatch):
-    monkeypatch.setattr(keeping, "LOOK_EVERY", 0.01)
-    monkeypatch.setattr(keeping, "RENEW_AFTER", 0.0)
+    monkeypatch.setattr(keep_alive, "CHECK_EVERY", 0.01)
+    monkeypatch.setattr(keep_alive, "RENEW_AFTER", 0.0)
     session = request.getfixturevalue("timed" if server == "in process" else "seed_session")
     connection = session.connection()
     connection.keep_alive(60)
     session.run("SELECT 1")
-    baton = connection.stream._stream.baton
-    until(lambda: connection.stream._stream.baton not in (baton, None))
+    baton = connection.stream.baton
+    until(lambda: connection.stream.baton not in (baton, None))
     thread = connection.keeping._thread
     assert session.run("SELECT 2 AS a")["a"].tolist() == [2]
     session.shut_down()
@@ -132,8 +132,8 @@ def test_the_thread_renews_by_itself_and_ends_with_the_connection(request, serve
 
 
 def test_its_requests_belong_to_no_cell(local_service, monkeypatch):
-    monkeypatch.setattr(keeping, "LOOK_EVERY", 0.01)
-    monkeypatch.setattr(keeping, "RENEW_AFTER", 0.0)
+    monkeypatch.setattr(keep_alive, "CHECK_EVERY", 0.01)
+    monkeypatch.setattr(keep_alive, "RENEW_AFTER", 0.0)
     with Session(environ={}) as session:
         for name in ("kept", "busy"):
             address, token = make_database(local_service, name)

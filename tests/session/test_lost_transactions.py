@@ -70,7 +70,7 @@ def test_five_seconds_come_before_ten(numbers, clock):
 
 def test_a_restart_within_the_limits_is_told_as_one(numbers, service):
     numbers.run("BEGIN; INSERT INTO n VALUES (2)")
-    numbers.connection().stream._stream.baton = "of-the-process-before"
+    numbers.connection().stream.baton = "of-the-process-before"
     with pytest.raises(TransactionLost, match=r"was it restarted, or are its limits shorter\?\)\nUndone:\n"):
         numbers.run("COMMIT")
 

@@ -88,7 +88,7 @@ def test_a_large_result_comes_by_cursor(numbers, serverless, service):
 def test_what_a_keep_alive_says_where_nothing_is_kept(numbers):
     numbers.connection().keep_alive(60)
     numbers.run("SELECT 1")
-    assert numbers.connection().keeping.look() is False
+    assert numbers.connection().keeping.check() is False
 
 
 def test_a_stream_that_ends_within_a_transaction_loses_it_also_where_a_statement_failed(numbers, serverless):

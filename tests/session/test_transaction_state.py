@@ -15,7 +15,7 @@ from pipemagic.errors import StatementError, TransactionLost
 from pipemagic.hrana.stream import Tx
 from pipemagic.service.service import Service
 from pipemagic.session import Connection, Session
-from pipemagic.session.messages import open_line
+from pipemagic.session.messages import listing, open_line
 
 
 @pytest.fixture
@@ -168,3 +168,9 @@ def on_a_full_disk(disk):
             assert session.run("SELECT i FROM t")["i"].tolist() == [1]
     finally:
         service.close()
+
+
+def test_a_long_list_of_statements_is_cut():
+    assert listing(["BEGIN", "x " * 60]) == f"  BEGIN\n  {'x ' * 34}x..."
+    assert listing(["s"] * 6).count("\n") == 5
+    assert listing(["s"] * 7).endswith("\n  and 2 more")

@@ -107,7 +107,7 @@ def test_no_cell_is_looked_at_when_nobody_listens(session, monkeypatch):
     def looked(_statement):
         raise AssertionError("nobody listens")
 
-    monkeypatch.setattr("pipemagic.session.connection.only_reads", looked)
+    monkeypatch.setattr("pipemagic.sql.ParsedStatement.only_reads", property(looked))
     session.connection().run(read("CREATE TABLE m (i)"))
 
 

@@ -41,7 +41,7 @@ def rollback(context: Context, args: Arguments) -> None:
 
 def retry(context: Context, args: Arguments) -> None:
     """Show the statements that were undone, and run them again as one atomic batch."""
-    from pipemagic.session.ledger import listing
+    from pipemagic.session.messages import listing
 
     connection = context.session.connection(args.get("--on"))
     texts = [statement.text for statement in connection.to_retry().statements]

@@ -15,7 +15,7 @@ from waiting import PATIENCE
 
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.session import Session
-from pipemagic.session.keeping import KEEPING
+from pipemagic.session.keep_alive import THREAD_NAME
 
 __all__ = ["shared_service"]
 
@@ -24,10 +24,10 @@ def close_panels():
     """Close all panels, and wait for what they asked: it would open connections that nobody closes any more."""
     ipywidgets.Widget.close_all()
     while threads := [one for one in threading.enumerate() if one.name.startswith("pipemagic: ")]:
-        if all(one.name == KEEPING for one in threads):  # that one ends with its session
+        if all(one.name == THREAD_NAME for one in threads):  # that one ends with its session
             break
         for thread in threads:  # one that ends may start another
-            if thread.name != KEEPING:
+            if thread.name != THREAD_NAME:
                 thread.join(PATIENCE)
                 assert not thread.is_alive(), f"{thread.name!r} did not end"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from traitlets import Bool, Int
 
-from pipemagic.client.cursors import Cursor
+from pipemagic.client.cursor import Cursor
 from pipemagic.counts import plural
 from pipemagic.errors import SessionError
 from pipemagic.frames import files, tables

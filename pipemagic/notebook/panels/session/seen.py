@@ -11,14 +11,13 @@ from pipemagic.client.trace_format import format_seconds, format_size, redact
 from pipemagic.errors import SessionError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import durations
-from pipemagic.session.ledger import shorten
-from pipemagic.session.messages import so_far
+from pipemagic.session.messages import shorten, so_far
 
 if TYPE_CHECKING:
     from pipemagic.client.tracing import TracedRequest
+    from pipemagic.client.transaction import LostTransaction
     from pipemagic.notebook.panels.session.answering import Answer
     from pipemagic.session import Connection
-    from pipemagic.session.losses import Loss
 
 STEADY = 0.2
 """Seconds by which a moment has to differ from what it was taken for before to be another one."""
@@ -51,7 +50,7 @@ class Statements:
 class Lost:
     """A transaction that is gone: what it held, what of the last cell did not run, whether it can be run again."""
 
-    loss: Loss
+    loss: LostTransaction
     held: Statements
     left: Statements
     why: str

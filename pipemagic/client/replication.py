@@ -1,6 +1,6 @@
-"""Reads that see one's own writes, also where a replica answers.
+"""Reads that see one's own writes, also where a replica responds.
 
-A replica may be a little behind. Every answer says which state of the database it saw or made (its
+A replica may be a little behind. Every response says which state of the database it saw or made (its
 ``replication_index``, a number that grows with each commit); a read that names one is answered only when the replica
 has got there. So the newest index seen goes along with the first read of a stream, and again after each write.
 """
@@ -45,12 +45,12 @@ BEHIND = "REPLICA_BEHIND"
 _READS = frozenset({"SELECT", "VALUES", "WITH", "EXPLAIN", "PRAGMA"})
 
 
-class Seen:
+class ReplicationState:
     """The newest state of one database that this program knows of. Safe to use from several threads.
 
-    ``grows`` tells that the index was seen to grow, so that an index which stays says something. ``unbounded`` tells
-    that a replica seems to answer which waits without limit, as sqld's do: a write that it passed on to the primary
-    comes back without a duration.
+    ``grows`` is True once the index was seen to grow, so that an index which stays the same proves something.
+    ``unbounded`` is True if a replica seems to respond which waits without limit, as sqld's do: a write that it passed
+    on to the primary comes back without a duration.
     """
 
     def __init__(self) -> None:
@@ -64,96 +64,96 @@ class Seen:
         with self._lock:
             self.index = None
 
-    def note(self, entries: Sequence[Entry], before: int | None) -> None:
-        """Take in the answers to requests that were sent when ``before`` was the index."""
+    def update(self, entries: Sequence[Entry], before: int | None) -> None:
+        """Update the state from the entries of requests that were sent when ``before`` was the index."""
         for entry in entries:
             if isinstance(entry, ErrorEntry):
                 if entry.error.code == BEHIND:
                     self.forget()
                 continue
+            results: list[StmtResult] = []
             match entry.response:
                 case ExecuteResponse(result):
-                    self._note([result], _number(result.replication_index), before)
-                case BatchResponse(result):
-                    ran = [one for one in result.step_results if one is not None]
-                    told = [_number(one) for one in (result.replication_index, *(r.replication_index for r in ran))]
-                    self._note(ran, max((one for one in told if one is not None), default=None), before)
+                    results, told = [result], [result.replication_index]
+                case BatchResponse(batch):
+                    results = [one for one in batch.step_results if one is not None]
+                    told = [batch.replication_index, *(one.replication_index for one in results)]
+                case _:
+                    continue
+            indexes = [int(one) for one in told if one is not None and str(one).isdecimal()]
+            if indexes:
+                self._update(results, max(indexes), before or 0)
 
-    def _note(self, results: Sequence[StmtResult], index: int | None, before: int | None) -> None:
-        if index is None:
-            return
+    def _update(self, results: Sequence[StmtResult], index: int, before: int) -> None:
         wrote = any(result.affected_row_count for result in results)
         passed_on = bool(results) and not any(result.query_duration_ms for result in results)
         with self._lock:
             self.grows = self.grows or (self.index is not None and index > self.index)
             self.unbounded = self.unbounded or (wrote and passed_on)
-            if self.index is None or index > self.index or ((wrote or passed_on) and index < (before or 0)):
+            if self.index is None or index > self.index or ((wrote or passed_on) and index < before):
                 self.index = index  # lower after a write: the server counts from a lower number since a crash
 
 
 class Sent(NamedTuple):
     """Requests as they are sent.
 
-    ``known`` is the index that was known then. ``limit`` is how many seconds to wait for the answer because a read
+    ``known`` is the index that was known then. ``limit`` is how many seconds to wait for the response because a read
     among them waits for a state of the database; None if that is not for us to limit.
     """
 
-    requests: list[Request]
+    requests: Sequence[Request]
     known: int | None
     limit: float | None = None
 
 
-class Freshness:
+class ReadYourWrites:
     """What the reads of one stream wait for: the newest state seen of the database, each one once."""
 
-    def __init__(self, seen: Seen) -> None:
-        self._seen = seen
+    def __init__(self, state: ReplicationState) -> None:
+        self.state = state
         self._waited_for: int | None = None
 
     def restart(self) -> None:
         """Begin anew: another stream may be at another instance."""
         self._waited_for = None
 
-    def prepare(self, requests: list[Request], *, asks: bool) -> Sent:
-        """Have the first read wait for what is known; not if ``asks`` is false, since the server would not know how.
+    def prepare(self, requests: Sequence[Request], *, waits: bool) -> Sent:
+        """Have the first read wait for what is known, if it ``waits`` and one does not wait for it already.
 
-        Nor in a transaction: its statements all run at one place.
+        A server with only the seed does not know how, and the statements of a transaction all run at one place.
         """
-        index = self._seen.index
-        if not asks or index is None or (self._waited_for is not None and index <= self._waited_for):
+        index = self.state.index
+        if not waits or index is None or (self._waited_for is not None and index <= self._waited_for):
             return Sent(requests, index)
         stamped = stamp(requests, index)
         if stamped is None:
             return Sent(requests, index)
         self._waited_for = index
-        return Sent(stamped, index, WAIT_LIMIT if self._seen.unbounded else None)
+        return Sent(stamped, index, WAIT_LIMIT if self.state.unbounded else None)
 
-    def answered(self, sent: Sent, entries: Sequence[Entry]) -> None:
-        """Take in an answer."""
-        self._seen.note(entries, sent.known)
-
-    def failed(self, sent: Sent, error: BaseException) -> None:
-        """Forget after what may have been a crash of the server, and when waiting took too long, which is said then."""
+    def failed(self, sent: Sent, error: BaseException) -> BaseException:
+        """Forget the state after what may have been a crash, or too long a wait. Return the error to raise."""
         match error:
             case AnswerTimeout() if sent.limit is not None:
-                error.message = (
+                message = (
                     f"the server did not show your last write within {sent.limit:.0f} s: "
                     "its replica is behind, or it was restored to an earlier state"
                 )
-                error.hint = AGAIN
+                error = error.replace(message=message, hint=AGAIN)
             case InterruptedRequest() | BusyError():
-                return
+                return error
             case UnknownOutcome() | ConnectError():
                 pass
             case ServerError(status=status) if status >= 500:
                 pass
             case _:
-                return
-        self._seen.forget()
+                return error
+        self.state.forget()
+        return error
 
 
 def stamp(requests: Sequence[Request], index: int) -> list[Request] | None:
-    """Give the requests with the index on the first one that only reads; None if there is none.
+    """Return the requests with the index on the first one that only reads; None if there is none.
 
     What writes goes to the primary and needs no index.
     """
@@ -173,10 +173,3 @@ def stamp(requests: Sequence[Request], index: int) -> list[Request] | None:
 
 def _reads(text: str | None) -> bool:
     return text is not None and sql.parse(text).keyword in _READS
-
-
-def _number(index: str | int | None) -> int | None:
-    try:
-        return None if index is None else int(index)
-    except ValueError:
-        return None  # not a number that can be compared: of no use here

@@ -9,7 +9,7 @@ from magic_shell import make_database
 from scripted_server import Answer, Call, good
 
 from pipemagic import errors, launcher
-from pipemagic.client.cursors import Cursor
+from pipemagic.client.cursor import Cursor
 from pipemagic.client.database import Database
 from pipemagic.client.stream import Dialect
 from pipemagic.hrana.messages import Execute, Stmt

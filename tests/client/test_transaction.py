@@ -2,15 +2,15 @@
 
 import pytest
 
-from pipemagic.session.ledger import Ledger, is_rollback, listing
+from pipemagic.client.transaction import Transaction
 from pipemagic.sql import split
 
 
 def after(*scripts):
-    ledger = Ledger()
+    transaction = Transaction()
     for script in scripts:
-        ledger = ledger.ahead(split(script))
-    return ledger
+        transaction = transaction.ahead(split(script))
+    return transaction
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,9 @@ def after(*scripts):
     ],
 )
 def test_the_statements_of_the_open_transaction(script, held):
-    ledger = after(script)
-    assert ledger.statements == held
-    assert ledger.open == bool(held)
+    transaction = after(script)
+    assert transaction.statements == held
+    assert transaction.open == bool(held)
 
 
 @pytest.mark.parametrize(
@@ -55,22 +55,6 @@ def test_where_in_a_cell_the_open_transaction_began(before, script, index):
 
 
 def test_looking_ahead_changes_nothing():
-    ledger = after("SAVEPOINT a")
-    ledger.ahead(split("RELEASE a"))
-    assert ledger.statements == ["SAVEPOINT a"]
-
-
-@pytest.mark.parametrize(
-    ("sql", "whole"),
-    [("ROLLBACK", True), ("rollback transaction", True), ("ROLLBACK TO x", False), ("COMMIT", False),
-     ("ROLLBACK TRANSACTION TO SAVEPOINT x", False)],
-)  # fmt: skip
-def test_a_rollback_to_a_savepoint_is_not_one_of_the_transaction(sql, whole):
-    (statement,) = split(sql)
-    assert is_rollback(statement) is whole
-
-
-def test_a_long_list_of_statements_is_cut():
-    assert listing(["BEGIN", "x " * 60]) == f"  BEGIN\n  {'x ' * 34}x..."
-    assert listing(["s"] * 6).count("\n") == 5
-    assert listing(["s"] * 7).endswith("\n  and 2 more")
+    transaction = after("SAVEPOINT a")
+    transaction.ahead(split("RELEASE a"))
+    assert transaction.statements == ["SAVEPOINT a"]

@@ -10,12 +10,24 @@ from scripted_server import Answer, Call, ScriptedServer, as_json, error_entry, 
 from sqld_server import Sqld, SqldDatabase, free_port
 
 from pipemagic import errors
-from pipemagic.client import consistency, urls
-from pipemagic.client.consistency import Seen, stamp
+from pipemagic.client import replication, urls
 from pipemagic.client.database import Database
+from pipemagic.client.replication import ReplicationState, stamp
 from pipemagic.client.stream import Dialect
 from pipemagic.client.urls import Endpoint
-from pipemagic.hrana.messages import Batch, Close, Describe, Execute, Request, RunBatch, Step, Stmt
+from pipemagic.hrana.messages import (
+    Batch,
+    Close,
+    Describe,
+    Execute,
+    ExecuteResponse,
+    OkEntry,
+    Request,
+    RunBatch,
+    Step,
+    Stmt,
+    StmtResult,
+)
 from pipemagic.session.session import Session
 
 
@@ -211,9 +223,9 @@ def test_the_error_of_a_replica_that_is_behind_says_what_to_do(database) -> None
 
 
 def test_an_index_that_is_no_number_is_not_used() -> None:
-    seen = Seen()
-    assert (seen.index, seen.unbounded) == (None, False)
-    assert consistency._number("soon") is None
+    state = ReplicationState()
+    state.update([OkEntry(ExecuteResponse(StmtResult(replication_index="soon")))], None)
+    assert (state.index, state.unbounded) == (None, False)
 
 
 # -- instances
@@ -312,7 +324,7 @@ def test_cells_at_a_replica_of_sqld_see_what_earlier_cells_wrote(replica_databas
 
 
 def test_a_replica_of_sqld_is_not_waited_for_without_end(at_replica: Database, monkeypatch) -> None:
-    monkeypatch.setattr(consistency, "WAIT_LIMIT", 1.0)
+    monkeypatch.setattr(replication, "WAIT_LIMIT", 1.0)
     at_replica.execute("INSERT INTO t VALUES (1)")
     at_replica._seen.index = 10**6  # as after a crash of the primary, which then counts from a lower number
     with pytest.raises(errors.UnknownOutcome, match="did not show your last write within 1 s") as caught:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipemagic.client import lines
-from pipemagic.client.lines import Lines
+from pipemagic.client import cursor_response
+from pipemagic.client.cursor_response import read_entries
 from pipemagic.errors import ProtocolError
 from pipemagic.frames.answers import LARGE
 from pipemagic.hrana.cursors import Row, StepBegin, StepEnd
@@ -36,7 +36,7 @@ class Sender:
 
 def test_the_first_rows_are_given_as_they_come() -> None:
     sender = Sender((0, BEGIN), (0, ROW), (0, ROW))
-    entries = iter(Lines(sender, sender.clock))
+    entries = iter(read_entries(sender, sender.clock))
     assert isinstance(next(entries)[0], StepBegin)
     assert sender.sent == 1
     assert len(next(entries)) == 1
@@ -46,16 +46,16 @@ def test_the_first_rows_are_given_as_they_come() -> None:
 def test_many_small_pieces_are_read_together() -> None:
     count = 2000
     sender = Sender((0, BEGIN), *[(0.0, ROW)] * count, (0, encode(StepEnd(0, None)) + b"\n"))
-    batches = [batch for batch in Lines(sender, sender.clock) if batch]
+    batches = [batch for batch in read_entries(sender, sender.clock) if batch]
     first = LARGE // len(ROW)
-    assert len(batches) < first + 3 + count * len(ROW) // lines.ENOUGH
+    assert len(batches) < first + 3 + count * len(ROW) // cursor_response.CHUNK_SIZE
     rows = [entry for batch in batches for entry in batch][1:-1]
     assert sum(1 if isinstance(entry, Row) else len(entry) for entry in rows) == count  # type: ignore[arg-type]
 
 
 def test_rows_that_come_slowly_are_not_kept_back() -> None:
-    sender = Sender((0, BEGIN + ROW * 100), *[(lines.PATIENCE, ROW)] * 3)
-    entries = iter(Lines(sender, sender.clock))
+    sender = Sender((0, BEGIN + ROW * 100), *[(cursor_response.MAX_DELAY, ROW)] * 3)
+    entries = iter(read_entries(sender, sender.clock))
     next(entries)
     for number in range(2, 5):
         assert len(next(entries)) == 1
@@ -65,7 +65,7 @@ def test_rows_that_come_slowly_are_not_kept_back() -> None:
 def test_the_garbage_collector_is_only_paused_while_lines_are_read() -> None:
     many = ROW * 300  # so many that it is worth a pause
     assert gc.isenabled()
-    collecting = [gc.isenabled() for _ in Lines([BEGIN, many, many])]
+    collecting = [gc.isenabled() for _ in read_entries([BEGIN, many, many])]
     assert collecting == [True] * len(collecting)
     assert len(collecting) >= 3
 
@@ -75,4 +75,4 @@ def test_an_entry_over_several_lines_is_damage() -> None:
     for damaged in (begin.replace(b'"name"', b'"\name"'), begin.replace(b":", b":\n", 1)):
         for end in (b"\n", b""):
             with pytest.raises(ProtocolError):
-                list(Lines([damaged + end + ROW]))
+                list(read_entries([damaged + end + ROW]))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipemagic.client.consistency import AGAIN, BEHIND
+from pipemagic.client.replication import AGAIN, BEHIND
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.errors import PipemagicError, ProtocolError, StatementError, UnknownName
 from pipemagic.hrana.batches import chain, probe, transactional
@@ -26,7 +26,6 @@ from pipemagic.hrana.messages import (
     Stmt,
     StmtResult,
 )
-from pipemagic.hrana.stream import Tx
 
 _OFFSET = re.compile(r"\s*\(at offset (\d+)\)\Z")
 _AROUND = re.compile(r"\(?at offset (\d+)\)?|around L(\d+):(\d+)")
@@ -35,16 +34,14 @@ _UNKNOWN = re.compile(r"(?:^|: )(?:no such (?:table|view|column): |table .+ has 
 
 @dataclass(frozen=True)
 class Run:
-    """What became of some statements.
+    """The outcome of some statements.
 
     ``results`` are those of the statements that ran, in order, so that ``len(results)`` is the number of the one
-    that failed, if one did; ``error`` says why, with its ``index``. ``rolled_back`` tells that the run itself undid
-    what had run.
+    that failed, if one did; ``error`` says why, with its ``index``.
     """
 
     results: list[StmtResult]
     error: StatementError | None = None
-    rolled_back: bool = False
 
 
 def run(
@@ -69,29 +66,30 @@ def run(
         mode = "DEFERRED"
     if stream.dialect is Dialect.SEED:
         return _one_by_one(stream, stmts, atomic=atomic, undo=undo, close=close, mode=mode)
+    end: list[Request] = [Close()] if close else []
     if len(stmts) == 1 and not atomic and not undo:
-        requests: list[Request] = [Execute(stmts[0]), *([Close()] if close else [])]
-        return _first_only(stream.send(requests)[0], stmts)
+        entry = stream.send([Execute(stmts[0]), *end])[0]
+        try:
+            return Run([result_of(entry, stmts[0].sql or "")])
+        except StatementError as error:
+            return Run([], error)
     if atomic:
         batch, first = transactional(stmts, mode=mode), 1
     else:
         batch, first = chain(stmts, rollback=undo and stream.dialect is Dialect.V3), 0
-    entry = stream.send([RunBatch(batch), *([Close()] if close else [])])[0]
-    done = _read_batch(entry, batch, stmts, first)
-    if done is None:
-        done = _find_bad_one(stream, entry, stmts)
-    if done.error is None or atomic:
-        if isinstance(entry, ErrorEntry) and entry.error.code == RESPONSE_TOO_LARGE and not close:
-            stream.send([Execute(Stmt("ROLLBACK", want_rows=False))])  # the batch may not have come to its own
-        return Run(done.results, done.error, rolled_back=done.error is not None)
-    if undo and not close and stream.transaction.state is Tx.OPEN:  # version 2, or the whole batch was refused
-        stream.send([Execute(Stmt("ROLLBACK", want_rows=False))])
-        return Run(done.results, done.error, rolled_back=True)
+    entry = stream.send([RunBatch(batch), *end])[0]
+    if isinstance(entry, ErrorEntry):
+        done = _find_bad_one(stream, entry.error, stmts)
+    else:
+        done = _read_batch(entry, batch, stmts, first)
+    too_large = isinstance(entry, ErrorEntry) and entry.error.code == RESPONSE_TOO_LARGE
+    if done.error is not None and not close and (too_large if atomic else undo and stream.transaction.open):
+        stream.send([Execute(Stmt("ROLLBACK", want_rows=False))])  # version 2, or the whole batch was refused
     return done
 
 
 def result_of(entry: Entry, sql: str = "", index: int = 0) -> StmtResult:
-    """Give the result of an Execute; StatementError if the statement failed."""
+    """Return the result of an Execute; StatementError if the statement failed."""
     if isinstance(entry, ErrorEntry):
         raise statement_error(entry.error, sql, index)
     if not isinstance(entry.response, ExecuteResponse):
@@ -135,18 +133,9 @@ def _offset(message: str, sql: str) -> int | None:
     return max(0, end - len(token[1].encode()) if token else end)
 
 
-def _first_only(entry: Entry, stmts: Sequence[Stmt]) -> Run:
-    try:
-        return Run([result_of(entry, stmts[0].sql or "")])
-    except StatementError as error:
-        return Run([], error)
-
-
-def _read_batch(entry: Entry, batch: Batch, stmts: Sequence[Stmt], first: int) -> Run | None:
-    """Read the entry of a batch whose statements start at step ``first``; None if it failed as a whole."""
-    if isinstance(entry, ErrorEntry):
-        return None
-    if not isinstance(entry, OkEntry) or not isinstance(entry.response, BatchResponse):
+def _read_batch(entry: OkEntry, batch: Batch, stmts: Sequence[Stmt], first: int) -> Run:
+    """Read the entry of a batch whose statements start at step ``first``."""
+    if not isinstance(entry.response, BatchResponse):
         raise ProtocolError("the answer is not that of a batch")
     results, errors = entry.response.result.step_results, entry.response.result.step_errors
     if not len(results) == len(errors) == len(batch.steps):
@@ -167,42 +156,39 @@ def _read_batch(entry: Entry, batch: Batch, stmts: Sequence[Stmt], first: int) -
     return Run(good)
 
 
-def _find_bad_one(stream: ClientStream, entry: Entry, stmts: Sequence[Stmt]) -> Run:
+def _find_bad_one(stream: ClientStream, error: Error, stmts: Sequence[Stmt]) -> Run:
     """Find which statement made a whole batch fail: one that cannot be parsed fails alone as well."""
-    assert isinstance(entry, ErrorEntry)
-    fault = statement_error(entry.error)
-    if fault.code == RESPONSE_TOO_LARGE:
-        fault.hint = "the results are too large together; ask for less with LIMIT, or in several steps"
-        return Run([], fault)
+    refused = statement_error(error)
+    if refused.code == RESPONSE_TOO_LARGE:
+        hint = "the results are too large together; ask for less with LIMIT, or in several steps"
+        return Run([], refused.replace(hint=hint))
     probes = probe([Stmt(stmt.sql) for stmt in stmts])
-    for number, one in enumerate(stream.send([RunBatch(batch) for batch in probes])):
-        if isinstance(one, ErrorEntry):
-            return Run([], statement_error(one.error, stmts[number].sql or "", number))
-    return Run([], fault)
+    for number, entry in enumerate(stream.send([RunBatch(batch) for batch in probes])):
+        if isinstance(entry, ErrorEntry):
+            return Run([], statement_error(entry.error, stmts[number].sql or "", number))
+    return Run([], refused)
 
 
 def _one_by_one(
     stream: ClientStream, stmts: Sequence[Stmt], *, atomic: bool, undo: bool, close: bool, mode: str
 ) -> Run:
     """Run with nothing but ``execute``: one request for each statement, the next only after a success."""
-    first, last = [Stmt(f"BEGIN {mode}")] if atomic else [], [Stmt("COMMIT")] if atomic else []
-    todo, good = [*first, *stmts, *last], []
+    todo = [Stmt(f"BEGIN {mode}"), *stmts, Stmt("COMMIT")] if atomic else list(stmts)
+    results: list[StmtResult] = []
     error: StatementError | None = None
-    for number, stmt in enumerate(todo):
-        ends = close and number == len(todo) - 1
+    for number, stmt in enumerate(todo, start=-1 if atomic else 0):
+        end: list[Request] = [Close()] if close and number == len(stmts) - (not atomic) else []
         try:
-            entry = stream.send([Execute(stmt), *([Close()] if ends else [])])[0]
-            good.append(result_of(entry, stmt.sql or "", number - len(first)))
+            result = result_of(stream.send([Execute(stmt), *end])[0], stmt.sql or "", number)
         except StatementError as caught:
             error = caught
             break
         except PipemagicError as caught:
-            caught.ran = max(0, number - len(first))
-            raise
-    rolled_back = error is not None and (atomic or undo) and stream.transaction.state is Tx.OPEN
+            raise caught.replace(ran=max(0, number)) from None
+        if 0 <= number < len(stmts):
+            results.append(result)
     if close:
         stream.close()
-    elif rolled_back:
+    elif error is not None and (atomic or undo) and stream.transaction.open:
         stream.send([Execute(Stmt("ROLLBACK"))])
-    results = good[len(first) : len(first) + len(stmts)]
-    return Run([] if error is not None and atomic else results, error, rolled_back)
+    return Run([] if error is not None and atomic else results, error)

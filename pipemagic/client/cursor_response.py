@@ -1,0 +1,175 @@
+"""The response to a cursor: its chunks -> lines -> entries. Many rows that come together are read by columns."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from pipemagic.client.bodies import Pieces
+from pipemagic.frames.answers import LARGE, read_columns
+from pipemagic.frames.collector import collector_paused
+from pipemagic.frames.grid import read_rows
+from pipemagic.frames.stored import StoredRows
+from pipemagic.hrana import cursors
+from pipemagic.hrana.columns import Rows
+from pipemagic.hrana.messages import Col
+
+E = TypeVar("E", bound=BaseException | None)
+
+
+class OnEnd(Protocol):
+    """Called once when the response ends: with the error that ended it, if one did, and whether it is complete."""
+
+    def __call__(self, error: E, complete: bool) -> E:
+        """Return the error to raise."""
+        ...
+
+
+Entry: TypeAlias = cursors.Entry | StoredRows
+"""The content of a line; one entry may hold the rows of many lines."""
+
+CHUNK_SIZE = 2**18
+"""Bytes that are read together: in smaller chunks each costs more, in larger ones progress shows later."""
+
+MAX_DELAY = 0.1
+"""Seconds for which chunks are collected until there are CHUNK_SIZE bytes."""
+
+_ROW, _CELLS, _END = b'{"type":"row","row":[', b'{"type":"row","row":[{"t', b"]}"
+_BETWEEN = _END + b"\n" + _ROW
+_ENTRY: msgspec.json.Decoder[cursors.Entry] = msgspec.json.Decoder(cursors.Entry)
+
+
+class CursorResponse:
+    """The response to a cursor in chunks, its first line apart. Close it, which aborts it if it is not complete.
+
+    The stream is in use until it ends. ``check`` is called before each chunk and may raise; the stream is lost then.
+    """
+
+    def __init__(self, chunks: Pieces, on_end: OnEnd, check: Callable[[], None]) -> None:
+        self.complete = False
+        """Whether the whole response came."""
+        self._chunks, self._on_end, self._check = chunks, on_end, check
+        self._rest = b""
+        self._ended = False
+
+    def read_head(self) -> cursors.Head:
+        """Read the first line; ProtocolError if it is none. An error before its end does not call ``on_end``."""
+        try:
+            while b"\n" not in self._rest:
+                self._rest += next(self._chunks, b"\n")
+            line, _, self._rest = self._rest.partition(b"\n")
+            return cursors.decode_head(line)
+        except BaseException:
+            self._ended = True
+            self._chunks.close()
+            raise
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        """Return the next chunk; raises what `Pieces` raises, with which the stream is lost."""
+        if self._rest:
+            chunk, self._rest = self._rest, b""
+            return chunk
+        try:
+            self._check()
+            return next(self._chunks)
+        except StopIteration:
+            self.complete = True
+            raise
+        except BaseException as error:  # noqa: BLE001 - the stream may know more
+            raise self._end(error) from None
+
+    def close(self, *, drain: bool = False) -> None:
+        """End it: abort it if it is not complete, or ``drain`` the rest of it; do nothing if it has ended already."""
+        if drain:
+            for _ in self:
+                pass
+        self._end(None)
+
+    def _end(self, error: E) -> E:
+        if self._ended:
+            return error
+        self._ended = True
+        self._chunks.close()
+        return self._on_end(error, self.complete)
+
+
+def read_entries(chunks: Iterable[bytes], clock: Callable[[], float] = time.monotonic) -> Iterator[Sequence[Entry]]:
+    """Yield the entries of chunks, which begin and end anywhere, in batches.
+
+    Chunks that come in quick succession are read together: some servers send each row as one of its own.
+    """
+    cols: Sequence[Col] = ()
+    for lines in _whole_lines(_joined(chunks, clock)):
+        with collector_paused(len(lines)):
+            entries = (_read_by_columns(lines, cols) if len(lines) >= LARGE else None) or _read(lines, cols)
+        begins = [entry for entry in entries if isinstance(entry, cursors.StepBegin)]
+        cols = begins[-1].cols if begins else cols
+        yield entries
+
+
+def _joined(chunks: Iterable[bytes], clock: Callable[[], float]) -> Iterator[bytes]:
+    """Join chunks. The first ones come as they are: a statement that runs long shows its first rows soon."""
+    waiting: list[bytes] = []
+    size, total, given = 0, 0, clock()
+    for chunk in chunks:
+        waiting.append(chunk)
+        size += len(chunk)
+        if size >= CHUNK_SIZE or total < LARGE or clock() - given >= MAX_DELAY:
+            yield b"".join(waiting)
+            waiting, size, given = [], 0, clock()
+        total += len(chunk)
+    yield b"".join(waiting)
+
+
+def _whole_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """Cut chunks behind their last line; a line may go over several of them."""
+    begun: list[bytes] = []
+    for chunk in chunks:
+        head, found, rest = chunk.rpartition(b"\n")
+        if not found:
+            begun.append(chunk)
+            continue
+        yield b"".join([*begun, head])
+        begun = [rest]
+    if last := b"".join(begun):
+        yield last
+
+
+def _read_by_columns(lines: bytes, cols: Sequence[Col]) -> Sequence[Entry] | None:
+    """Read rows that follow each other by columns, and what stands before and after them; None if that fails."""
+    start, last = lines.find(_CELLS), lines.rfind(_CELLS)
+    stop = lines.find(b"\n", last)
+    stop = len(lines) if stop == -1 else stop
+    if start == -1 or not lines.endswith(_END, start, stop):
+        return None
+    before = _read(lines[:start], cols)
+    cols = next((entry.cols for entry in before if isinstance(entry, cursors.StepBegin)), cols)
+    rows = read_rows(lines, start + len(_ROW), stop - len(_END), cols=cols, between=_BETWEEN)
+    return None if rows is None else [*before, *rows, *_read(lines[stop:], cols)]
+
+
+def _read(lines: bytes, cols: Sequence[Col]) -> Sequence[Entry]:
+    """Read some lines at once, which is quicker than one by one; that is for lines that are not ours.
+
+    The decoder also accepts one object on several lines and several objects on one line, which only a damaged
+    response contains.
+    """
+    text = lines.strip(b"\n")
+    entries: list[cursors.Entry] = []
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        entries = _ENTRY.decode_lines(text)
+    if not len(entries) - 1 == text.count(b"\n") == text.count(b"}\n{"):
+        entries = list(cursors.decode_entries(lines.split(b"\n")))
+    read: list[Entry] = []
+    for entry in entries:
+        if isinstance(entry, cursors.StepBegin):
+            cols = entry.cols
+        read.append(read_columns(entry.part, cols) if isinstance(entry, Rows) else entry)
+    return read

@@ -1,0 +1,336 @@
+"""The transaction of a stream: whether one is open, what it holds, and what became of one that was lost.
+
+A server of version 3 says whether a transaction is open (``get_autocommit``). Elsewhere, and for a request without a
+response, the text of the statements is all there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+
+from pipemagic import sql
+from pipemagic.errors import TransactionLost
+from pipemagic.hrana import faults, messages
+from pipemagic.hrana.messages import (
+    BatchResponse,
+    Close,
+    Entry,
+    Error,
+    ErrorEntry,
+    Execute,
+    ExecuteResponse,
+    GetAutocommitResponse,
+    OkCond,
+    OkEntry,
+    Request,
+    RunBatch,
+    Stmt,
+)
+from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Tx
+
+AGAIN = "start again from BEGIN, or run the whole transaction in one cell"
+
+
+@dataclass(frozen=True)
+class Held:
+    """A statement of a transaction: the text that the user wrote, and what was sent, with its values."""
+
+    text: str
+    stmt: Stmt = field(repr=False)
+
+
+@dataclass(frozen=True)
+class LostTransaction:
+    """A transaction that ended without its COMMIT.
+
+    ``held`` are its statements, oldest first; not all of them need have run if ``partly``. ``doubt`` says why it
+    may have been committed after all, '' if it was rolled back for certain. ``left`` are statements of the cell that
+    met the loss: they did not run, and are not part of what can run again. ``incomplete`` is True if more than
+    ``held`` may have run in it. ``why`` says what ended it. Until the user accepts the loss it is ``refusing`` what
+    may be the rest of the transaction. ``rolled_back`` is True if a ROLLBACK has nothing left to do.
+    """
+
+    held: tuple[Held, ...] = ()
+    doubt: str = ""
+    partly: bool = False
+    left: tuple[str, ...] = ()
+    incomplete: bool = False
+    why: str = ""
+    refusing: bool = True
+    rolled_back: bool = True
+
+    @property
+    def statements(self) -> list[str]:
+        """The texts of the statements."""
+        return [one.text for one in self.held]
+
+
+@dataclass
+class Transaction:
+    """Track the transaction of a stream, and of the streams that replace it.
+
+    ``begun`` is True after BEGIN; ``savepoints`` are the open ones, outermost first, each with the number of statements
+    that were held when it was set. ``held`` are the statements of the open transaction, oldest first, without those
+    that ROLLBACK TO undid. Only statements in ``sources`` are held, which maps the SQL that is sent to what the user
+    wrote. ``incomplete`` is True if others may have run in it, too: their results were too large to be sent.
+    """
+
+    begun: bool = False
+    savepoints: list[tuple[str, int]] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
+    incomplete: bool = False
+    lost: LostTransaction | None = None
+    opened_at: float = 0.0
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def open(self) -> bool:
+        """Whether a transaction is open."""
+        return self.begun or bool(self.savepoints)
+
+    @property
+    def state(self) -> Tx:
+        """Whether a transaction is open, or was lost and the loss not yet accepted."""
+        if self.begun or self.savepoints:
+            return Tx.OPEN
+        return Tx.LOST if self.lost is not None and self.lost.refusing else Tx.NONE
+
+    @property
+    def statements(self) -> list[str]:
+        """The texts of the statements that it holds."""
+        return [one.text for one in self.held]
+
+    @property
+    def count(self) -> int:
+        """The number of statements that it holds, without those that begin, name and end transactions."""
+        return sum(not sql.parse(one.text).controls_transaction for one in self.held)
+
+    def age(self, now: float) -> float | None:
+        """Return the seconds since the request that opened the transaction; None if none is open."""
+        return now - self.opened_at if self.open else None
+
+    def clear(self) -> None:
+        """Forget the transaction: it ended."""
+        self.begun = self.incomplete = False
+        self.savepoints, self.held = [], []
+
+    def settle(self) -> None:
+        """Accept that the transaction was lost; until then nothing else runs on the stream."""
+        if self.lost is not None:
+            self.lost = replace(self.lost, refusing=False)
+
+    def follow(self, statement: sql.ParsedStatement, stmt: Stmt | None = None) -> None:
+        """Update the state after a statement that ran without an error; ``stmt`` is what was sent, if it is held."""
+        if statement.rollback_to is not None:
+            self._unwind(statement.rollback_to, keep=True)
+            del self.held[self.savepoints[-1][1] if self.savepoints else len(self.held) :]
+            return
+        if statement.commits or statement.rolls_back:
+            self.clear()
+        elif statement.release is not None:
+            self._unwind(statement.release, keep=False)
+        elif statement.savepoint is not None:
+            self.savepoints.append((statement.savepoint, len(self.held) + (stmt is not None)))
+        self.begun = self.begun or statement.keyword == "BEGIN"
+        if not self.open:
+            self.clear()
+        elif stmt is not None:
+            self.held.append(Held(statement.text, stmt))
+
+    def ahead(self, statements: Sequence[sql.ParsedStatement], stmts: Sequence[Stmt] = ()) -> Transaction:
+        """Return what the transaction would be if all these statements ran without an error."""
+        ahead = self._copy()
+        for statement, stmt in zip_longest(statements, stmts[: len(statements)]):
+            ahead.follow(statement, stmt or Stmt(statement.text))
+        return ahead
+
+    def ends(self, statements: Sequence[sql.ParsedStatement]) -> Iterator[int]:
+        """Yield the indexes of the statements that would end a transaction."""
+        ahead = self._copy()
+        for number, statement in enumerate(statements):
+            was_open = ahead.open
+            ahead.follow(statement)
+            if was_open and not ahead.open:
+                yield number
+
+    def began_at(self, statements: Sequence[sql.ParsedStatement]) -> int | None:
+        """Return the index of the statement that opens the transaction which is open after all of them.
+
+        None if no transaction is open then, or if it is the one that was open before.
+        """
+        ahead, index = self._copy(), None
+        for number, statement in enumerate(statements):
+            was_open = ahead.open
+            ahead.follow(statement)
+            index = None if not ahead.open else index if was_open else number
+        return index
+
+    def answered(self, requests: Sequence[Request], entries: Sequence[Entry], *, sent_at: float, closed: bool) -> None:
+        """Update the state after a response, ``closed`` if the stream ended with it.
+
+        Raises TransactionLost if the server rolled the transaction back behind the user's back.
+        """
+        errors = [error for entry in entries for error in errors_of(entry)]
+        if any(map(_is_timeout, errors)):
+            raise self._time_out(requests, entries, sent_at)
+        was_open, autocommit = self.open, None
+        if entries and isinstance(last := entries[-1], OkEntry) and isinstance(last.response, GetAutocommitResponse):
+            autocommit = last.response.is_autocommit
+        if autocommit and not closed:
+            self.clear()
+            return
+        for request, entry in zip(requests, entries, strict=False):
+            for stmt in _succeeded(request, entry):
+                self.ran(stmt)
+        if closes(requests):
+            self.clear()
+        elif closed and self.open:
+            if not (autocommit and errors):
+                self.lose()
+                why = "the server closed the connection and rolled the transaction back"
+                failed = f"; a statement failed: {errors[0].message}" if errors else ""
+                raise TransactionLost(why + failed, hint=AGAIN)
+            self.clear()  # the statement that failed ended the transaction, as INSERT OR ROLLBACK does
+        elif autocommit is False and not self.open:
+            self.begun = True
+        if self.open and not was_open:
+            self.opened_at = sent_at
+
+    def ran(self, stmt: Stmt) -> None:
+        """Update the state after a statement that the stream ran."""
+        text = self.sources.get(stmt.sql or "")
+        self.follow(sql.parse(text or stmt.sql or ""), None if text is None else stmt)
+
+    def unanswered(self, requests: Sequence[Request]) -> bool:
+        """Update the state of a stream that ended without a response; True if an open transaction ended with it."""
+        ahead = self._after(requests)
+        if ahead.open:
+            self.lose()
+        else:
+            self.clear()  # the requests held COMMIT, ROLLBACK or close: it is over, one way or the other
+        return ahead.open
+
+    def expired(self, idle: float, now: float) -> None:
+        """Raise TransactionLost if a transaction was open on a stream that ended when it was ``idle`` for so long."""
+        age = self.age(now)
+        if age is None:
+            return
+        self.lose()
+        limits = []
+        if age > TRANSACTION_LIMIT:
+            limits.append(f"it must be committed within {TRANSACTION_LIMIT:.0f} s and was open for longer")
+        if idle > IDLE_LIMIT:
+            limits.append(f"the connection was idle for more than {IDLE_LIMIT:.0f} s and is closed by then")
+        else:
+            limits.append("the server closed the connection (was it restarted, or are its limits shorter?)")
+        raise TransactionLost(f"the server rolled the transaction back: {'; '.join(limits)}", hint=AGAIN)
+
+    def timed_out(self, *, late: bool = True, more: str = "", ran: int = 0) -> TransactionLost:
+        """Return the error for a transaction that was rolled back for its age."""
+        why = f"it must be committed within {TRANSACTION_LIMIT:.0f} s"
+        if late:
+            why += " and was open for longer"  # not for how long: a saved notebook holds no times
+        error = TransactionLost(f"the server rolled the transaction back: {why}{more}", hint=AGAIN)
+        error.ran = ran
+        return error
+
+    def _time_out(self, requests: Sequence[Request], entries: Sequence[Entry], now: float) -> TransactionLost:
+        """Lose the transaction, which was rolled back before one of the entries; return the error for that."""
+        at = next(number for number, entry in enumerate(entries) if any(map(_is_timeout, errors_of(entry))))
+        outside = sum(map(_written, entries[at + 1 : len(requests)]))
+        more = f"; {outside} later statement(s) of the same request ran outside it and stay applied" if outside else ""
+        late = (self.age(now) or 0.0) > TRANSACTION_LIMIT
+        if self._after(requests).open:
+            self.lose()
+        else:
+            self.clear()
+        return self.timed_out(late=late, more=more, ran=_ran_in_time(entries[at]))
+
+    def lose(self) -> None:
+        """Note that the open transaction was rolled back."""
+        self.lost = LostTransaction(tuple(self.held), incomplete=self.incomplete)
+        self.clear()
+
+    def _after(self, requests: Sequence[Request]) -> Transaction:
+        """Return what the transaction would be if all these requests ran without an error."""
+        ahead = self._copy()
+        for request in requests:
+            for stmt in _statements(request):
+                ahead.follow(sql.parse(stmt.sql or ""))
+        if closes(requests):
+            ahead.clear()
+        return ahead
+
+    def _copy(self) -> Transaction:
+        return replace(self, savepoints=list(self.savepoints), held=list(self.held))
+
+    def _unwind(self, name: str, *, keep: bool) -> None:
+        for number in range(len(self.savepoints) - 1, -1, -1):
+            if self.savepoints[number][0] == name:
+                del self.savepoints[number + keep :]
+                return
+
+
+def closes(requests: Sequence[Request]) -> bool:
+    """Return True if the stream ends with these requests."""
+    return any(isinstance(request, Close) for request in requests)
+
+
+def errors_of(entry: Entry) -> Sequence[Error]:
+    """Return the errors of an entry, those of the steps of a batch included."""
+    if isinstance(entry, ErrorEntry):
+        return [entry.error]
+    if isinstance(entry.response, BatchResponse):
+        return [error for error in entry.response.result.step_errors if error is not None]
+    return ()
+
+
+def _is_timeout(error: Error) -> bool:
+    """Return True if the server rolled the transaction back before the statement ran."""
+    return error.code == faults.TRANSACTION_TIMEOUT or (error.code == "PROXY_ERROR" and "timed-out" in error.message)
+
+
+def _ran_in_time(entry: Entry) -> int:
+    """Count the steps of a batch that ran before the transaction timed out; 0 for a single statement."""
+    if isinstance(entry, ErrorEntry) or not isinstance(entry.response, BatchResponse):
+        return 0
+    errors = entry.response.result.step_errors
+    return next((number for number, error in enumerate(errors) if error is not None), len(errors))
+
+
+def _written(entry: Entry) -> int:
+    """Count the statements of an entry that changed rows."""
+    match entry:
+        case OkEntry(ExecuteResponse(result)):
+            results = [result]
+        case OkEntry(BatchResponse(batch)):
+            results = [one for one in batch.step_results if one is not None]
+        case _:
+            return 0
+    return sum(bool(one.affected_row_count) for one in results)
+
+
+def _statements(request: Request) -> Iterator[Stmt]:
+    match request:
+        case Execute(stmt):
+            yield stmt
+        case messages.Sequence(text):
+            yield from (Stmt(piece.text) for piece in sql.split(text or ""))
+        case RunBatch(batch):
+            for step in batch.steps:
+                if step.condition is None or isinstance(step.condition, OkCond):  # not what runs on a failure
+                    yield step.stmt
+
+
+def _succeeded(request: Request, entry: Entry) -> Iterator[Stmt]:
+    """Yield the statements of a request that ran without an error."""
+    if not isinstance(entry, OkEntry):
+        return
+    if isinstance(request, RunBatch) and isinstance(entry.response, BatchResponse):
+        for step, result in zip(request.batch.steps, entry.response.result.step_results, strict=False):
+            if result is not None:
+                yield step.stmt
+    else:
+        yield from _statements(request)

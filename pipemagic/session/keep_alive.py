@@ -1,0 +1,137 @@
+"""The time limits of a server-side connection: how much is left of them, and renewing the idle time between cells.
+
+Only the idle time is renewed. While a transaction is open nothing is sent: it has its own 5 s, and a server that counts
+them loosely must not hold its locks for longer because of us. A stream that is gone is never opened again from here.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pipemagic.client.stream import ClientStream
+from pipemagic.client.tracing import RequestOrigin, requests_of
+from pipemagic.errors import PipemagicError
+from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Tx
+
+RENEW_AFTER = 0.6 * IDLE_LIMIT
+"""Seconds of idle time after which it is renewed."""
+
+CHECK_EVERY = 1.0
+"""Seconds between two checks of the clock; they send nothing by themselves."""
+
+ORIGIN = RequestOrigin("keep-alive")
+"""What a trace lists its requests under."""
+
+THREAD_NAME = "pipemagic: keeping a connection"
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Seconds left. ``idle`` is None without a server-side connection, ``transaction`` without a transaction."""
+
+    idle: float | None = None
+    transaction: float | None = None
+
+    @classmethod
+    def of(cls, stream: ClientStream | None) -> Clocks:
+        """Read the clocks of a stream, without asking its server."""
+        if stream is None or not stream.is_open:
+            return cls()
+        idle, age = stream.idle_for(), stream.transaction_age()
+        return cls(
+            max(0.0, IDLE_LIMIT - idle) if idle <= IDLE_LIMIT or age is not None else None,
+            None if age is None else max(0.0, TRANSACTION_LIMIT - age),
+        )
+
+    @property
+    def transaction_left(self) -> str:
+        """The rest of the transaction's time, in words; '' without a transaction."""
+        return _left(self.transaction, TRANSACTION_LIMIT)
+
+    @property
+    def idle_left(self) -> str:
+        """The rest of the idle time, in words; '' without a server-side connection."""
+        return _left(self.idle, IDLE_LIMIT)
+
+
+def _left(seconds: float | None, limit: float) -> str:
+    if seconds is None:
+        return ""
+    return f"{seconds:.1f} of {limit:.0f} s left" if seconds else f"its {limit:.0f} s are over"
+
+
+class KeepAlive:
+    """Renews the idle time of a stream between cells, for at most ``seconds`` after the last one.
+
+    A cell holds ``lock`` while it runs: nothing is sent then. ``ended`` says why it stopped, '' if it did not. A thread
+    runs only while a stream is kept; each cell starts it again.
+    """
+
+    def __init__(
+        self,
+        stream: Callable[[], ClientStream | None],
+        seconds: float,
+        lock: threading.RLock,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.seconds = seconds
+        self.ended = ""
+        self._stream = stream
+        self._lock = lock
+        self._clock = clock
+        self._since = clock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def left(self) -> float:
+        """Seconds for which it goes on without a cell; 0.0 if it has stopped."""
+        return 0.0 if self.ended else max(0.0, self._since + self.seconds - self._clock())
+
+    def restart(self) -> None:
+        """Begin anew, since a cell has run."""
+        self._since, self.ended = self._clock(), ""
+        if self._thread is None or not self._thread.is_alive():
+            self._stop = threading.Event()
+            self._thread = threading.Thread(target=self._run, args=(self._stop,), name=THREAD_NAME, daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        """End the thread; nothing more is sent."""
+        self._stop.set()
+
+    def check(self) -> bool:
+        """Renew the idle time if it is time for that; return True if a later check may have to."""
+        if not self._lock.acquire(blocking=False):
+            return True  # a cell is running, which renews it
+        try:
+            why = self._renew()
+        finally:
+            self._lock.release()
+        if why:
+            self.ended, self._thread = why, None  # a cell that comes while this one ends starts another
+        return not why
+
+    def _renew(self) -> str:
+        """Renew the idle time if it is time for that; say why that ends, '' if it goes on."""
+        stream = self._stream()
+        if stream is None or not stream.is_open:
+            return "there is no server-side connection"
+        if not self.left:
+            return "the time is over"
+        if stream.phase is Phase.IN_USE:
+            return ""
+        if stream.transaction.state is not Tx.NONE or stream.idle_for() < RENEW_AFTER:
+            return "" if stream.idle_for() <= IDLE_LIMIT else "a transaction was open, which it does not keep"
+        try:
+            with requests_of(ORIGIN):
+                return "" if stream.renew() else "the server has closed the connection"
+        except PipemagicError as error:
+            return error.message.partition("\n")[0]
+
+    def _run(self, stop: threading.Event) -> None:
+        while not stop.wait(CHECK_EVERY) and self.check():
+            pass

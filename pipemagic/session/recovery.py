@@ -1,0 +1,169 @@
+"""What a failed cell costs: the transaction that is lost with it, what can run again, and the error to raise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from pipemagic import sql
+from pipemagic.client.stream import ClientStream
+from pipemagic.client.transaction import Held, LostTransaction, Transaction
+from pipemagic.errors import PipemagicError, SessionError, TransactionLost
+from pipemagic.hrana.stream import Phase, Tx
+from pipemagic.session import interrupts, messages
+from pipemagic.session.cells import Cell
+from pipemagic.session.interrupts import InterruptOutcome
+from pipemagic.session.results import Outcome
+
+UNKNOWN = "nobody knows whether it was applied: no answer came to it"
+COMMIT_UNKNOWN = "nobody knows whether it was committed: no answer came to what would have ended it"
+INCOMPLETE = "a statement whose result was too large for one response may have been part of it"
+
+_NEVER_INSIDE = frozenset({"BEGIN", "ATTACH", "DETACH", "VACUUM"})
+
+
+# -- after a loss
+
+
+def settle(transaction: Transaction, cell: Cell) -> tuple[list[Outcome], Cell]:
+    """Let only BEGIN and ROLLBACK through after a transaction was lost; ROLLBACK has nothing left to do.
+
+    Returns the outcomes of what is dealt with by that, and the rest of the cell.
+    """
+    lost, first = transaction.lost, cell.statements[0]
+    if lost is None:
+        return [], cell
+    if lost.refusing and not first.rolls_back and first.keyword != "BEGIN":
+        raise messages.refused(cell)
+    transaction.lost = None
+    return ([Outcome(first)], cell.without_first()) if lost.rolled_back and first.rolls_back else ([], cell)
+
+
+def retry_cell(lost: LostTransaction) -> Cell:
+    """Return a cell that does the same as the transaction; SessionError says why that cannot be, or must not."""
+    if lost.doubt:
+        raise SessionError(f"not run again, since {lost.doubt}", hint="look before you run it again")
+    if lost.incomplete:
+        raise SessionError(f"not run again, since {INCOMPLETE}", hint="run the cells again from BEGIN on")
+    work = [(sql.parse(one.text), one) for one in lost.held]
+    if work and work[0][0].keyword == "BEGIN":
+        work = work[1:]
+    if work and work[-1][0].commits:
+        work = work[:-1]
+    work = [one for one in work if not (one[0].only_reads or one[0].is_ignored_in_transaction)]
+    for statement, _ in work:
+        if statement.commits or statement.rolls_back or statement.keyword in _NEVER_INSIDE:
+            raise SessionError(
+                f"not run again, since {statement.keyword} cannot run inside one transaction with the rest",
+                hint="run the cells again from BEGIN on",
+            )
+    if all(statement.controls_transaction for statement, _ in work):
+        raise SessionError(
+            "the transaction that was rolled back held no statement that changes anything",
+            hint="type ROLLBACK to go on",
+        )
+    text = ";\n".join(one.stmt.sql or one.text for _, one in work)
+    return Cell(text, sql.split(text), tuple(one.stmt for _, one in work))
+
+
+# -- errors
+
+
+def stopped(transaction: Transaction) -> TransactionLost:
+    """Return the error for a transaction that ended with the service, and note the loss."""
+    reason = "the service was stopped while the transaction was open, and rolled it back"
+    transaction.lose()
+    transaction.lost = lost = replace(transaction.lost or LostTransaction(), why=reason)
+    return TransactionLost("\n".join([reason, *messages.undone(lost)]), hint=messages.after_loss(lost))
+
+
+def ended_by(failure: messages.Failure, transaction: Transaction) -> messages.Failure:
+    """Note that the database ended a transaction of earlier cells because of a statement that failed."""
+    statements = failure.cell.statements[: failure.ran]
+    at = failure.before.ahead(statements, failure.cell.stmts)
+    if transaction.state is not Tx.NONE or not at.open or failure.before.began_at(statements) is not None:
+        return failure
+    why = f"the database rolled it back for a statement that failed ({failure.error.message})"
+    left = _left_over(failure.cell.statements[failure.ran :])
+    transaction.lost = LostTransaction(tuple(at.held), left=left, incomplete=at.incomplete, why=why)
+    return replace(failure, lost=transaction.lost)
+
+
+def failed(
+    error: PipemagicError, stream: ClientStream, cell: Cell, before: Transaction, *, atomic: bool = False,
+    ask: Callable[[], InterruptOutcome | None] | None = None,
+) -> PipemagicError:  # fmt: skip
+    """Return the error of a cell whose request failed, and note what was lost with it.
+
+    ``before`` is the transaction as it was when the cell began. ``ask`` asks the server beside the stream, if what
+    became of the cell is not known; it returns None for a state of the database that is as it was.
+    """
+    transaction = stream.transaction
+    if transaction.open:
+        return error
+    refusing = transaction.state is Tx.LOST
+    certain = refusing or isinstance(error, TransactionLost)
+    detail, hint = [], error.hint
+    if atomic:
+        transaction.lost = None
+        if certain:
+            detail, hint = ["nothing was changed"], messages.IN_ONE_CELL if isinstance(error, TransactionLost) else ""
+        elif stream.phase is Phase.LOST:
+            detail = ["the cell was applied as a whole, or nothing of it"]
+            transaction.lost = LostTransaction(doubt=UNKNOWN, refusing=False, rolled_back=False)
+    elif certain or stream.phase is Phase.LOST:
+        lost = _lost_with(error, cell, before)
+        lost = replace(lost, why=error.message.partition("\n")[0], refusing=refusing, rolled_back=certain)
+        transaction.lost = lost if certain or lost.held or lost.doubt else None
+        if certain:
+            detail, hint = messages.undone(lost), messages.after_loss(lost, refusing=refusing)
+    outcome = None
+    if ask is not None and interrupts.is_about(error):
+        with suppress(KeyboardInterrupt):  # pressed again: whoever does not want to wait learns no more
+            outcome = interrupts.find_out(cell, before, atomic=atomic, ask=ask)
+    if outcome is None:
+        return error.replace(message="\n".join([error.message, *detail]), hint=hint)
+    doubtful = transaction.lost
+    if outcome in (InterruptOutcome.NOTHING, InterruptOutcome.ONLY_READS) and doubtful is not None and doubtful.doubt:
+        transaction.lost = lost = replace(doubtful, doubt="")
+        if lost.held:
+            detail, hint = messages.undone(lost), messages.after_loss(lost, refusing=False)
+        else:
+            transaction.lost = None
+    return interrupts.with_outcome(error, cell, outcome, detail, hint)
+
+
+def _lost_with(error: PipemagicError, cell: Cell, before: Transaction) -> LostTransaction:
+    """Return what an error took away: the transaction that was open before the cell, or one of the cell's."""
+    ran, rest = cell.statements[: error.ran], cell.statements[error.ran :]
+    at, began = before.ahead(ran, cell.stmts), before.began_at(ran)
+    certain = isinstance(error, TransactionLost)
+    if at.open and began is None:
+        end = next(at.ends(rest), None)
+        if not certain and end is not None and rest[end].rolls_back:
+            return LostTransaction(doubt=UNKNOWN if rest[end + 1 :] else "")
+        doubt = "" if certain or not _may_commit(at, rest) else COMMIT_UNKNOWN
+        return LostTransaction(tuple(at.held), doubt, left=_left_over(rest), incomplete=at.incomplete)
+    first = began
+    if first is None:
+        opening = (error.ran + number for number, one in enumerate(rest) if one.opens_transaction)
+        first = next(opening, None)
+    if first is None:
+        return LostTransaction(doubt="" if certain else UNKNOWN)
+    inside, stmts = cell.statements[first:], cell.stmts[first:]
+    end = next(Transaction().ends(inside), None)
+    count = len(inside) if end is None else end + 1
+    held = tuple(Held(one.text, stmt) for one, stmt in zip(inside[:count], stmts, strict=False))
+    doubt = COMMIT_UNKNOWN if not certain and _may_commit(Transaction(), inside) else ""
+    return LostTransaction(held, doubt, partly=True, left=_left_over(inside[count:]))
+
+
+def _left_over(statements: Sequence[sql.ParsedStatement]) -> tuple[str, ...]:
+    """Return the statements that still have work to do: not those that only end a transaction."""
+    return tuple(one.text for one in statements if not one.controls_transaction)
+
+
+def _may_commit(before: Transaction, statements: Sequence[sql.ParsedStatement]) -> bool:
+    """Return True if one of the statements could have ended the transaction and kept it."""
+    return any(not statements[number].rolls_back for number in before.ends(statements))
