@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from pipemagic import errors, panels
     from pipemagic.client.database import Database, DatabaseTransaction, Result, connect
-    from pipemagic.client.management import Management, management
     from pipemagic.errors import (
         AddressError,
         AlreadyExists,
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
         UnknownOutcome,
         UnsupportedError,
     )
+    from pipemagic.management_api.client import Management, management
 
 __version__ = "0.1.0"
 
@@ -93,10 +93,10 @@ __all__ = [
 _HOMES = {
     "Database": "pipemagic.client.database",
     "DatabaseTransaction": "pipemagic.client.database",
-    "Management": "pipemagic.client.management",
+    "Management": "pipemagic.management_api.client",
     "Result": "pipemagic.client.database",
     "connect": "pipemagic.client.database",
-    "management": "pipemagic.client.management",
+    "management": "pipemagic.management_api.client",
 }
 
 

@@ -20,6 +20,7 @@ LAYERS = [
     ["hrana", "sql", "svg", "geography", "leaks", "configuration", "terminals", "counts"],
     ["frames"],
     ["client", "service"],
+    ["management_api"],
     ["launcher", "explore"],
     ["session"],
     ["notebook", "cli"],

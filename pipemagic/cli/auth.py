@@ -10,9 +10,9 @@ import click
 from pipemagic.cli import console, platform
 from pipemagic.cli.platform import Credentials, api_command, data_option, management, name_argument
 from pipemagic.client import urls
-from pipemagic.client.management import Management
 from pipemagic.client.secrets import Token
 from pipemagic.errors import SessionError
+from pipemagic.management_api.client import Management
 
 auth = click.Group("auth", help="Manage accounts, logins and platform tokens.")
 

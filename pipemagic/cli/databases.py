@@ -17,10 +17,10 @@ from pipemagic.cli.platform import api_command, name_argument
 from pipemagic.cli.shell import decode, open_database, print_dump, shell
 from pipemagic.client import transfer
 from pipemagic.client.database import Database
-from pipemagic.client.management import Management
-from pipemagic.client.resources import DatabaseInfo
 from pipemagic.errors import NotFound, ServerError, SessionError, UnsupportedError
 from pipemagic.frames.files import new_file
+from pipemagic.management_api.client import Management
+from pipemagic.management_api.models import DatabaseInfo
 
 CHUNK = 256 * 1024
 MAGIC = b"SQLite format 3\0"

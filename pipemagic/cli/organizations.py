@@ -10,8 +10,8 @@ import click
 from pipemagic import counts
 from pipemagic.cli import console
 from pipemagic.cli.platform import Credentials, SelectedService, api_command, data_option, management, name_argument
-from pipemagic.client.management import Management
 from pipemagic.errors import NotFound, UnsupportedError
+from pipemagic.management_api.client import Management
 
 RESOURCES = ["rows_read", "rows_written", "storage_bytes", "databases", "groups", "locations"]
 """The resources of quotas, in the order of the output."""

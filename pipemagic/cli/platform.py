@@ -17,9 +17,9 @@ import click
 from pipemagic import launcher
 from pipemagic.cli.console import absolute_path, check_exclusive
 from pipemagic.client import urls
-from pipemagic.client.management import Management
 from pipemagic.configuration import config_folder
-from pipemagic.errors import AuthError, SessionError
+from pipemagic.errors import SessionError
+from pipemagic.management_api.client import Management, Refusal, hint_for
 from pipemagic.service.files import make_private_folder, write_private
 
 LOG_IN = "log in with `pipemagic auth login`, or put a platform token into PIPEMAGIC_API_TOKEN"
@@ -68,13 +68,17 @@ def management(data: Path | None, org: str | None = None, *, anonymous: bool = F
     with platform_login(data) as (address, token, organization):
         if not token and not anonymous:
             raise SessionError(f"there is no platform token for {address}", hint=LOG_IN)
-        with Management(address, None if anonymous else token, organization=org or organization or None) as api:
-            try:
-                yield api
-            except AuthError as error:
-                if error.status == 401 and not anonymous:
-                    raise error.replace(hint=LOG_IN) from None
-                raise
+        organization = org or organization
+        if anonymous:
+            api = Management(address, organization=organization)
+        else:
+            api = Management(address, token, organization=organization, hint_for=_hint_for)
+        with api:
+            yield api
+
+
+def _hint_for(refusal: Refusal) -> str:
+    return LOG_IN if refusal.status == 401 else hint_for(refusal)
 
 
 @contextmanager

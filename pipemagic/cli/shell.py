@@ -18,13 +18,13 @@ from pipemagic.cli.platform import data_option, management, org_option
 from pipemagic.client import transfer
 from pipemagic.client.batch_runner import run
 from pipemagic.client.database import Database, Result
-from pipemagic.client.management import Management
 from pipemagic.client.stream import ClientStream
 from pipemagic.configuration import config_folder
 from pipemagic.counts import plural
 from pipemagic.errors import PipemagicError, SessionError, StatementError, TransactionLost
 from pipemagic.hrana.messages import Stmt
 from pipemagic.hrana.stream import Tx
+from pipemagic.management_api.client import Management
 from pipemagic.service.files import make_private_folder
 
 HISTORY = "shell_history"

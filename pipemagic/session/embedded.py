@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from pipemagic import launcher
-from pipemagic.client.management import Management
 from pipemagic.errors import ServiceError
+from pipemagic.management_api.client import Management
 from pipemagic.session.platform import Platform
 
 FIRST_GROUP = "default"

@@ -7,14 +7,14 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from msgspec.structs import replace
+
 from pipemagic.client import names
 from pipemagic.client.database import Database
-from pipemagic.client.management import Management
-from pipemagic.client.resources import DatabaseInfo, Group, Instance, Location, Organization, Usage
 from pipemagic.client.secrets import Secret
 from pipemagic.client.transport import READ_TIMEOUT
 from pipemagic.errors import (
@@ -29,6 +29,8 @@ from pipemagic.errors import (
     UnsupportedError,
 )
 from pipemagic.explore.names import near
+from pipemagic.management_api.client import Management
+from pipemagic.management_api.models import DatabaseInfo, Group, Instance, Location, Organization, Usage
 from pipemagic.session import refusals, secrets, uploads
 
 T = TypeVar("T")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pipemagic.client.management import Management
 from pipemagic.errors import SessionError
+from pipemagic.management_api.client import Management
 from pipemagic.session import secrets
 from pipemagic.session.platform import Platform
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipemagic.client.management import Management
-from pipemagic.client.resources import DatabaseInfo
 from pipemagic.errors import PipemagicError, ServerError
+from pipemagic.management_api.client import Management
+from pipemagic.management_api.models import DatabaseInfo
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from service_http import ServiceTransport
 import pipemagic
 from pipemagic import errors
 from pipemagic.client.database import Database
-from pipemagic.client.management import Management
 from pipemagic.hrana.messages import Execute, Stmt
+from pipemagic.management_api.client import Management
 from pipemagic.service.embedded import EmbeddedEngine
 from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service

@@ -140,7 +140,7 @@ def make_database(service, name):
     """Make a database of the embedded service; gives its address and a token."""
     from hashlib import sha256
 
-    from pipemagic.client.management import Management
+    from pipemagic.management_api.client import Management
 
     with Management(service.url, service.platform_token(), organization=service.organization) as api:
         if not api.groups():

@@ -7,9 +7,9 @@ import re
 import pytest
 from scripted_server import Answer, ScriptedServer, as_json
 
-from pipemagic.client.management import Management
 from pipemagic.client.secrets import Token
 from pipemagic.errors import AlreadyExists, AuthError, ServerError, SessionError
+from pipemagic.management_api.client import Management
 from pipemagic.session.platform import Platform
 
 ORG = "/v1/organizations/acme"

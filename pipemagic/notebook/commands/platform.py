@@ -13,7 +13,7 @@ from pipemagic.notebook.display import say
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from pipemagic.client.resources import Group
+    from pipemagic.management_api.models import Group
 
 NO_LIST = "This management API has no list of {what}; these are the ones made here."
 

@@ -7,8 +7,8 @@ import threading
 import pytest
 from waiting import until
 
-from pipemagic.client.resources import Instance
 from pipemagic.errors import ServerError
+from pipemagic.management_api.models import Instance
 from pipemagic.notebook.panels.groups.asking import AT_ONCE, Asking
 from pipemagic.notebook.panels.groups.catching_up import CatchingUp, state_of
 from pipemagic.notebook.panels.groups.replica_states import AtLocation, _at

@@ -10,8 +10,8 @@ import pytest
 from panel_page import PanelPage
 from waiting import until
 
-from pipemagic.client.resources import DatabaseInfo
 from pipemagic.errors import NotFound
+from pipemagic.management_api.models import DatabaseInfo
 from pipemagic.notebook.panels.databases import sizes
 from pipemagic.notebook.panels.databases.listing import SHOWN
 from pipemagic.notebook.panels.databases.model import DatabasesModel

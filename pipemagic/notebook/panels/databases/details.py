@@ -11,7 +11,7 @@ from pipemagic.notebook.panels.ground.tabs import addressed
 from pipemagic.notebook.panels.ground.tree import Child, Node, h
 
 if TYPE_CHECKING:
-    from pipemagic.client.resources import DatabaseInfo
+    from pipemagic.management_api.models import DatabaseInfo
     from pipemagic.notebook.panels.databases.model import DatabasesModel
     from pipemagic.notebook.panels.ground.widget import View
 

@@ -9,7 +9,7 @@ from pipemagic.notebook.panels.ground.parts import button
 from pipemagic.notebook.panels.ground.tree import Node, h
 
 if TYPE_CHECKING:
-    from pipemagic.client.resources import DatabaseInfo
+    from pipemagic.management_api.models import DatabaseInfo
     from pipemagic.notebook.panels.databases.model import DatabasesModel
 
 

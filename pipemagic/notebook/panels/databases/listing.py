@@ -10,7 +10,7 @@ from pipemagic.notebook.panels.ground.parts import empty, field, problem, row
 from pipemagic.notebook.panels.ground.tree import Node, h
 
 if TYPE_CHECKING:
-    from pipemagic.client.resources import DatabaseInfo
+    from pipemagic.management_api.models import DatabaseInfo
     from pipemagic.notebook.panels.databases.model import DatabasesModel
     from pipemagic.notebook.panels.databases.sizes import SizesModel
 

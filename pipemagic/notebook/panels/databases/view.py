@@ -19,8 +19,8 @@ from pipemagic.notebook.panels.ground.widget import Turn, Values, View
 if TYPE_CHECKING:
     from traitlets import HasTraits
 
-    from pipemagic.client.resources import DatabaseInfo
     from pipemagic.client.secrets import Secret
+    from pipemagic.management_api.models import DatabaseInfo
 
 
 class DatabasesView(View):

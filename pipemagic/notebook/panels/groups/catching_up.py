@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from traitlets import Bool, Int, List
 
-from pipemagic.client.resources import Instance
 from pipemagic.errors import AuthError, NotFound, PipemagicError, UnsupportedError
+from pipemagic.management_api.models import Instance
 from pipemagic.notebook.panels.ground.work import WorkingModel
 from pipemagic.notebook.panels.groups.asking import asking_of
 from pipemagic.notebook.panels.holdings import Holdings

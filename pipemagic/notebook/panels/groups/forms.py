@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipemagic.client.resources import Group, Location
 from pipemagic.counts import plural
+from pipemagic.management_api.models import Group, Location
 from pipemagic.notebook.panels.ground.parts import button, choice, confirm, field, submit
 from pipemagic.notebook.panels.ground.tree import Node, h
 from pipemagic.notebook.panels.groups.table import databases_in, listed, place_of

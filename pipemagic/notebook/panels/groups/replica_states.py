@@ -9,8 +9,8 @@ from typing import Any
 
 from traitlets import Bool, Dict, Unicode
 
-from pipemagic.client.resources import DatabaseInfo, Group, Instance
 from pipemagic.errors import NotFound, PipemagicError, UnsupportedError
+from pipemagic.management_api.models import DatabaseInfo, Group, Instance
 from pipemagic.notebook.panels.ground.work import WorkingModel
 from pipemagic.notebook.panels.groups.asking import asking_of
 from pipemagic.notebook.panels.groups.catching_up import THERE, state_of

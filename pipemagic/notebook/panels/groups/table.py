@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipemagic.client.resources import Group
 from pipemagic.counts import plural
+from pipemagic.management_api.models import Group
 from pipemagic.notebook.panels.ground.parts import button, empty, row, table
 from pipemagic.notebook.panels.ground.tree import Child, Node, h
 from pipemagic.notebook.panels.groups.replica_states import LIMIT, ReplicaStates

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from traitlets import Dict, Unicode
 
-from pipemagic.client.resources import Group, Location
 from pipemagic.counts import plural
 from pipemagic.geography import whereabouts
+from pipemagic.management_api.models import Group, Location
 from pipemagic.notebook.panels.ground.parts import button, choice, empty, field, row, section, state, submit, table
 from pipemagic.notebook.panels.ground.tree import Child, Node, h
 from pipemagic.notebook.panels.ground.widget import Values

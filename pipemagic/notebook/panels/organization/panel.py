@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from traitlets import Any as AnyTrait
 from traitlets import Bool, Dict, List, Unicode
 
-from pipemagic.client.resources import Organization
 from pipemagic.errors import ConnectError, PipemagicError, UnsupportedError
 from pipemagic.hrana.stream import Tx
+from pipemagic.management_api.models import Organization
 from pipemagic.notebook.panels.ground.parts import button, choice, field, magic, problem, section, state, submit
 from pipemagic.notebook.panels.ground.tree import Node, h
 from pipemagic.notebook.panels.ground.widget import Values, View

@@ -13,8 +13,7 @@ from scripted_server import Answer, ScriptedServer, as_json, as_text
 
 from pipemagic import errors
 from pipemagic.client import transport
-from pipemagic.client.calls import Caller
-from pipemagic.client.management import Management
+from pipemagic.management_api.client import Management
 
 TOKEN, PASSWORD = "a-secret-token", "hunter2-hunter2"
 ATTEMPTS = 3
@@ -95,7 +94,7 @@ def api(server, monkeypatch):
 
 
 def test_every_method_of_the_client_is_here():
-    own = {name for kind in (Management, Caller) for name, _ in inspect.getmembers(kind, inspect.isfunction)}
+    own = {name for name, _ in inspect.getmembers(Management, inspect.isfunction)}
     assert {name for name in own if not name.startswith("_")} - {"close"} == set(ENDPOINTS)
 
 

@@ -9,7 +9,7 @@ from scripted_server import Answer, ScriptedServer, as_json, as_text
 
 from pipemagic import errors
 from pipemagic.client import transport
-from pipemagic.client.management import Management
+from pipemagic.management_api.client import Management
 
 TOKEN = "a-secret-token"
 TAKEN = "choose another name, or go on with what is there"

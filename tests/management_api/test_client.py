@@ -11,8 +11,8 @@ from service_http import ServiceTransport
 import pipemagic
 from pipemagic import errors
 from pipemagic.client.database import Database
-from pipemagic.client.management import Management
-from pipemagic.client.resources import DatabaseInfo, Group, Location, Organization
+from pipemagic.management_api.client import Management
+from pipemagic.management_api.models import DatabaseInfo, Group, Location, Organization
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_refusals(platform, call, error, message) -> None:
 
 
 def test_an_organization_of_somebody_else(platform) -> None:
-    platform._slug = "acme"
+    platform.known_slug = "acme"
     with pytest.raises(errors.NotFound, match="organization"):
         platform.groups()
 

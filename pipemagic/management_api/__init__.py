@@ -1,0 +1,1 @@
+"""The client of the management API, for organizations, groups, databases and tokens."""

@@ -1,0 +1,502 @@
+"""The client of the management API: accounts, organizations, groups, databases and tokens, a method an endpoint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from pipemagic.client import urls
+from pipemagic.client.bodies import HttpAnswer
+from pipemagic.client.failures import PARTLY, retry_time
+from pipemagic.client.secrets import Secret, Token
+from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT, Transport
+from pipemagic.errors import (
+    AlreadyExists,
+    AuthError,
+    BusyError,
+    NotFound,
+    ParameterError,
+    PipemagicError,
+    ProtocolError,
+    ServerError,
+    SessionError,
+    UnsupportedError,
+)
+from pipemagic.hrana.faults import read_fault
+from pipemagic.management_api.models import (
+    ApiToken,
+    DatabaseInfo,
+    Group,
+    Instance,
+    Location,
+    Login,
+    Member,
+    Organization,
+    Plan,
+    Subscription,
+    Usage,
+    listed,
+    member,
+    text_of,
+    unwrapped,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+_MISSING = re.compile(
+    r"\b(?:organization|group|database|location|member|user|account|token|instance|record)\b.*"
+    r"(?:not found|n[o']t exist|is not)|could not find", re.IGNORECASE | re.DOTALL,
+)  # fmt: skip
+"""A 404 about an object: the endpoint exists, the object does not."""
+
+_UNKNOWN = re.compile(
+    r"\b(group|database|organization)\b.*(?:not found|n[o']t exist)|could not find (database)|invalid (location)|"
+    r"(location) not found",
+    re.IGNORECASE,
+)
+_LOGINS = ("/v1/auth/signup", "/v1/auth/login")
+_ERRORS: dict[int, tuple[type[ServerError], str]] = {
+    401: (AuthError, "the token was not accepted"),
+    403: (AuthError, "the token does not allow this"),
+    404: (NotFound, "not found"),
+    429: (BusyError, "the server is busy"),
+}
+"""The errors of some statuses, and the beginnings of their messages."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A request that the server refused: what the hint of its error depends on.
+
+    ``names`` holds the names in the request by kind: group, database, location.
+    """
+
+    method: str
+    status: int
+    message: str
+    retry: str
+    names: Mapping[str, str]
+
+    @property
+    def name_is_taken(self) -> bool:
+        """Whether a name exists already. Requests other than POST create nothing."""
+        text = self.message.lower()
+        taken = "already exist" in text or (self.status == 422 and "available" in text)
+        return self.method == "POST" and (self.status == 409 or (self.status in (400, 422) and taken))
+
+    @property
+    def unknown_kind(self) -> str:
+        """The kind of name that is unknown: group, database, organization or location; else ''."""
+        unknown = _UNKNOWN.search(self.message) if self.status in (400, 404) else None
+        return next(filter(None, unknown.groups())).lower() if unknown else ""
+
+
+def hint_for(refusal: Refusal) -> str:
+    """Return what to do about a refusal, for any Python program."""
+    later = f"; try again {refusal.retry}" if refusal.retry else ""
+    if refusal.name_is_taken:
+        return "choose another name, or go on with what is there"
+    match refusal.status:
+        case 401:
+            return "give another token; the database token and the platform token are different ones"
+        case 402:
+            return "the organization's plan does not include this"
+        case 404:
+            return "is the name right? names of groups and databases belong to one organization"
+        case 429:
+            return f"nothing of this ran; close connections that are not needed{later or ', or try again later'}"
+        case status if status >= 500 and refusal.method == "GET":
+            return f"nothing was changed{later or '; try again later'}"
+        case status if status >= 500:
+            return PARTLY + later
+    return ""
+
+
+def management(
+    url: str,
+    token: str | None = None,
+    *,
+    organization: str | None = None,
+    timeout: float | None = READ_TIMEOUT,
+    connect_timeout: float | None = CONNECT_TIMEOUT,
+    http: httpx.Client | None = None,
+) -> Management:
+    """Return the management API at ``url``; nothing is sent yet.
+
+    ``token`` is a platform token; ``organization`` the slug of an organization or a personal account, by default
+    the token's own. The other arguments are those of `pipemagic.connect`.
+    """
+    return Management(
+        url, token, organization=organization, timeout=timeout, connect_timeout=connect_timeout, http=http
+    )
+
+
+class Management:
+    """One organization, or personal account, behind a management API.
+
+    Methods raise AuthError (401, 403), NotFound (404), AlreadyExists (409, or 400 with that text), ServerError
+    for other refusals, UnsupportedError for what the server does not have, ProtocolError for an answer that
+    is none, ConnectError and UnknownOutcome as a database does. ``hint_for`` returns the hints of the refusals.
+    """
+
+    def __init__(
+        self,
+        url: str | urls.Endpoint,
+        token: str | Token | None = None,
+        *,
+        organization: str | None = None,
+        timeout: float | None = READ_TIMEOUT,
+        connect_timeout: float | None = CONNECT_TIMEOUT,
+        http: httpx.Client | None = None,
+        hint_for: Callable[[Refusal], str] = hint_for,
+    ) -> None:
+        endpoint = urls.parse(url.rstrip("/").removesuffix("/v1")) if isinstance(url, str) else url
+        self.endpoint = endpoint
+        self.transport = Transport(endpoint, token, timeout=timeout, connect_timeout=connect_timeout, http=http)
+        self.hint_for = hint_for
+        self.known_slug = organization or ""
+        """The organization's slug as far as it is known without asking the server, else ''."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.endpoint.address!r}, organization={self.known_slug or None!r})"
+
+    @property
+    def url(self) -> str:
+        """The address, as it was named."""
+        return self.endpoint.address
+
+    @property
+    def slug(self) -> str:
+        """The organization's slug; asked from the server if none was given and there is only one to choose."""
+        if not self.known_slug:
+            try:
+                mine = self.organizations()
+            except UnsupportedError:
+                raise SessionError(
+                    "which organization? This management API does not list them",
+                    hint="%pipedb organization SLUG --at ADDRESS, or organization='slug' in Python",
+                ) from None
+            mine = [one for one in mine if one.type == "personal"] if len(mine) > 1 else mine
+            if len(mine) != 1:
+                raise SessionError("which organization?", hint="name it with organization='slug'")
+            self.known_slug = mine[0].slug
+        return self.known_slug
+
+    def close(self) -> None:
+        """Close the connections to the server."""
+        self.transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- the account
+
+    def signup(self, username: str, password: str) -> Login:
+        """Make an account and log in."""
+        return self._login("signup", username, password)
+
+    def login(self, username: str, password: str) -> Login:
+        """Return a token for an account; it lasts some days."""
+        return self._login("login", username, password)
+
+    def invalidate_logins(self) -> None:
+        """End all login tokens of the account."""
+        self._call("POST", "/v1/auth/invalidate", {}, optional="logins")
+
+    def username(self) -> str:
+        """Return the name of the account that the token belongs to."""
+        return text_of(
+            unwrapped(self._call("GET", "/v1/user", optional="the account's name"), "user"), "username", "name"
+        )
+
+    def validate(self) -> float | None:
+        """Return the second (Unix time) at which the platform token expires, None if never; AuthError if it is bad."""
+        expires = member(self._call("GET", "/v1/auth/validate"), "exp")
+        return float(expires) if isinstance(expires, int | float) and expires >= 0 else None
+
+    def api_tokens(self) -> list[ApiToken]:
+        """List the account's platform tokens, without their values."""
+        return [ApiToken.read(one) for one in self._list("/v1/auth/api-tokens", "tokens")]
+
+    def create_api_token(self, name: str) -> Secret:
+        """Make a platform token; its value is shown only now."""
+        answer = self._call("POST", _path("/v1/auth/api-tokens", name), optional="tokens")
+        return _secret(member(unwrapped(answer, "token"), "token", "value"))
+
+    def revoke_api_token(self, name: str) -> None:
+        """Revoke a platform token."""
+        self._call("DELETE", _path("/v1/auth/api-tokens", name))
+
+    # -- organizations and locations
+
+    def organizations(self) -> list[Organization]:
+        """List the organizations of the token's owner."""
+        return [Organization.read(one) for one in self._list("/v1/organizations", "organizations")]
+
+    def locations(self) -> list[Location]:
+        """List the locations for groups and databases, by code."""
+        return Location.read_all(self._call("GET", "/v1/locations"))
+
+    def closest(self) -> str:
+        """Return the code of the location that is best for a new group; '' if the server does not know."""
+        return text_of(self._call("GET", "/v1/closest", optional="the closest location"), "server")
+
+    def organization(self) -> Organization:
+        """Return the organization itself."""
+        answer = self._call("GET", self._path(), optional="an organization's settings")
+        return Organization.read(answer, slug=self.slug)
+
+    def create_organization(self, name: str) -> Organization:
+        """Make an organization; the server makes the slug from its name."""
+        answer = self._call("POST", "/v1/organizations", {"name": name}, optional="more organizations")
+        return Organization.read(unwrapped(unwrapped(answer, "organization"), "org"), slug=name)
+
+    def update_organization(self, *, overages: bool) -> Organization:
+        """Set whether the organization may go past its quotas."""
+        answer = self._call("PATCH", self._path(), {"overages": overages})
+        return Organization.read(answer, slug=self.slug, overages=overages)
+
+    def members(self) -> list[Member]:
+        """List who belongs to the organization."""
+        return [Member.read(one) for one in self._list(self._path("members"), "members")]
+
+    def add_member(self, username: str, role: str = "member") -> Member:
+        """Let an account into the organization."""
+        body = {"member": username, "username": username, "role": role}
+        return Member.read(
+            self._call("POST", self._path("members"), body, optional="members"), username=username, role=role
+        )
+
+    def remove_member(self, username: str) -> None:
+        """Take an account out of the organization."""
+        self._call("DELETE", self._path("members", username), optional="members")
+
+    def subscription(self) -> Subscription:
+        """Return the organization's plan."""
+        return Subscription.read(self._call("GET", self._path("subscription"), optional="plans"))
+
+    def plans(self) -> list[Plan]:
+        """List the plans with their quotas."""
+        return [Plan.read(one) for one in self._list(self._path("plans"), "plans")]
+
+    def usage(self) -> Usage:
+        """Return what the organization used in this calendar month."""
+        return Usage.read(self._call("GET", self._path("usage"), optional="figures of use"))
+
+    # -- groups
+
+    def groups(self) -> list[Group]:
+        """List the groups."""
+        return [Group.read(one) for one in self._list(self._path("groups"), "groups")]
+
+    def group(self, name: str) -> Group:
+        """Return one group."""
+        return Group.read(self._call("GET", self._path("groups", name)), name=name)
+
+    def create_group(self, name: str, location: str) -> Group:
+        """Create a group with its primary location, a code from `locations`."""
+        answer = self._call("POST", self._path("groups"), {"name": name, "location": location})
+        return Group.read(answer, name=name, primary=location)
+
+    def delete_group(self, name: str) -> None:
+        """Delete a group with all its databases."""
+        self._call("DELETE", self._path("groups", name), optional="deleting groups")
+
+    def add_location(self, group: str, location: str) -> Group:
+        """Replicate a group's databases to one more location."""
+        return self._change_location("POST", group, location)
+
+    def remove_location(self, group: str, location: str) -> Group:
+        """Remove the replicas of a group's databases at a location; not the primary one."""
+        return self._change_location("DELETE", group, location, optional="removing locations")
+
+    def wait_for_location(self, group: str, location: str) -> None:
+        """Return when every replica of the group at the location has caught up, as far as the server waits."""
+        path = self._path("groups", group, "locations", location, "wait")
+        self._call("GET", path, optional="waiting for a location")
+
+    def pause_location(self, group: str, location: str) -> Group:
+        """Take a location down; the others continue."""
+        return self._change_location("POST", group, location, "pause", optional="to pause locations")
+
+    def resume_location(self, group: str, location: str) -> Group:
+        """Take a location up again; its replicas catch up."""
+        return self._change_location("POST", group, location, "resume", optional="to resume locations")
+
+    def create_group_token(self, group: str, *, expiration: str = "never", read_only: bool = False) -> Secret:
+        """Make a token for all databases of a group; see `create_token`."""
+        return self._create_token("tokens for groups", ("groups", group), expiration, read_only)
+
+    def invalidate_group_tokens(self, group: str) -> None:
+        """Make all tokens of a group and of its databases invalid, at once."""
+        self._call("POST", self._path("groups", group, "auth", "rotate"), optional="invalidating tokens")
+
+    # -- databases
+
+    def databases(self, group: str | None = None) -> list[DatabaseInfo]:
+        """List the databases, of one group or of all."""
+        found = [DatabaseInfo.read_from(self.endpoint, one) for one in self._database_pages(group)]
+        # A server that ignores the filter lists all of them.
+        return [one for one in found if group is None or one.group in (group, "")]
+
+    def database(self, name: str) -> DatabaseInfo:
+        """Return one database."""
+        return DatabaseInfo.read_from(self.endpoint, self._call("GET", self._path("databases", name)), name=name)
+
+    def create_database(
+        self, name: str, group: str, *, copy_of: str | None = None, awaits_upload: bool = False,
+        size_limit: str | None = None,
+    ) -> DatabaseInfo:  # fmt: skip
+        """Create a database in an existing group.
+
+        ``copy_of`` names a database whose present state it starts with; with ``awaits_upload`` it is of no use
+        until a file is sent to it (`pipemagic.client.transfer.upload`). ``size_limit`` is like ``256mb``.
+        """
+        body: dict[str, object] = {"name": name, "group": group}
+        if copy_of is not None:
+            body["seed"] = {"type": "database", "name": copy_of}
+        elif awaits_upload:
+            body["seed"] = {"type": "database_upload"}
+        if size_limit is not None:
+            body["size_limit"] = size_limit
+        answer = self._call("POST", self._path("databases"), body)
+        return DatabaseInfo.read_from(self.endpoint, answer, name=name, group=group)
+
+    def delete_database(self, name: str) -> None:
+        """Delete a database and everything in it."""
+        self._call("DELETE", self._path("databases", name), optional="deleting databases")
+
+    def instances(self, database: str) -> list[Instance]:
+        """List a database's instances, one for each location, the primary first."""
+        answers = self._list(self._path("databases", database, "instances"), "instances")
+        found = [Instance.read_from(self.endpoint, one) for one in answers]
+        return sorted(found, key=lambda one: (one.type != "primary", one.name))
+
+    def create_token(self, database: str, *, expiration: str = "never", read_only: bool = False) -> Secret:
+        """Make a token for a database; ``expiration`` is like ``7d``, ``1w2d6h`` or ``never``."""
+        return self._create_token("tokens", ("databases", database), expiration, read_only)
+
+    def invalidate_tokens(self, database: str) -> None:
+        """Make all tokens of a database invalid, at once; with some services those of its whole group."""
+        self._call("POST", self._path("databases", database, "auth", "rotate"), optional="invalidating tokens")
+
+    # -- inside
+
+    def _login(self, how: str, username: str, password: str) -> Login:
+        body = {"username": username, "password": password}
+        answer = self._call("POST", f"/v1/auth/{how}", body, optional=f"{how} by password")
+        token = _secret(member(answer, "token", "jwt"))
+        return Login(token, text_of(answer, "username") or username, text_of(answer, "organization"))
+
+    def _change_location(self, method: str, group: str, location: str, *action: str, optional: str = "") -> Group:
+        path = self._path("groups", group, "locations", location, *action)
+        return Group.read(self._call(method, path, optional=optional), name=group)
+
+    def _create_token(self, optional: str, owner: tuple[str, str], expiration: str, read_only: bool) -> Secret:
+        params = {"expiration": expiration, "authorization": "read-only" if read_only else "full-access"}
+        path = self._path(*owner, "auth", "tokens")
+        return _secret(member(self._call("POST", path, params=params, optional=optional), "jwt"))
+
+    def _database_pages(self, group: str | None) -> Iterator[Any]:
+        """Yield the databases, also where they come in pages: ``pagination.next`` leads to the next one."""
+        params, seen = {"group": group} if group else {}, set[str]()
+        while True:
+            answer = self._call("GET", self._path("databases"), params=params, optional="databases", is_list=True)
+            yield from listed(answer, "databases")
+            cursor = text_of(member(answer, "pagination"), "next")
+            if not cursor or cursor in seen:
+                return
+            seen.add(cursor)
+            params = {**params, "cursor": cursor}
+
+    def _path(self, *names: str) -> str:
+        return _path("/v1/organizations", self.slug, *names)
+
+    def _list(self, path: str, what: str) -> list[Any]:
+        return listed(self._call("GET", path, optional=what, is_list=True), what)
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None = None,
+        *,
+        params: Mapping[str, str] | None = None,
+        optional: str = "",
+        is_list: bool = False,
+    ) -> Any:
+        """Send a request and return the parsed JSON of the answer, None where it has no body.
+
+        ``optional`` names what only some services have: UnsupportedError says so where the endpoint is missing.
+        """
+        content = None if body is None else msgspec.json.encode(body)
+        answer = self.transport.request(method, path, content, params=params)
+        if not answer.ok:
+            missing = optional and (f"has no list of {optional}" if is_list else f"does not offer {optional}")
+            raise self._error(method, path, body or {}, answer, missing)
+        if not answer.body.strip():
+            return None
+        try:
+            return msgspec.json.decode(answer.body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise ProtocolError(
+                f"what came back from {self.url} is not JSON", hint="is this the address of a management API?"
+            ) from None
+
+    def _error(
+        self, method: str, path: str, body: Mapping[str, object], answer: HttpAnswer, missing: str
+    ) -> PipemagicError:
+        """Return the error for an answer that is not 2xx; no token shows in it."""
+        fault, status = read_fault(answer.body, answer.content_type), answer.status
+        text, code = self.transport.token.redact(fault.message), fault.code or ""
+        if status in (405, 501):
+            return UnsupportedError("this management API does not offer that")
+        if status == 404 and missing and not _MISSING.search(text):
+            return UnsupportedError(f"this management API {missing}")
+        if status in (401, 403) and code != "BLOCKED" and path in _LOGINS:  # no token was sent
+            return AuthError(text, status=status, code=code)
+        retry = retry_time(answer.retry_after) if status in (429, 503) else ""
+        refusal = Refusal(method, status, text, retry, _names(path, body))
+        hint = self.hint_for(refusal)
+        if refusal.name_is_taken:
+            return AlreadyExists(text, status=status, hint=hint)
+        if status == 403 and code == "BLOCKED":  # by a quota or a setting, whatever the token
+            return ServerError(text, status=status, code=code)
+        if status in _ERRORS:
+            kind, says = _ERRORS[status]
+            return kind(f"{says}: {text}", status=status, hint=hint)
+        return ServerError(
+            f"the server refused the request (HTTP {status}): {text}", status=status, code=code, hint=hint
+        )
+
+
+def _path(start: str, *names: str) -> str:
+    for name in names:
+        if name in ("", ".", ".."):
+            raise ParameterError(f"{name!r} is not a name")
+    return "/".join([start, *(quote(name, safe="") for name in names)])
+
+
+def _names(path: str, body: Mapping[str, object]) -> dict[str, str]:
+    """Return the names in a request by kind: ``groups/edge/locations/ams``, or members of its body."""
+    parts = [unquote(part) for part in path.split("/")[4:]]
+    in_path = {kind.removesuffix("s"): name for kind, name in zip(parts[::2], parts[1::2], strict=False)}
+    return in_path | {kind: name for kind, name in body.items() if isinstance(name, str)}
+
+
+def _secret(token: Any) -> Secret:
+    if not isinstance(token, str) or not token:
+        raise ProtocolError("the server's answer holds no token")
+    return Secret(token)

@@ -1,0 +1,334 @@
+"""What the management API returns: one Struct for each kind of object.
+
+Servers differ: objects may be wrapped, member names come in any spelling, and members may be missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Self
+
+import msgspec
+
+from pipemagic.client.secrets import Secret
+from pipemagic.client.urls import Endpoint, parse
+from pipemagic.errors import AddressError, ProtocolError
+
+_SPELLINGS = {
+    "id": ("DbId", "uuid", "id"),
+    "primary": ("primary", "primaryRegion", "location"),
+    "locations": ("regions", "locations"),
+    "username": ("username", "member", "name"),
+    "plan": ("plan", "name"),
+    "created": ("created_at", "created"),
+    "lag": ("lag_seconds",),
+}
+"""The names that servers give to a member, in the order of precedence, where it is not the name here.
+
+The spelling (``created_at``, ``createdAt``) does not matter.
+"""
+
+_CAMEL_CASE = re.compile(r"(?<=[a-z])([A-Z])")
+
+
+class Model(msgspec.Struct, frozen=True):
+    """Base of the objects. ``wrapper`` is the name under which a server may wrap one."""
+
+    wrapper: ClassVar[str] = ""
+
+    @classmethod
+    def read(cls, answer: Any, **given: Any) -> Self:
+        """Convert an object of an answer.
+
+        A member that is missing, empty or of another type has the value ``given``, known from the request, or its
+        default. Raises ProtocolError if a required member has neither.
+        """
+        answer = unwrapped(answer, cls.wrapper)
+        for field in msgspec.structs.fields(cls):
+            found = (_convert(member(answer, name), field.type) for name in _SPELLINGS.get(field.name, (field.name,)))
+            if (value := next((one for one in found if one not in (None, "", ())), None)) is not None:
+                given[field.name] = value
+            if field.required and not given.get(field.name):
+                article = "an" if cls.wrapper.startswith("o") else "a"
+                raise ProtocolError(f"the server sent {article} {cls.wrapper} without a {field.name}")
+        return cls(**given)
+
+
+class Location(msgspec.Struct, frozen=True):
+    """A place for groups and databases: its code (opaque text) and its display name."""
+
+    code: str
+    name: str
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether it is one of the older codes: the hosted service lists ``aws-*`` codes only."""
+        return not self.code.startswith("aws-")
+
+    @classmethod
+    def read_all(cls, answer: Any) -> list[Location]:
+        """Convert a map from code to name, one more level deep or not, or a list of objects or codes."""
+        return [cls(code, name) for code, name in sorted(dict(_locations(unwrapped(answer, "locations"))).items())]
+
+
+class Organization(Model, frozen=True):
+    """An organization or a personal account."""
+
+    wrapper = "organization"
+    slug: str
+    name: str = ""
+    type: str = ""
+    overages: bool | None = None
+    """None where the server does not say."""
+    blocked_reads: bool = False
+    blocked_writes: bool = False
+    """Whether a quota is used up, so that nothing can be read, or written."""
+
+    @classmethod
+    def read(cls, answer: Any, **given: Any) -> Self:
+        """Convert one; without a name it has that of its slug."""
+        found = super().read(answer, **given)
+        return found if found.name else msgspec.structs.replace(found, name=found.slug)
+
+
+class Login(msgspec.Struct, frozen=True):
+    """What a login returns: the token, the account, and the slug of its organization ('' if unknown)."""
+
+    token: Secret
+    username: str
+    organization: str
+
+
+class ApiToken(Model, frozen=True):
+    """A platform token as it is listed, without its value; ``created`` is a date as the server writes it."""
+
+    name: str = ""
+    id: str = ""
+    created: str = ""
+
+
+class Member(Model, frozen=True):
+    """An account in an organization; ``role`` is owner, admin, member or viewer."""
+
+    wrapper = "member"
+    username: str = ""
+    role: str = ""
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What was used since the month began: ``figures`` by name (``rows_read``, ``storage_bytes``, ...).
+
+    ``databases`` holds the figures of each database, by its name, or by its id where the server sends only that.
+    """
+
+    figures: Mapping[str, int]
+    databases: Mapping[str, Mapping[str, int]] = {}
+
+    @classmethod
+    def read(cls, answer: Any) -> Usage:
+        """Convert the figures of an organization; what is not a number is left out."""
+        answer = unwrapped(answer, "organization")
+        databases = _list(member(answer, "databases"))
+        return cls(_used(answer), {key: _used(one) for one in databases if (key := text_of(one, "name", "uuid", "id"))})
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A plan and its quotas, by the names that `Usage` has; 0 means unlimited."""
+
+    name: str
+    quotas: Mapping[str, int]
+
+    @classmethod
+    def read(cls, answer: Any) -> Plan:
+        """Convert one."""
+        return cls(text_of(answer, "name"), _numbers(member(answer, "quotas")))
+
+
+class Subscription(Model, frozen=True):
+    """Which plan an organization has, and whether it may go past its quotas (None where the server does not say)."""
+
+    wrapper = "subscription"
+    plan: str = ""
+    overages: bool | None = None
+
+
+class Group(Model, frozen=True):
+    """A group of databases; ``locations`` holds the primary one too, first.
+
+    ``status`` is the state of its locations by code (``ok``, ``paused``, ...), where the server sends it.
+    """
+
+    wrapper = "group"
+    name: str
+    primary: str = ""
+    locations: tuple[str, ...] = ()
+    id: str = ""
+    status: Mapping[str, str] = {}
+    version: str = ""
+
+    @classmethod
+    def read(cls, answer: Any, **given: Any) -> Self:
+        """Convert one; the first location is the primary one where the server names none."""
+        found = super().read(answer, **given)
+        primary = found.primary or "".join(found.locations[:1])
+        states = _list(member(member(unwrapped(answer, cls.wrapper), "status"), "locations"))
+        return msgspec.structs.replace(
+            found,
+            primary=primary,
+            locations=tuple(dict.fromkeys([primary, *found.locations] if primary else ())),
+            status={text_of(one, "name"): text_of(one, "status") for one in states},
+        )
+
+
+class DatabaseInfo(Model, frozen=True):
+    """A database: ``url`` is the address to connect to, ``hostname`` its name as the server sends it.
+
+    ``created`` is in Unix seconds, None where the server does not say.
+    """
+
+    wrapper = "database"
+    name: str
+    group: str = ""
+    hostname: str = ""
+    url: str = ""
+    id: str = ""
+    primary: str = ""
+    locations: tuple[str, ...] = ()
+    created: float | None = None
+
+    @classmethod
+    def read_from(cls, endpoint: Endpoint, answer: Any, **given: Any) -> Self:
+        """Convert one; ``endpoint`` is that of the management API."""
+        found = cls.read(answer, **given)
+        created = found.created
+        if created is None:
+            created = _timestamp(text_of(unwrapped(answer, cls.wrapper), *_SPELLINGS["created"]))
+        url = _address(found.hostname, found.url, endpoint, local=found.primary == "local")
+        return msgspec.structs.replace(found, url=url, created=created)
+
+
+class Instance(Model, frozen=True):
+    """A database at one location. ``type`` is primary or replica, ``state`` what the server says of it, or ''.
+
+    ``lag`` is by how many seconds a replica is behind its primary, None where the server does not say.
+    """
+
+    name: str = ""
+    type: str = ""
+    url: str = ""
+    state: str = ""
+    lag: float | None = None
+
+    @classmethod
+    def read_from(cls, endpoint: Endpoint, answer: Any) -> Self:
+        """Convert one; ``endpoint`` is that of the management API."""
+        found = cls.read(answer, name=text_of(answer, "region"))
+        url = _address(text_of(answer, "hostname"), found.url, endpoint, local=False)
+        state = text_of(answer, "status") or text_of(member(answer, "status"), "state") or found.state
+        return msgspec.structs.replace(found, url=url, state=state)
+
+
+def member(answer: Any, *names: str) -> Any:
+    """Return the first of the named members that is there, in any spelling; None if none is."""
+    if isinstance(answer, dict):
+        for name in names:
+            for key, value in answer.items():
+                if key.replace("_", "").lower() == name.replace("_", "").lower() and value is not None:
+                    return value
+    return None
+
+
+def text_of(answer: Any, *names: str) -> str:
+    """Return the first of the named members that is there, if it is text; else ''."""
+    value = member(answer, *names)
+    return value if isinstance(value, str) else ""
+
+
+def unwrapped(answer: Any, wrapper: str) -> Any:
+    """Return the object under ``wrapper``, or the answer itself where it is not wrapped."""
+    inner = member(answer, wrapper)
+    return inner if isinstance(inner, dict | list) else answer
+
+
+def listed(answer: Any, wrapper: str) -> list[Any]:
+    """Return the list under ``wrapper``, or the answer itself where it is one; ProtocolError if it is neither."""
+    found = unwrapped(answer, wrapper) or []
+    if not isinstance(found, list):
+        raise ProtocolError(f"the server's answer holds no list of {wrapper}")
+    return found
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _convert(value: Any, kind: Any) -> Any:
+    """Convert a member; None if it is of another type. Lists hold text only."""
+    try:
+        return msgspec.convert(
+            [one for one in value if isinstance(one, str)] if isinstance(value, list) else value, kind
+        )
+    except msgspec.ValidationError:
+        return None
+
+
+def _locations(answer: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(answer, list):
+        for one in answer:
+            if code := one if isinstance(one, str) else text_of(one, "code", "location", "name", "id"):
+                yield code, text_of(one, "description", "name") or code
+    elif isinstance(answer, dict):
+        for code, value in answer.items():
+            if isinstance(value, str):
+                yield code, value
+            else:  # platform -> code -> name
+                yield from _locations(value)
+
+
+def _used(answer: Any) -> dict[str, int]:
+    """Return figures of use: under ``usage`` in some documents, under ``total`` in others, or bare."""
+    return _numbers(next((inner for name in ("usage", "total") if (inner := member(answer, name))), answer))
+
+
+def _numbers(answer: Any) -> dict[str, int]:
+    """Return the members that are numbers, under one name each: ``rows_read`` and not ``rowsRead``."""
+    if not isinstance(answer, dict):
+        return {}
+    named = {
+        _CAMEL_CASE.sub(r"_\1", key).lower(): int(value) for key, value in answer.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }  # fmt: skip
+    return {"storage_bytes" if name == "storage" else name: value for name, value in named.items()}
+
+
+def _timestamp(text: str) -> float | None:
+    """Return the Unix seconds of a time as RFC 3339 writes it; None if it is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _address(hostname: str, url: str, endpoint: Endpoint, *, local: bool) -> str:
+    """Return the address of a database: the one that the server sent, if it is at this host name; '' without a name.
+
+    The host name alone has no scheme. It is https, except for a service on this machine, whose port is that of the API,
+    and for names below the API's own, which are at its scheme and port.
+    """
+    try:
+        if url and parse(url).named_host == hostname:
+            return url
+    except AddressError:
+        pass  # the host name is enough
+    if not hostname or "://" in hostname:
+        return hostname
+    bare = hostname.rpartition(":")[0] or hostname
+    if bare == hostname and bare.endswith(f".{endpoint.named_host}"):
+        return f"{endpoint.scheme}://{hostname}{endpoint.port_suffix}"
+    if not (local or bare == "localhost" or bare.endswith(".localhost") or bare.startswith("127.")):
+        return f"https://{hostname}"
+    port = "" if bare != hostname or endpoint.port == 80 else f":{endpoint.port}"
+    return f"http://{hostname}{port}"
