@@ -44,12 +44,12 @@ add_token_commands(db, "database")
 @wait_option
 def create(api: Management, name: str, group: str, size_limit: str | None, wait: bool, **sources: Any) -> None:
     """Create a database and print its name."""
-    from pipemagic.session import uploads
+    from pipemagic.session import organization
 
     try:
         with source_file(sources["from_file"], sources["from_dump"]) as file:
             if file is not None:
-                uploads.create(api, name, group, file, size_limit=size_limit, warn=console.print_note)
+                organization.create_from_file(api, name, group, file, size_limit=size_limit, warn=console.print_note)
             else:
                 api.create_database(name, group, copy_of=sources["from_db"], size_limit=size_limit)
     except ServerError as error:
@@ -114,14 +114,14 @@ def write_file(path: Path, chunks: Iterable[bytes]) -> None:
 @contextmanager
 def source_file(from_file: Path | None, from_dump: str | None) -> Iterator[Path | None]:
     """Yield the SQLite file to send, prepared from --from-file or --from-dump; None without these options."""
-    from pipemagic.session import uploads
+    from pipemagic.session import organization
 
     with ExitStack() as stack:
         if from_dump is not None:
             scratch = tempfile.TemporaryDirectory(prefix="pipemagic-", ignore_cleanup_errors=True)
             from_file = Path(stack.enter_context(scratch)) / "restored.sqlite"
             restore_dump(from_dump, from_file)
-        yield None if from_file is None else stack.enter_context(uploads.prepared(from_file))
+        yield None if from_file is None else stack.enter_context(organization.prepared_upload(from_file))
 
 
 def restore_dump(name: str, path: Path) -> None:

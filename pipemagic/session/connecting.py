@@ -13,7 +13,7 @@ from pipemagic.client.transport import READ_TIMEOUT
 from pipemagic.errors import AuthError
 from pipemagic.session import keyrings, messages, secrets
 from pipemagic.session.connection import Connection
-from pipemagic.session.platform import Platform
+from pipemagic.session.organization import Platform
 from pipemagic.session.profiles import Profile
 from pipemagic.session.trace import RequestRecorder
 

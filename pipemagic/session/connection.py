@@ -32,8 +32,8 @@ from pipemagic.session.cells import Cell, read
 from pipemagic.session.changes import Changes
 from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.keep_alive import Clocks, KeepAlive
+from pipemagic.session.organization import Platform
 from pipemagic.session.places import fault_of
-from pipemagic.session.platform import Platform
 from pipemagic.session.profiles import Profile
 from pipemagic.session.results import CellResult, fetch_large, may_have_written, outcomes
 from pipemagic.session.schema_cache import SchemaCache, cache_of

@@ -98,9 +98,9 @@ def _file(path: str, session: Session, alias: str | None) -> Replacement:
     if path in ("", ":memory:"):
         return Replacement("A database in memory is one that ends with the notebook:", _temporary(named))
     in_use = session.organization_in_use is not None
-    groups = session.known.names("group")
+    groups = session.names("group")
     group = "default" if "default" in groups or not groups else groups[0]
-    name = _free_name(Path(path.replace("\\", "/")).stem, {*session.known.names("database"), "main"})
+    name = _free_name(Path(path.replace("\\", "/")).stem, {*session.names("database"), "main"})
     first = () if in_use else ("%pipedb connect",)
     file = Path(path).expanduser()
     has_content = file.is_file() and file.stat().st_size > 0

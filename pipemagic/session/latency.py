@@ -10,7 +10,7 @@ from statistics import median
 from pipemagic.client.transport import Transport
 from pipemagic.client.urls import parse
 from pipemagic.errors import NotFound, PipemagicError, UnsupportedError
-from pipemagic.session.platform import Platform
+from pipemagic.session.organization import Platform
 
 TIMES = 5
 """Round trips that are measured at a location, after a first one that opens the connection."""

@@ -1,47 +1,100 @@
-"""Which organization databases are looked for and made in, and the embedded services that this session holds."""
+"""The current organization, and the embedded services that this session holds by a lease."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipemagic.errors import SessionError
+from pipemagic.errors import ServiceError, SessionError
 from pipemagic.management_api.client import Management
 from pipemagic.session import secrets
-from pipemagic.session.platform import Platform
+from pipemagic.session.organization import Platform
 
 if TYPE_CHECKING:
-    from pipemagic.session.embedded import Embedded
+    from pipemagic import launcher
 
 SHUT_DOWN = "the session was shut down"
 BEGIN_ANEW = "%load_ext pipemagic begins another, whose panels are opened anew"
 
+FIRST_GROUP = "default"
+FIRST_DATABASE = "main"
+"""What `connect` without a target creates where there is nothing yet."""
 
-def hosted(
-    environment: secrets.Environment, at: str | None, slug: str | None, *, token_env: str | None = None
-) -> Management:
-    """Give the management API at an address, or at that of PIPEMAGIC_API_URL.
 
-    Its token is in the variable ``token_env``, else in the usual ones; SessionError if there is none.
+class Embedded:
+    """A lease on the shared service of a data folder, or on a temporary one of this process alone.
+
+    ``meanwhile`` is called while it starts. It is found again after a restart.
     """
-    at = at or environment.get(secrets.API_URL)
-    if at is None:
-        raise SessionError("for which service is the token?", hint="name it with --at URL")
-    token = environment.token(token_env, secrets.PLATFORM_TOKENS)
-    if not token:
-        hint = "put it into PIPEMAGIC_API_TOKEN, or into a variable named with --token-env"
-        raise SessionError(f"there is no platform token for {at}", hint=hint)
-    return Management(at, token, organization=slug)
+
+    def __init__(
+        self, folder: Path | None = None, *, temporary: bool = False, meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
+        self.temporary = temporary
+        self.where = "temporary service" if temporary else "embedded service"
+        self._meanwhile = meanwhile
+        self._folder = folder
+        self._lease: launcher.Lease | None = None
+        self._finding = threading.Lock()
+        self.platform = Platform(self.management(), self.where, self.management)
+
+    def management(self) -> Management:
+        """Return the management API at the service's present address; the service is started if necessary."""
+        service = self._service()
+        return Management(service.url, service.platform_token(), organization=service.organization)
+
+    def _service(self) -> launcher.LocalService:
+        from pipemagic import launcher  # a session with addresses only never needs it
+
+        with self._finding:
+            if self._lease is not None and self._lease.alive:
+                return self._lease.service
+            if self._lease is not None and self.temporary:
+                raise ServiceError(
+                    "the temporary service has ended, and its databases with it",
+                    hint="%pipedb connect --temporary starts a new one",
+                )
+            if self._lease is not None:
+                self._lease.close()
+            start = launcher.temporary if self.temporary else partial(launcher.ensure, self._folder)
+            self._lease = start(meanwhile=self._meanwhile)
+            return self._lease.service
+
+    def prepare(self) -> str:
+        """Create the first group and the first database if they do not exist; returns the database's name."""
+        platform = self.platform
+        if FIRST_DATABASE not in {database.name for database in platform.databases().items}:
+            if FIRST_GROUP not in {group.name for group in platform.groups().items}:
+                platform.create_group(FIRST_GROUP, platform.locations()[0].code, if_not_exists=True)
+            platform.create_database(FIRST_DATABASE, FIRST_GROUP, if_not_exists=True)
+        return FIRST_DATABASE
+
+    def stop(self) -> bool:
+        """Stop the service, whoever else uses it; False if none was running."""
+        from pipemagic import launcher
+
+        if not self.temporary:
+            return launcher.stop(self._folder)
+        running = self._lease is not None and self._lease.alive
+        self.close()
+        return running
+
+    def close(self) -> None:
+        """Return the lease."""
+        self.platform.close()
+        if self._lease is not None:
+            self._lease.close()
 
 
 class Services:
     """The current organization, and the leases on embedded services: at most a shared one and a temporary one.
 
     ``meanwhile`` is called while one of them starts, ``changed`` when another organization is the current one or
-    something in it is another, ``gone`` with the names of databases that were deleted in it. For several threads: while
-    one starts a service, others wait for it. Once closed they stay so: nobody would give back what is leased then.
+    something in it changed, ``gone`` with the names of databases that were deleted in it. For several threads: while
+    one starts a service, others wait for it. Once closed they stay closed: later leases would never be returned.
     """
 
     def __init__(
@@ -51,31 +104,26 @@ class Services:
         changed: Callable[[], None] = lambda: None,
         gone: Callable[[Platform, Sequence[str]], None] = lambda _platform, _names: None,
     ) -> None:
+        self.chosen: Platform | None = None
+        """The organization in use, None before the first use of one."""
         self._environment = environment
         self._meanwhile = meanwhile
         self._changed = changed
         self._gone = gone
         self._lock = threading.RLock()
-        self._current: Platform | None = None
-        self._left: list[Platform] = []
-        self._shared: Embedded | None = None
-        self._temporary: Embedded | None = None
+        self._used: list[Platform] = []  # connections, and what panels began there, may need the earlier ones still
+        self._embedded: dict[bool, Embedded] = {}  # by whether they are temporary
         self._closed = False
 
     @property
     def current(self) -> Platform:
         """The organization that was chosen; else that of PIPEMAGIC_API_URL, else that of the embedded service."""
         with self._lock:
-            if self._current is None:
-                self._check_not_closed()
-                at = self._environment.get(secrets.API_URL)
-                return self._take(self._remote(at, None, None) if at else self.embedded(temporary=False).platform)
-            return self._current
-
-    @property
-    def chosen(self) -> Platform | None:
-        """The organization in use, None before the first use of one."""
-        return self._current
+            if self.chosen is not None:
+                return self.chosen
+            self._check_not_closed()
+            at = self._environment.get(secrets.API_URL)
+            return self._take(self._remote(at, None, None) if at else self._service(temporary=False).platform)
 
     def choose(
         self, slug: str | None, at: str | None, token_env: str | None, beside: Platform | None = None
@@ -84,109 +132,88 @@ class Services:
         if at is None and token_env is None:
             if slug is None:
                 return self.current
-            beside = beside or self.current
-            known = next((one for one in self._known() if one.is_sibling(slug, beside)), None)
-            chosen = known or beside.sibling(slug)
+            chosen = (beside or self.current).sibling(slug)
         else:
-            known, chosen = None, self._remote(at, slug, token_env)
+            chosen = self._remote(at, slug, token_env)
         try:
             chosen.check()
+            with self._lock:
+                self._check_not_closed()
+                return self._take(chosen)
         except BaseException:
-            if known is None:
+            if chosen not in self._used:
                 chosen.close()
             raise
-        with self._lock:
-            if self._closed:
-                chosen.close()
-            self._check_not_closed()
-            self._leave()
-            return self._take(chosen)
-
-    def _known(self) -> list[Platform]:
-        """Give the organizations that were used by now."""
-        with self._lock:
-            embedded = [one.platform for one in (self._shared, self._temporary) if one is not None]
-            return [*([] if self._current is None else [self._current]), *self._left, *embedded]
-
-    def embedded(self, *, temporary: bool) -> Embedded:
-        """Give the embedded service, starting it if need be."""
-        from pipemagic.session.embedded import Embedded  # a session with addresses only never needs it
-
-        with self._lock:
-            self._check_not_closed()
-            held = self._temporary if temporary else self._shared
-            if held is None:
-                held = Embedded(temporary=temporary, meanwhile=self._meanwhile)
-                if temporary:
-                    self._temporary = held
-                else:
-                    self._shared = held
-            return held
 
     def prepare(self, *, temporary: bool) -> str:
-        """Make the embedded service's organization the current one; gives the name of a database in it."""
+        """Make the embedded service's organization the current one; returns the name of a database in it."""
         with self._lock:
-            embedded = self.embedded(temporary=temporary)
-            if self._current is not embedded.platform:
-                self._leave()
+            embedded = self._service(temporary=temporary)
+            if self.chosen is not embedded.platform:
                 self._take(embedded.platform)
         return embedded.prepare()
 
     def to_stop(self) -> Embedded | None:
-        """Give the service of this session that `stop` would end: a temporary one goes first."""
-        return self._temporary or self._shared
+        """Return the service of this session that `stop` would end: a temporary one goes first."""
+        return self._embedded.get(True) or self._embedded.get(False)
 
     def stop(self) -> bool:
         """Stop an embedded service; False if none was running."""
         with self._lock:
-            embedded = self.to_stop()
-            if embedded is not None and embedded is self._temporary:
-                self._temporary = None
-                if self._current is embedded.platform:
-                    self._current = None
-        if embedded is None:
-            from pipemagic import launcher
+            embedded = self._embedded.pop(True, None)
+            if embedded is not None and self.chosen is embedded.platform:
+                self.chosen = None  # it does not come back
+            embedded = embedded or self._embedded.get(False)
+        if embedded is not None:
+            return embedded.stop()
+        from pipemagic import launcher
 
-            return launcher.stop()
-        return embedded.stop()
+        return launcher.stop()
 
     def close(self) -> None:
-        """Give the leases back; who still asks for a service gets SessionError."""
+        """Return the leases; later requests for a service raise SessionError."""
         with self._lock:
-            self._closed = True
-            self._leave()
-            for one in self._left:
-                one.close()
-            self._left = []
-            held = [one for one in (self._shared, self._temporary) if one is not None]
-            self._shared = self._temporary = None
-        for embedded in held:
-            embedded.close()
+            self._closed, self.chosen = True, None
+            closing: list[Platform | Embedded] = [*self._used, *self._embedded.values()]
+            self._used, self._embedded = [], {}
+        for one in closing:
+            one.close()
+
+    def _service(self, *, temporary: bool) -> Embedded:
+        """Return the embedded service, starting it if necessary."""
+        with self._lock:
+            self._check_not_closed()
+            if temporary not in self._embedded:
+                self._embedded[temporary] = Embedded(temporary=temporary, meanwhile=self._meanwhile)
+            return self._embedded[temporary]
 
     def _check_not_closed(self) -> None:
         if self._closed:
             raise SessionError(SHUT_DOWN, hint=BEGIN_ANEW)
 
     def _take(self, platform: Platform) -> Platform:
-        for one in self._left:
+        for one in self._used:
             if one is not platform and one.is_same(platform):  # it had another token
                 one.close()
-        self._left = [one for one in self._left if not one.is_same(platform)]
-        self._current = platform
+        self._used = [*(one for one in self._used if not one.is_same(platform)), platform]
+        self.chosen = platform
         platform.on_change = self._changed
         platform.on_gone = partial(self._gone, platform)
         self._changed()
         return platform
 
-    def _leave(self) -> None:
-        """Turn from the current organization; its connections, and what panels began there, may need it still."""
-        embedded = [one.platform for one in (self._shared, self._temporary) if one is not None]
-        if self._current is not None and self._current not in embedded:
-            self._left.append(self._current)
-        self._current = None
-
     def _remote(self, at: str | None, slug: str | None, token_env: str | None) -> Platform:
-        api = hosted(self._environment, at, slug, token_env=token_env)
-        variable = self._environment.token_variable(token_env, secrets.PLATFORM_TOKENS)
+        """Return an organization behind the API at an address, or at that of PIPEMAGIC_API_URL.
+
+        Its token is in the variable ``token_env``, else in the usual ones; SessionError if there is none.
+        """
+        at = at or self._environment.get(secrets.API_URL)
+        if at is None:
+            raise SessionError("for which service is the token?", hint="name it with --at URL")
+        token = self._environment.token(token_env, secrets.PLATFORM_TOKENS)
+        if not token:
+            hint = "put it into PIPEMAGIC_API_TOKEN, or into a variable named with --token-env"
+            raise SessionError(f"there is no platform token for {at}", hint=hint)
+        api = Management(at, token, organization=slug)
         where = f"{api.endpoint.named_host}{api.endpoint.port_suffix}"  # two services may be on one machine
-        return Platform(api, where, token_variable=variable)
+        return Platform(api, where, token_variable=self._environment.token_variable(token_env, secrets.PLATFORM_TOKENS))

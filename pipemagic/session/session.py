@@ -16,14 +16,12 @@ from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.explore.names import near, nearest
 from pipemagic.frames.collector import collector_paused
 from pipemagic.session import explain, foreign_addresses, keyrings, secrets
-from pipemagic.session.belonging import connections_of
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.changes import Changes, Subject
 from pipemagic.session.connecting import Opener
 from pipemagic.session.connection import Connection
-from pipemagic.session.known import KnownNames
 from pipemagic.session.messages import ROLLED_BACK
-from pipemagic.session.platform import Platform
+from pipemagic.session.organization import Platform, connections_of
 from pipemagic.session.profiles import FILE, Profile, Profiles, word
 from pipemagic.session.results import CellResult, check_tables
 from pipemagic.session.services import BEGIN_ANEW, SHUT_DOWN, Services
@@ -87,7 +85,6 @@ class Session:
         )
         self._reads_ahead = reads_ahead
         self._is_shut_down = False
-        self.known = KnownNames(lambda: self._services.chosen)
 
     def __enter__(self) -> Session:
         return self
@@ -201,7 +198,7 @@ class Session:
 
     def _how_to_connect(self, name: str) -> str:
         """Return the line that connects to what a name means, or to what is nearest to it."""
-        known = {*self._profile_names(), *self.known.names("database")}
+        known = {*self._profile_names(), *self.names("database")}
         meant = nearest(name, known)
         if name in known or not meant:
             return f"%pipedb connect {word(without_passwords(name))}"
@@ -322,7 +319,8 @@ class Session:
             self._end(earlier)
         if self._reads_ahead():
             connection.schema.start()
-            self.known.refresh()
+            if self._services.chosen is not None:
+                self._services.chosen.cache_names()
         return self.use(connection.name)
 
     def use(self, name: str) -> Connection:
@@ -371,8 +369,13 @@ class Session:
         """
         chosen = self._services.choose(slug, at, token_env, beside)
         if self._reads_ahead():
-            self.known.refresh()
+            chosen.cache_names()
         return chosen
+
+    def names(self, kind: str) -> list[str]:
+        """Return the known names of a kind (group, database, location) in the current organization; nothing is sent."""
+        platform = self._services.chosen
+        return platform.names(kind) if platform is not None else []
 
     def stop(self) -> bool:
         """Stop the embedded service, whoever else uses it; False if none was running.

@@ -292,7 +292,7 @@ def test_the_line_of_pipedb(known):
 def test_names_of_what_there_is(shell, local_service):
     shell("%pipedb connect\n%pipedb create-database sales --group default\n%pipedb connect main --as mine")
     session = shell.ip.magics_manager.registry["PipeMagics"].session
-    until(lambda: session.known.names("location"))
+    until(lambda: session.names("location"))
     assert offers(shell, "%pipedb create-database x --group de|") == ["default"]
     assert "ams" in offers(shell, "%pipedb create-group g --location |")
     assert offers(shell, "%pipedb delete-group de|") == ["default"]

@@ -7,8 +7,8 @@ import re
 import pytest
 from scripted_server import Answer, ScriptedServer
 
-from pipemagic.session.embedded import Embedded
 from pipemagic.session.latency import TIMES, Latency, addresses, latencies
+from pipemagic.session.services import Embedded
 
 
 class Script(ScriptedServer):

@@ -12,7 +12,7 @@ from pipemagic import launcher
 from pipemagic.errors import ConnectError, PipemagicError, SessionError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Session
-from pipemagic.session.platform import Platform
+from pipemagic.session.organization import Platform
 
 ROWS = 1_000_000
 SLOW = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS}) SELECT count(*) AS n FROM n"

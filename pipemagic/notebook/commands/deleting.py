@@ -41,7 +41,7 @@ def remove_location(context: Context, args: Arguments) -> None:
 
 def invalidate(context: Context, args: Arguments) -> None:
     """Make all tokens of a database invalid."""
-    from pipemagic.session.rotation import invalidate_tokens
+    from pipemagic.session.organization import invalidate_tokens
 
     name = args["DATABASE"]
     _confirmed(args, f"makes every token of {name} invalid, wherever it is in use")

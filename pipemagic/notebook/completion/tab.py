@@ -156,7 +156,7 @@ class Tab:
         return dict.fromkeys([*names, *profiles, *self._known("database")])
 
     def _known(self, kind: str) -> list[str]:
-        return self.session.known.names(kind) if self.session else []
+        return self.session.names(kind) if self.session else []
 
     def tables(self, on: str | None) -> list[Shape]:
         """Return what is known of the tables of a connection, by default of the current one."""

@@ -13,7 +13,7 @@ from pipemagic.session.changes import Subject
 
 if TYPE_CHECKING:
     from pipemagic.session import Session
-    from pipemagic.session.platform import Platform
+    from pipemagic.session.organization import Platform
 
 
 class Holdings(WorkingModel):

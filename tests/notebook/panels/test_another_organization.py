@@ -19,7 +19,7 @@ from pipemagic.notebook.panels.holdings import holdings_of
 from pipemagic.notebook.panels.locations import panel as locations
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.session.latency import Latency
-from pipemagic.session.platform import Platform
+from pipemagic.session.organization import Platform
 from pipemagic.session.profiles import Profile, Profiles
 
 __all__ = ["shared_service"]

@@ -18,12 +18,12 @@ from pipemagic.notebook.panels.databases.sizes import SizesModel
 from pipemagic.notebook.panels.databases.tokens import TokensModel
 from pipemagic.notebook.panels.ground.work import WorkingModel
 from pipemagic.notebook.panels.holdings import Holdings
-from pipemagic.session.belonging import connections_of, database_of
+from pipemagic.session.organization import connections_of, database_of
 from pipemagic.session.profiles import word
 
 if TYPE_CHECKING:
     from pipemagic.session.connection import Connection
-    from pipemagic.session.platform import Platform
+    from pipemagic.session.organization import Platform
 
 PAUSES = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 5.0)
 """Seconds between attempts to connect: hosted services answer 404 for a while after a database was made."""

@@ -13,7 +13,7 @@ from pipemagic.notebook.panels.ground.parts import button, check, choice, confir
 from pipemagic.notebook.panels.ground.tree import Node, h
 from pipemagic.notebook.panels.ground.widget import Values, View
 from pipemagic.notebook.panels.ground.work import WorkingModel
-from pipemagic.session.rotation import invalidate_tokens
+from pipemagic.session.organization import invalidate_tokens
 
 if TYPE_CHECKING:
     from traitlets import HasTraits

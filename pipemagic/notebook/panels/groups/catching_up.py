@@ -12,7 +12,7 @@ from pipemagic.management_api.models import Instance
 from pipemagic.notebook.panels.ground.work import WorkingModel
 from pipemagic.notebook.panels.groups.asking import asking_of
 from pipemagic.notebook.panels.holdings import Holdings
-from pipemagic.session.platform import Platform
+from pipemagic.session.organization import Platform
 from pipemagic.session.profiles import word
 
 QUICK, SLOW = 0.3, 5.0

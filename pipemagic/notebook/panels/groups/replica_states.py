@@ -15,7 +15,7 @@ from pipemagic.notebook.panels.ground.work import WorkingModel
 from pipemagic.notebook.panels.groups.asking import asking_of
 from pipemagic.notebook.panels.groups.catching_up import THERE, state_of
 from pipemagic.notebook.panels.holdings import Holdings
-from pipemagic.session.platform import Platform
+from pipemagic.session.organization import Platform
 
 LIMIT = 20
 """How many databases of a group are asked about."""

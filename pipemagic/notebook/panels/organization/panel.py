@@ -18,7 +18,7 @@ from pipemagic.notebook.panels.ground.work import WorkingModel
 from pipemagic.notebook.panels.holdings import Holdings
 from pipemagic.notebook.panels.organization.quotas import bars
 from pipemagic.session.changes import Subject
-from pipemagic.session.platform import Platform
+from pipemagic.session.organization import Platform
 from pipemagic.session.profiles import word
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from scripted_server import Answer, ScriptedServer, as_json
 from pipemagic.client.secrets import Token
 from pipemagic.errors import AlreadyExists, AuthError, ServerError, SessionError
 from pipemagic.management_api.client import Management
-from pipemagic.session.platform import Platform
+from pipemagic.session.organization import Platform
 
 ORG = "/v1/organizations/acme"
 

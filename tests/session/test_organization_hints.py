@@ -9,7 +9,7 @@ from pipemagic.client import transport
 from pipemagic.client.secrets import Token
 from pipemagic.errors import AuthError, PipemagicError
 from pipemagic.session import Session
-from pipemagic.session.embedded import Embedded
+from pipemagic.session.services import Embedded
 
 SHOWN = "; %pipedb groups and %pipedb databases show what there is"
 
