@@ -71,10 +71,8 @@ class Platform:
         token_variable: str = secrets.PLATFORM_TOKENS[0],
     ) -> None:
         self.where = where
-        self.on_change: Callable[[], None] = lambda: None
-        """Called after every change that is made in the organization here."""
-        self.on_gone: Callable[[Sequence[str]], None] = lambda _: None
-        """Called with the names of databases that were deleted here."""
+        self.on_change: Callable[[Sequence[str]], None] = lambda _: None
+        """Called after every change that is made in the organization here, with the names of deleted databases."""
         self.moves = find_again is not None
         self._api = api
         self._api.hint_for = self._hint_for
@@ -209,12 +207,12 @@ class Platform:
 
     def delete_group(self, name: str) -> list[str]:
         """Delete a group with all its databases; returns the names of these, as far as they are known."""
-        with self._changing():
-            gone = [one.name for one in self.databases().items if one.group == name]
+        with self._changing() as deleted:
+            inside = [one.name for one in self.databases().items if one.group == name]
             self._ask(lambda api: api.delete_group(name))
-            self._forget(gone)
             self._known.get("group", {}).pop(name, None)
-        return gone
+            deleted += inside
+        return inside
 
     def add_location(self, name: str, location: str, *, if_not_exists: bool = False) -> Group:
         """Replicate a group to one more location."""
@@ -267,9 +265,9 @@ class Platform:
 
     def delete_database(self, name: str) -> None:
         """Delete a database and everything in it."""
-        with self._changing():
+        with self._changing() as deleted:
             self._ask(lambda api: api.delete_database(name))
-            self._forget([name])
+            deleted.append(name)
 
     def instances(self, database: str) -> list[Instance]:
         """List a database's instances, one for each location, the primary first."""
@@ -316,19 +314,20 @@ class Platform:
             self._api.close()
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Report a change when it is made, and where the refusal shows that somebody else made one."""
-        try:
-            yield
-        except (NotFound, AlreadyExists, UnknownOutcome):
-            self.on_change()
-            raise
-        self.on_change()
+    def _changing(self) -> Iterator[list[str]]:
+        """Report a change when it is made, and where the refusal shows that somebody else made one.
 
-    def _forget(self, databases: Sequence[str]) -> None:
-        for name in databases:
+        The list is for the names of databases that it deletes.
+        """
+        deleted: list[str] = []
+        try:
+            yield deleted
+        except (NotFound, AlreadyExists, UnknownOutcome):
+            self.on_change(())
+            raise
+        for name in deleted:
             self._known.get("database", {}).pop(name, None)
-        self.on_gone(databases)
+        self.on_change(deleted)
 
     def _find(self, name: str) -> DatabaseInfo:
         try:

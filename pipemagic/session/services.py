@@ -93,23 +93,21 @@ class Services:
     """The current organization, and the leases on embedded services: at most a shared one and a temporary one.
 
     ``meanwhile`` is called while one of them starts, ``changed`` when another organization is the current one or
-    something in it changed, ``gone`` with the names of databases that were deleted in it. For several threads: while
-    one starts a service, others wait for it. Once closed they stay closed: later leases would never be returned.
+    something in it changed, with the names of databases that were deleted. For several threads: while one starts a
+    service, others wait for it. Once closed they stay closed: later leases would never be returned.
     """
 
     def __init__(
         self,
         environment: secrets.Environment,
         meanwhile: Callable[[], None] = lambda: None,
-        changed: Callable[[], None] = lambda: None,
-        gone: Callable[[Platform, Sequence[str]], None] = lambda _platform, _names: None,
+        changed: Callable[[Platform, Sequence[str]], None] = lambda _platform, _deleted: None,
     ) -> None:
         self.chosen: Platform | None = None
         """The organization in use, None before the first use of one."""
         self._environment = environment
         self._meanwhile = meanwhile
         self._changed = changed
-        self._gone = gone
         self._lock = threading.RLock()
         self._used: list[Platform] = []  # connections, and what panels began there, may need the earlier ones still
         self._embedded: dict[bool, Embedded] = {}  # by whether they are temporary
@@ -197,9 +195,8 @@ class Services:
                 one.close()
         self._used = [*(one for one in self._used if not one.is_same(platform)), platform]
         self.chosen = platform
-        platform.on_change = self._changed
-        platform.on_gone = partial(self._gone, platform)
-        self._changed()
+        platform.on_change = partial(self._changed, platform)
+        platform.on_change(())
         return platform
 
     def _remote(self, at: str | None, slug: str | None, token_env: str | None) -> Platform:

@@ -80,9 +80,7 @@ class Session:
         self.profiles = profiles or Profiles(config_folder(environ) / FILE)
         self._default, self._default_of_project = default, default_of_project
         self._lock = threading.RLock()  # of the connections and which one is current; held for moments only
-        self._services = Services(
-            self._environment, while_starting, lambda: self.changes.tell("organization"), self._forget_gone
-        )
+        self._services = Services(self._environment, while_starting, self._organization_changed)
         self._reads_ahead = reads_ahead
         self._is_shut_down = False
 
@@ -427,11 +425,12 @@ class Session:
         self._end(connection)
         self.changes.tell("connections")
 
-    def _forget_gone(self, platform: Platform, databases: Sequence[str]) -> None:
+    def _organization_changed(self, platform: Platform, deleted: Sequence[str]) -> None:
         """Close the connections to databases of an organization that were deleted."""
-        for name in databases:
+        for name in deleted:
             for one in connections_of(self, name, platform.organization, platform.where):
                 self._forget(one)
+        self.changes.tell("organization")
 
     def _end(self, connection: Connection) -> None:
         if connection.forget():

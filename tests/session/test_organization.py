@@ -105,3 +105,25 @@ def test_a_database_without_an_address_or_a_token_is_opened_by_its_address(platf
         platform.open("d")
     with pytest.raises(SessionError, match=r"no database 'e' in organization acme\n%pipedb create-database e"):
         platform.open("e")
+
+
+def test_a_database_that_is_only_listed_can_be_opened():
+    """Some services list databases, but have no endpoint for a single one."""
+
+    def answer(call):
+        if call.path == f"{ORG}/databases":
+            return as_json({"databases": [{"Name": "d", "Hostname": "d-acme.localhost"}]})
+        if call.path.startswith(f"{ORG}/databases/d/auth/tokens"):
+            return as_json({"jwt": "x.y.z"})
+        return Answer(404, content_type="text/plain")
+
+    server = ScriptedServer(answer)
+    platform = Platform(Management(server.url, "platform", organization="acme"), "a test")
+    try:
+        with platform.open("d") as database:
+            assert database.endpoint.named_host == "d-acme.localhost"
+        with pytest.raises(SessionError, match="no database 'dd' in organization acme\ndid you mean d"):
+            platform.open("dd")
+    finally:
+        platform.close()
+        server.close()

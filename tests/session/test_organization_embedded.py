@@ -45,7 +45,7 @@ def platform(embedded):
     platform.create_database("trains", "edge")
     platform.told = 0
 
-    def tell():
+    def tell(_deleted):
         platform.told += 1
 
     platform.on_change = tell

@@ -1,6 +1,6 @@
 """Statuses that the management API is known to answer with, at everything that is done in panels: a few for each deed.
 
-tests/client/test_every_endpoint.py has every status at every endpoint.
+tests/management_api/test_every_endpoint.py has every status at every endpoint.
 """
 
 from __future__ import annotations
