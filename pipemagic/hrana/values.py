@@ -64,21 +64,24 @@ Value: TypeAlias = Null | Integer | Float | Text | Blob
 NULL = Null()
 
 
-def encode(value: Any) -> Value:
-    """Return the wire value of a Python value; raise what `to_sql` raises.
+def encode(value: SqlValue) -> Value:
+    """Return the wire value of a SQL value; ProtocolError for an integer beyond 64 bits and for any other type.
 
-    Blobs are written without padding, like the servers in use do. An infinity has no value but a sign.
+    Blobs are written without padding, like the servers in use do. A NaN becomes NULL, as in SQLite; an infinity has
+    no value but a sign.
     """
-    match to_sql(value):
-        case int(number):
-            return Integer(str(number))
-        case float(number):
-            return encode_float(number)
-        case str(text):
-            return Text(text)
-        case bytes(data):
-            return Blob(b64encode(data).rstrip(b"=").decode("ascii"))
-    return NULL
+    match value:
+        case None:
+            return NULL
+        case int():
+            return Integer(str(_checked(int(value))))
+        case float():
+            return NULL if value != value else encode_float(value)
+        case str():
+            return Text(value)
+        case bytes() | bytearray() | memoryview():
+            return Blob(b64encode(value).rstrip(b"=").decode("ascii"))
+    raise ProtocolError(f"a value of type {type(value).__name__} has no SQL form")
 
 
 def encode_float(number: float) -> Float:
