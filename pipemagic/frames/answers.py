@@ -73,7 +73,7 @@ def _gathered(cols: Sequence[Col], blocks: Iterable[StoredRows]) -> StoredRows:
 
 
 def _large_rows(body: bytes) -> Iterator[_Cut]:
-    """Find the rows of large results. What is found by mistake, in JSON that is off, cannot be read as rows."""
+    """Yield where the rows of large results are. What is found by mistake, in invalid JSON, cannot be read as rows."""
     at = 0
     while (begin := body.find(_BEGIN, at)) != -1:
         start = begin + _BEGIN.index(b"[")

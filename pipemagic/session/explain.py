@@ -114,7 +114,7 @@ def _does(statement: ParsedStatement, found: Touched) -> str:
 
 
 def _problem(cell: Cell, at: int, error: StatementError) -> str:
-    """Say what is wrong with a statement; it may need what an earlier one of the cell would have made."""
+    """Return the problem of a statement; it may need what an earlier one of the cell would have made."""
     message = places.read(error.message, cell.sent(at)).message  # without places in what was put around it
     makers = [number for number in range(at) if verb(cell.statements[number]) in _CHANGES_SCHEMA]
     if not makers:

@@ -73,7 +73,7 @@ def open_line(count: int, clock: str = "") -> str:
 
 
 def so_far(count: int) -> str:
-    """Say how many statements a transaction holds."""
+    """Return how many statements a transaction holds, in words."""
     return "no statement so far" if not count else f"{plural(count, 'statement')} so far"
 
 
@@ -143,7 +143,7 @@ def _cell_result(failure: Failure, done: Sequence[Outcome], fault: str) -> CellR
 
 
 def _outside(failure: Failure) -> str:
-    """Say what failed of an atomic cell that is none of its statements; '' if it was one of them."""
+    """Return what failed of an atomic cell beside its statements, in words; '' if it was one of them."""
     error = failure.error
     if error.sql.startswith("BEGIN") or error.index < 0:
         return "nothing was changed; the transaction could not begin"
@@ -276,7 +276,7 @@ _ALIKE = 0.75  # of two names of functions: `regexp` is not meant as `exp`
 
 
 def name_hint(message: str, text: str, place: int | None, connection: Connection) -> str:
-    """Name the table, column or function that was meant; '' if nothing is near or nothing was unknown.
+    """Return a hint with the table, column or function that was meant; '' if nothing is near or nothing was unknown.
 
     ``place`` is where in the ``text`` of the statement the error is, if that is known.
     """
@@ -343,7 +343,7 @@ _LIMITS_BY_TEXT = {
 
 
 def limit_hint(code: str, message: str, hint: str = "") -> str:
-    """Say what to do about a limit of the server; '' if the error is none, or its ``hint`` is for that code."""
+    """Return what to do about a limit of the server; '' if the error is none, or has a ``hint`` for that code."""
     if code in _LIMITS_BY_CODE:
         return "" if hint else _LIMITS_BY_CODE[code]
     return next((advice for text, advice in _LIMITS_BY_TEXT.items() if text in message), "")
@@ -353,7 +353,7 @@ def limit_hint(code: str, message: str, hint: str = "") -> str:
 
 
 def refused_token_hint(connection: Connection) -> str:
-    """Say how a token that the server no longer accepts is renewed, by where it came from."""
+    """Return how to renew a token that the server no longer accepts, by where it came from."""
     ends = "an open transaction goes on, unless a rotation ended it"
     if connection.platform is not None:
         return f"%pipedb connect {connection.name} makes a new one: {ends}"
@@ -367,7 +367,7 @@ def refused_token_hint(connection: Connection) -> str:
 
 
 def new_token(whence: Whence, address: str) -> str:
-    """Say where a new token has to go."""
+    """Return where a new token has to go."""
     if whence.env is not None:
         return f"put a new token into the variable {whence.env}"
     if whence.file is not None:
