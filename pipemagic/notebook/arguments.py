@@ -206,7 +206,8 @@ def leading(line: str, options: Sequence[Option], usage: str) -> tuple[Arguments
 
     A ``--`` that stands alone is no option: it begins a comment of SQL.
     """
-    found, following, end = Arguments(), words(line), 0
+    found, end = Arguments(), 0
+    following = words(line) if line.lstrip().startswith("-") else iter(())
     while re.match(r"\s*-(?!-?(\s|$))", line[end:]):
         end = _store(found, next(following), following, options, usage)
     return found, line[end:].lstrip()

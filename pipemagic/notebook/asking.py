@@ -35,8 +35,10 @@ def read(line: str, cell: str | None) -> tuple[Arguments, str]:
     """Take a magic apart: its options, and the SQL, with the line of the magic as line 1 of a cell."""
     usage = sql_usage(cell is not None)
     args, first = arguments.leading(line, OPTIONS, usage)
-    combinations.check(args)
-    combinations.check_line(first)
+    if args.switches or args.values:
+        combinations.check(args)
+    if "--" in first:
+        combinations.check_line(first)
     if cell is not None:
         _refuse_connection(first, usage)
     text = first if cell is None else f"{first}\n{cell}"
@@ -51,7 +53,8 @@ def read(line: str, cell: str | None) -> tuple[Arguments, str]:
         if text.strip():
             raise UsageError(f"--file {path} and SQL in the cell: only one of them can run\nusage: {usage}")
         text = files.read(path)
-    _refuse_addresses(text)
+    if "://" in text:
+        _refuse_addresses(text)
     if not text.strip():
         raise UsageError(f"there is no SQL to run\nusage: {usage}" if path is None else f"{path} is empty")
     return args, text
@@ -64,41 +67,38 @@ def starts_statement(word: str) -> bool:
 
 def _refuse_addresses(text: str) -> None:
     """Raise UsageError for an address outside of strings and comments: later errors would show its password."""
-    if "://" in text:
-        texts = [token.text for token in sql.tokens(text)]
-        if any(texts[at : at + 3] == [":", "/", "/"] for at in range(len(texts))):
-            raise UsageError("the SQL contains an address\nwrite %pipedb connect ADDRESS first, without a password")
+    texts = [token.text for token in sql.tokens(text)]
+    if any(texts[at : at + 3] == [":", "/", "/"] for at in range(len(texts))):
+        raise UsageError("the SQL contains an address\nwrite %pipedb connect ADDRESS first, without a password")
 
 
 @dataclass(frozen=True)
 class Question:
-    """The SQL of a cell: its text, what messages call that, and where its parameters find their values.
+    """The SQL of a cell: its text, the name of that in messages, and where its parameters find their values.
 
-    ``made`` tells that it holds values of now, which cannot be kept with it.
+    ``using`` are the saved SELECTs that it reads from. ``made`` is true if it holds values of this moment, which cannot
+    be saved with it.
     """
 
     text: str
     source: str
     values: Mapping[str, Any]
+    using: tuple[str, ...] = ()
     made: bool = False
 
 
 def question(args: Arguments, text: str, local_ns: Mapping[str, Any] | None, user_ns: dict[str, Any]) -> Question:
-    """Give the SQL that a cell asks for, rendered if it is a template."""
+    """Return the SQL of a cell, rendered if it is a template; UsageError for a list of names with a gap."""
     source, known = args.get("--file") or "", values(args, local_ns, user_ns)
+    given = args.get("--with")
+    using = () if given is None else tuple(arguments.names(given, "--with"))
     if not args.on("--jinja"):
-        return Question(text, source, known)
+        return Question(text, source, known, using)
     from pipemagic.session.text import templates
 
     rendered = templates.render(text, known, source=source)
     named = f"{source} as rendered" if source else templates.RENDERED
-    return Question(rendered.text, named, ChainMap(rendered.bound, dict(known)), made=bool(rendered.bound))
-
-
-def using(args: Arguments) -> tuple[str, ...]:
-    """Return the names of ``--with a,b``; UsageError if there is one missing."""
-    given = args.get("--with")
-    return tuple(arguments.names(given, "--with")) if given is not None else ()
+    return Question(rendered.text, named, ChainMap(rendered.bound, dict(known)), using, made=bool(rendered.bound))
 
 
 def check_cell(cell: Cell, args: Arguments, preferences: PipeMagic) -> None:
@@ -108,7 +108,8 @@ def check_cell(cell: Cell, args: Arguments, preferences: PipeMagic) -> None:
     """
     from pipemagic.session.guards import refuse_sweeps
 
-    combinations.check_names(cell, variables(args))
+    if names := variables(args):
+        combinations.check_names(cell, names)
     if not (args.on("--confirm") or preferences.confirm):
         refuse_sweeps(cell)
 
@@ -164,32 +165,28 @@ def _from_json(text: str) -> Mapping[str, Any]:
 
 
 def wanted(args: Arguments, progress: Callable[[int], None]) -> Wanted:
-    """Give how the cell is to be run; ``progress`` is told how many rows of a large result came."""
+    """Return how the cell is to be run; ``progress`` is called with the number of rows received."""
     from pipemagic.session.wanted import Wanted
 
-    names = variables(args)
+    names, limit, timeout = variables(args), args.get("--limit"), args.get("--timeout")
     return Wanted(
         close=args.on("--close"),
         atomic=args.on("--atomic"),
         clock=args.on("--clock"),
         tables=len(names) if len(names) > 1 else None,
-        limit=_rows(args.get("--limit")),
-        timeout=_seconds(args.get("--timeout")),
+        limit=None if limit is None else _rows(limit),
+        timeout=None if timeout is None else _seconds(timeout),
         progress=progress,
     )
 
 
-def _rows(given: str | None) -> int | None:
-    if given is None:
-        return None
+def _rows(given: str) -> int:
     if not re.fullmatch(r"\d{1,12}", given, re.ASCII):
         raise UsageError(f"--limit takes a number of rows, not {given!r}")
     return int(given)
 
 
-def _seconds(given: str | None) -> float | None:
-    if given is None:
-        return None
+def _seconds(given: str) -> float:
     if not re.fullmatch(r"\d{1,6}(\.\d{1,6})?", given, re.ASCII) or not float(given):
         raise UsageError(f"--timeout takes a number of seconds, not {given!r}")
     return float(given)

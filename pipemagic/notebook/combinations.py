@@ -22,8 +22,6 @@ _OF_INQUIRIES = (*_ASKING, "--on", "--out")
 
 def check(args: Arguments) -> None:
     """UsageError for options of which one would have no effect."""
-    if not (args.switches or args.values):
-        return
     asked = [flag for flag in _ASKING if args.on(flag)]
     if len(asked) > 1:
         raise UsageError("--explain and --dry-run: one of them at a time")

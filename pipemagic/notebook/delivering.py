@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -35,13 +34,20 @@ def deliver(run: Callable[[], CellResult], args: Arguments, variables: dict[str,
     return delivery.take(result, perf_counter() - started)
 
 
-@dataclass
 class Delivery:
-    """The results of one cell on their way into the notebook."""
+    """The results of one cell on their way into the notebook.
 
-    args: Arguments
-    variables: dict[str, Any]
-    preferences: PipeMagic
+    ``type`` is the kind of table that is wanted, ``files`` are the files to write, by their forms. With ``quiet`` only
+    the frame is wanted.
+    """
+
+    def __init__(self, args: Arguments, variables: dict[str, Any], preferences: PipeMagic) -> None:
+        self.args, self.variables = args, variables
+        self.type = args.get("--type") or str(preferences.type)
+        self.quiet = args.on("--quiet") or preferences.quiet
+        self.files = {form: file for form in ("csv", "parquet") if (file := args.get(f"--to-{form}")) is not None}
+        self._display_limit = int(preferences.display_limit)
+        self._note = None if self.quiet else say
 
     def check(self) -> None:
         """Refuse, before anything is run, what could not be delivered."""
@@ -53,32 +59,19 @@ class Delivery:
             if form == "parquet":
                 tables.check_type("arrow")
 
-    @property
-    def type(self) -> str:
-        """Which kind of table is wanted."""
-        return self.args.get("--type") or str(self.preferences.type)
-
-    @property
-    def files(self) -> dict[str, str]:
-        """The files that are to be written, by their forms."""
-        given = {form: self.args.get(f"--to-{form}") for form in ("csv", "parquet")}
-        return {form: file for form, file in given.items() if file is not None}
-
-    @property
-    def quiet(self) -> bool:
-        """Whether only the frame is wanted."""
-        return self.args.on("--quiet") or self.preferences.quiet
-
     def take(self, result: CellResult, seconds: float) -> Any:
         """Take in the results of a cell that ran; gives its value."""
         names, stored = asking.variables(self.args), self._stored(result)
         self._show(result, stored.values())
-        self._say_time(result, seconds)
+        if self.args.on("--time"):
+            _say_time(result, seconds)
         if len(names) > 1:
             result.check_tables(len(names))
-        self._store(stored)
+        if stored:
+            self._store(stored)
         returned = result.returned
-        self._write(returned)
+        if self.files:
+            self._write(returned)
         if not names:
             return None if returned is None or self.files else self._frame(returned)
         if len(names) == 1 and returned is None:
@@ -94,7 +87,8 @@ class Delivery:
             return
         named = {name: outcome for name, outcome in result.named.items() if not outcome.undone}
         self._show(result, result.tables)
-        self._say_time(result, seconds)
+        if self.args.on("--time"):
+            _say_time(result, seconds)
         self._store(named)
 
     def _stored(self, result: CellResult) -> dict[str, Outcome]:
@@ -130,16 +124,13 @@ class Delivery:
         show_end(result)
 
     def _frame(self, outcome: Outcome) -> Any:
-        limit_display(self.type, int(self.preferences.display_limit))
+        if self._display_limit:
+            limit_display(self.type, self._display_limit)
         return outcome.table(self.type, self._note)
 
-    @property
-    def _note(self) -> Callable[[str], None] | None:
-        return None if self.quiet else say
 
-    def _say_time(self, result: CellResult, seconds: float) -> None:
-        if self.args.on("--time"):
-            told = [outcome.result.query_duration_ms for outcome in result.outcomes]
-            known = [time for time in told if time is not None]
-            server = milliseconds(sum(known) if len(known) == len(told) else None)
-            say(f"Time: {milliseconds(seconds * 1000)}, of which {server} on the server.")
+def _say_time(result: CellResult, seconds: float) -> None:
+    durations = [outcome.result.query_duration_ms for outcome in result.outcomes]
+    known = [duration for duration in durations if duration is not None]
+    server = milliseconds(sum(known) if len(known) == len(durations) else None)
+    say(f"Time: {milliseconds(seconds * 1000)}, of which {server} on the server.")

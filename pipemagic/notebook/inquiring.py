@@ -11,23 +11,15 @@ from pipemagic.notebook.arguments import Arguments
 
 if TYPE_CHECKING:
     from pipemagic.session import Session
-    from pipemagic.session.cells import Cell
 
 
-def asks(args: Arguments) -> bool:
-    """Tell whether the cell is only asked about; UsageError for several names for the one answer."""
-    flags = [flag for flag in ("--explain", "--dry-run") if args.on(flag)]
-    if not flags:
-        return False
-    if len(asking.variables(args)) > 1:
-        raise UsageError(f"{flags[0]} gives one value; name one variable")
-    return True
-
-
-def answer(session: Session, cell: Cell, args: Arguments, variables: dict[str, Any]) -> Any:
-    """Ask; give what is known of the cell, or store it under the name of ``--out``."""
-    ask = session.explain if args.on("--explain") else session.describe
-    found, names = ask(cell, on=args.get("--on")), asking.variables(args)
+def answer(session: Session, asked: asking.Question, args: Arguments, variables: dict[str, Any]) -> Any:
+    """Return what is known of the cell, or store it under the name of ``--out``; UsageError for several names."""
+    explains, names = args.on("--explain"), asking.variables(args)
+    if len(names) > 1:
+        raise UsageError(f"{'--explain' if explains else '--dry-run'} gives one value; name one variable")
+    cell = session.read(asked.text, asked.values, source=asked.source, using=asked.using)
+    found = (session.explain if explains else session.describe)(cell, on=args.get("--on"))
     if not names:
         return found
     variables[names[0]] = found

@@ -49,7 +49,7 @@ _PLOTS = {"histogram": "histogram", "hist": "histogram", "boxplot": "box", "box"
 
 def refuse_sql(line: str, cell: str | None, session: Session, variables: Mapping[str, Any]) -> None:
     """Raise UsageError if the line of %sql or %%sql, or the start of the cell, is JupySQL's and not of this magic."""
-    magic, start = _magic(cell), line if cell is None or line.strip() else cell
+    magic, start = "%sql" if cell is None else "%%sql", line if cell is None or line.strip() else cell
     if match := _KEPT_AND_SHOWN.match(start):
         _refuse("NAME = << is JupySQL's; use instead", [f"{magic} {match[1]} << {match[2]}".rstrip()])
     if cell is not None and _ADDRESS.match(cell.lstrip()):

@@ -16,10 +16,8 @@ _ours: dict[str, Any] = {}
 
 
 def limit_display(kind: str, rows: int) -> None:
-    """Have pandas, or Polars, show at most so many rows of a frame; 0 gives their own settings back."""
-    if not rows:
-        restore()
-    elif kind == "pandas":
+    """Have pandas, or Polars, show at most so many rows of a frame."""
+    if kind == "pandas":
         for name in _PANDAS:
             _replace(name, rows)
     elif kind == "polars":

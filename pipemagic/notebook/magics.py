@@ -99,19 +99,22 @@ class PipeMagics(Magics):
         from pipemagic.frames.collector import collector_paused
 
         with short_traceback():
-            jupysql.refuse_sql(line, cell, self.session, self.user_ns)
+            variables: dict[str, Any] = self.shell.user_ns
+            jupysql.refuse_sql(line, cell, self.session, variables)
             args, text = asking.read(line, cell)
         self.session.wire.begin()
-        with short_traceback(), collector_paused(), offering_frames(self.user_ns, args):
-            asked, snippets = asking.question(args, text, local_ns, self.user_ns), self.session.snippets
-            snippet, value, inquires = saving.wished(args, asked, snippets), None, inquiring.asks(args)
+        with short_traceback(), collector_paused(), offering_frames(variables, args):
+            asked = asking.question(args, text, local_ns, variables)
+            if args.on("--explain") or args.on("--dry-run"):
+                return inquiring.answer(self.session, asked, args, variables)
+            name, value = args.get("--save"), None
+            snippet = None if name is None else saving.wished(name, asked, self.session.snippets)
             if not args.on("--no-execute"):
-                ready = self.session.read(asked.text, asked.values, source=asked.source, using=asking.using(args))
-                if inquires:
-                    return inquiring.answer(self.session, ready, args, self.user_ns)
+                ready = self.session.read(asked.text, asked.values, source=asked.source, using=asked.using)
                 asking.check_cell(ready, args, self.preferences)
-                value = deliver(partial(self._run, ready, args), args, self.user_ns, self.preferences)
-            saving.keep(snippet, snippets, args, self.preferences)
+                value = deliver(partial(self._run, ready, args), args, variables, self.preferences)
+            if snippet is not None:
+                saving.keep(snippet, self.session.snippets, args, self.preferences)
             return value
 
     @no_var_expand

@@ -16,25 +16,20 @@ if TYPE_CHECKING:
     from pipemagic.session.text.snippets import Snippet, Snippets
 
 
-def wished(args: Arguments, asked: asking.Question, snippets: Snippets) -> Snippet | None:
-    """Give what is to be saved of a cell, checked; None without ``--save``."""
+def wished(name: str, asked: asking.Question, snippets: Snippets) -> Snippet:
+    """Return what is to be saved of a cell, checked."""
     from pipemagic.session.text.snippets import Snippet
 
-    name = args.get("--save")
-    if name is None:
-        return None
     if asked.made:
         raise UsageError("--save keeps no values, and | bind made parameters of some: write :name instead")
     statements = sql.split(asked.text)
-    snippet = Snippet(name, statements[0].text if len(statements) == 1 else asked.text, asking.using(args))
+    snippet = Snippet(name, statements[0].text if len(statements) == 1 else asked.text, asked.using)
     snippets.check(snippet)
     return snippet
 
 
-def keep(snippet: Snippet | None, snippets: Snippets, args: Arguments, preferences: PipeMagic) -> None:
-    """Save it, if there is something to save, and say so."""
-    if snippet is None:
-        return
+def keep(snippet: Snippet, snippets: Snippets, args: Arguments, preferences: PipeMagic) -> None:
+    """Save it, and print a line about it."""
     snippets.save(snippet)
     if not (args.on("--quiet") or preferences.quiet):
         say(f"Saved {snippet.name}.")
