@@ -7,8 +7,6 @@ size: bodies are referred to, never copied or read again, and only an outline of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -160,13 +158,3 @@ class Observer(Protocol):
 
     def exchanged(self, request: TracedRequest) -> None:
         """Take a request whose response was read, or that failed."""
-
-
-@contextmanager
-def requests_of(origin: RequestOrigin) -> Iterator[None]:
-    """Attribute the requests made inside to their origin."""
-    before = current_origin.set(origin)
-    try:
-        yield
-    finally:
-        current_origin.reset(before)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pipemagic.client.stream import ClientStream
-from pipemagic.client.tracing import RequestOrigin, requests_of
+from pipemagic.client.tracing import RequestOrigin, current_origin
 from pipemagic.errors import PipemagicError
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Tx
 
@@ -127,11 +127,11 @@ class KeepAlive:
         if stream.transaction.state is not Tx.NONE or stream.idle_for() < RENEW_AFTER:
             return "" if stream.idle_for() <= IDLE_LIMIT else "a transaction was open, which it does not keep"
         try:
-            with requests_of(ORIGIN):
-                return "" if stream.renew() else "the server has closed the connection"
+            return "" if stream.renew() else "the server has closed the connection"
         except PipemagicError as error:
             return error.message.partition("\n")[0]
 
     def _run(self, stop: threading.Event) -> None:
+        current_origin.set(ORIGIN)
         while not stop.wait(CHECK_EVERY) and self.check():
             pass

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from pipemagic.client.trace_format import Json, baton_of, format_json, format_size, outline, parse_body, redact
-from pipemagic.client.tracing import RequestOrigin, Tally, Timing, TracedRequest, current_origin, requests_of
+from pipemagic.client.tracing import RequestOrigin, Tally, Timing, TracedRequest, current_origin
 from pipemagic.counts import plural
 from pipemagic.session import trace_html
 from pipemagic.session.stream_timeline import StreamTimeline, TraceEvent, timelines
@@ -100,10 +100,11 @@ class RequestRecorder:
             yield
             return
         cell = RequestOrigin(owner=self, started=perf_counter())
+        before = current_origin.set(cell)
         try:
-            with requests_of(cell):
-                yield
+            yield
         finally:
+            current_origin.reset(before)
             cell.seconds = perf_counter() - cell.started
 
     def stats(self, *, seconds: bool = False) -> DataFrame:

@@ -84,7 +84,7 @@ class StreamPicture:
         self.stream, self.stable = stream, stable
         self.first = max(stream.started, stream.answered - SHOWN)
         begun = [stream.events[first].request.started for first, _ in stream.transactions]
-        last = max(stream.ended, *(start + TRANSACTION_LIMIT for start in begun), stream.answered)
+        last = max([stream.ended, *(start + TRANSACTION_LIMIT for start in begun)])
         self.span = max(last - self.first, 0.5)
         self.bars = self._bars()
 
