@@ -56,33 +56,34 @@ def doctor(data: Path | None, notebooks: Sequence[Path], allow: Sequence[str], a
 
 def check_notebooks(paths: Sequence[Path], allow: Sequence[str], as_json: bool) -> int:
     """Print a line for each finding, with secrets masked, and return the exit code."""
-    from pipemagic.leaks import masked
-    from pipemagic.leaks.documents import Leak, Unreadable, read, walk
+    from pipemagic import secret_scan
 
     try:
         allowed = [re.compile(text) for text in allow]
     except re.error as error:
         raise SessionError(f"--allow requires a regular expression: {error}") from None
-    leaks: list[Leak] = []
+    found: list[secret_scan.Finding] = []
     unreadable = False
-    for path in (below for named in paths for below in walk(named)):
+    for path in (file for named in paths for file in secret_scan.files_in(named)):
         try:
-            leaks += [leak for leak in read(path) if not any(one.fullmatch(leak.text) for one in allowed)]
-        except Unreadable as error:
+            found += [
+                one for one in secret_scan.scan_file(path) if not any(regex.fullmatch(one.text) for regex in allowed)
+            ]
+        except secret_scan.UnreadableFile as error:
             console.print_note(f"Error: {error.message}")
             unreadable = True
-    rows = [(str(leak.path), leak.cell, leak.where, leak.kind, masked(leak.text)) for leak in leaks]
+    rows = [(str(one.path), one.cell, one.where, one.kind, secret_scan.mask(one.text)) for one in found]
     if as_json:
         console.print_json([dict(zip(("path", "cell", "where", "kind", "found"), row, strict=True)) for row in rows])
     else:
         for name, cell, where, kind, text in rows:
             console.print_line(f"{name}:{cell}:{where}: {kind} {text}")
-    if leaks:
+    if found:
         console.print_note(
             "Remove these before you share the file: put tokens into variables, clear the outputs, and replace a "
             "token that others may have seen. Allow what is intended with --allow REGEX or # pipemagic: allow"
         )
-    return FOUND if leaks else UNREADABLE if unreadable else CLEAN
+    return FOUND if found else UNREADABLE if unreadable else CLEAN
 
 
 # -- this machine

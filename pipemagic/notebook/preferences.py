@@ -121,7 +121,7 @@ class PipeMagic(Configurable):
         return fitting
 
     def _checked(self, table: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        from pipemagic.leaks import holds_secret
+        from pipemagic.secret_scan import holds_secret
 
         fitting, wrong = {}, []
         for key, value in table.items():
@@ -155,6 +155,6 @@ def _one_line(error: Exception) -> str:
 
 
 def _shown(key: str) -> str:
-    from pipemagic.leaks import masked
+    from pipemagic.secret_scan import mask
 
-    return key if key.replace("-", "").replace("_", "").isalnum() and len(key) < 40 else ascii(masked(key))
+    return key if key.replace("-", "").replace("_", "").isalnum() and len(key) < 40 else ascii(mask(key))

@@ -130,13 +130,12 @@ def parse(name: str, table: object, path: Path, *, of_project: bool = False) -> 
 
 
 def _refuse_token(at: str, key: str, value: object) -> None:
-    from pipemagic.leaks import holds_secret  # long to import, and needed only where there is a file of profiles
-    from pipemagic.leaks.patterns import named_like_a_secret
+    from pipemagic.secret_scan import holds_secret, is_secret_entry  # needed only if there is a file of profiles
 
     literal = isinstance(value, str) and (
         _TOKEN_KEYS.fullmatch(key)
         or holds_secret(value)
-        or named_like_a_secret(key, value)
+        or is_secret_entry(key, value)
         or without_passwords(value) != value
     )
     if literal or holds_secret(key):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipemagic.leaks.documents import Unreadable, read, walk
+from pipemagic.secret_scan import UnreadableFile, files_in, scan_file
 
 TOKEN = "eyJhbGciOiJFZERTQSJ9.eyJhIjoicnciLCJpYXQiOjF9.c2lnbmF0dXJlLW9mLWl0"
 
@@ -24,7 +24,7 @@ def leaks(tmp_path):
         path = tmp_path / name
         whole = {"cells": list(cells), "metadata": {}, "nbformat": 4, "nbformat_minor": 5, **document}
         path.write_text(json.dumps(whole), encoding="utf-8")
-        return [(one.cell, one.where, one.kind, one.text) for one in read(path)]
+        return [(one.cell, one.where, one.kind, one.text) for one in scan_file(path)]
 
     return leaks
 
@@ -125,14 +125,14 @@ def test_a_token_is_found_anywhere(tmp_path_factory, token, data):
     path, how = data.draw(st.sampled_from(list(places(document))))
     file = tmp_path_factory.mktemp("n") / "n.ipynb"
     file.write_text(json.dumps(put(document, path, how, token)), encoding="utf-8")
-    assert token in {one.text for one in read(file)}
+    assert token in {one.text for one in scan_file(file)}
 
 
 @given(document=notebooks)
 def test_nothing_is_found_where_nothing_is(tmp_path_factory, document):
     file = tmp_path_factory.mktemp("n") / "n.ipynb"
     file.write_text(json.dumps(document), encoding="utf-8")
-    assert list(read(file)) == []
+    assert list(scan_file(file)) == []
 
 
 # -- what is fine, what is large, what is none
@@ -217,7 +217,7 @@ def test_a_large_notebook_is_quick(tmp_path):
     path.write_text(json.dumps({"cells": [cell, cell], "metadata": {}}))
     assert path.stat().st_size > 4_000_000
     started = time.process_time()
-    assert list(read(path)) == []
+    assert list(scan_file(path)) == []
     assert time.process_time() - started < 8  # about 1 s; a pattern that goes back and forth takes minutes
 
 
@@ -225,8 +225,8 @@ def test_a_large_notebook_is_quick(tmp_path):
 def test_what_is_no_notebook(tmp_path, text):
     path = tmp_path / "n.ipynb"
     path.write_text(text)
-    with pytest.raises(Unreadable, match="is not a notebook"):
-        list(read(path))
+    with pytest.raises(UnreadableFile, match="is not a notebook"):
+        list(scan_file(path))
 
 
 def test_other_files_are_read_by_the_line(tmp_path):
@@ -234,10 +234,13 @@ def test_other_files_are_read_by_the_line(tmp_path):
     path.write_text(
         f"-- fine\r\nSELECT '{TOKEN}';\nSELECT 1 -- http://warehouse/ pipemagic: allow\n-- 10.0.0.7", encoding="utf-8"
     )
-    assert [(one.cell, one.where, one.text) for one in read(path)] == [("2", "text", TOKEN), ("4", "text", "10.0.0.7")]
+    assert [(one.cell, one.where, one.text) for one in scan_file(path)] == [
+        ("2", "text", TOKEN),
+        ("4", "text", "10.0.0.7"),
+    ]
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(Unreadable, match="not text"):
-        list(read(path))
+    with pytest.raises(UnreadableFile, match="not text"):
+        list(scan_file(path))
 
 
 def test_folders_are_walked_without_what_is_hidden(tmp_path):
@@ -252,5 +255,5 @@ def test_folders_are_walked_without_what_is_hidden(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("{}")
     (tmp_path / "b" / "loop").symlink_to(tmp_path)
-    assert [path.relative_to(tmp_path).as_posix() for path in walk(tmp_path)] == ["a.ipynb", "b/c.ipynb"]
-    assert list(walk(tmp_path / "b" / "d.py")) == [tmp_path / "b" / "d.py"]
+    assert [path.relative_to(tmp_path).as_posix() for path in files_in(tmp_path)] == ["a.ipynb", "b/c.ipynb"]
+    assert list(files_in(tmp_path / "b" / "d.py")) == [tmp_path / "b" / "d.py"]

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from pipemagic.leaks import find, masked
-from pipemagic.leaks.patterns import named_like_a_secret
+from pipemagic import secret_scan
+from pipemagic.secret_scan import find_secrets, is_secret_entry, mask
 
 JWT = "eyJhbGciOiJFZERTQSIsInR5cCI6IkpXVCJ9.eyJhIjoicnciLCJpYXQiOjE3MDB9.c2lnbmF0dXJlLW9mLWl0"
 
@@ -79,33 +79,33 @@ FINE = [
     "around", ["{}", "'{}'", "x = {},", "<b>{}</b>", "({})", "a {} b", "https://x.io/?a={}&b", "\n{}\n"]
 )
 def test_a_secret_is_found_whatever_is_around_it(secret, kind, around):
-    found = [one for one in find(around.format(secret)) if one.text in secret or secret in one.text]
+    found = [one for one in find_secrets(around.format(secret)) if one.text in secret or secret in one.text]
     assert found
     assert found[0].kind in (kind, "token in an address")
 
 
 @pytest.mark.parametrize(("text", "expected"), HERE.items(), ids=list(HERE))
 def test_what_is_found_where_it_stands(text, expected):
-    (first, *_) = sorted(find(text), key=lambda one: one.start)
+    (first, *_) = sorted(find_secrets(text), key=lambda one: one.start)
     assert (first.kind, first.text) == expected
     assert text[first.start :].startswith(first.text)
 
 
 @pytest.mark.parametrize("text", FINE)
 def test_what_is_fine(text):
-    assert list(find(text)) == []
+    assert list(find_secrets(text)) == []
 
 
 def test_nothing_is_found_in_random_base64():
     data = random.Random(7).randbytes(1_000_000)
-    assert list(find(base64.b64encode(data).decode())) == []
-    assert list(find(base64.encodebytes(data).decode())) == []
+    assert list(find_secrets(base64.b64encode(data).decode())) == []
+    assert list(find_secrets(base64.encodebytes(data).decode())) == []
 
 
 def test_a_mask_gives_away_little():
-    assert masked(JWT) == "eyJh***"
-    assert masked("hunter2") == "h***"
-    assert masked("abc") == "***"
+    assert mask(JWT) == "eyJh***"
+    assert mask("hunter2") == "h***"
+    assert mask("abc") == "***"
 
 
 @pytest.mark.parametrize(
@@ -115,14 +115,12 @@ def test_a_mask_gives_away_little():
      ("token", "hello", False), ("type", "password", False), ("secretary", "Anna", False)],
 )  # fmt: skip
 def test_keys_and_values_of_json(key, value, secret):
-    assert named_like_a_secret(key, value) is secret
+    assert is_secret_entry(key, value) is secret
 
 
 def test_the_name_of_this_machine(monkeypatch):
-    from pipemagic.leaks import patterns
-
     for name, found in [("Annas-Laptop", ["annas-laptop"]), ("laptop", [])]:
-        monkeypatch.setattr(patterns.socket, "gethostname", lambda name=name: name)
-        patterns._own_name.cache_clear()
-        assert [one.text for one in find("on annas-laptop, a laptop (annas-laptop2)")] == found
-    patterns._own_name.cache_clear()
+        monkeypatch.setattr(secret_scan.socket, "gethostname", lambda name=name: name)
+        secret_scan._own_host_name.cache_clear()
+        assert [one.text for one in find_secrets("on annas-laptop, a laptop (annas-laptop2)")] == found
+    secret_scan._own_host_name.cache_clear()
