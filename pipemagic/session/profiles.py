@@ -100,12 +100,13 @@ class Profile:
         }
 
 
-_KINDS: Mapping[str, tuple[tuple[type, ...], str]] = {
-    "keyring": ((bool, str), "true, or a service of the keyring"),
+_TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {
+    "keyring": ((bool, str), "true, false or a service of the keyring"),
     "timeout": ((int, float), "a number of seconds"),
-    "read_only": ((bool,), "true"),
+    "read_only": ((bool,), "true or false"),
     "keep_alive": ((str, int, float), 'a length of time, such as "10m" or 90'),
 }
+_TOKEN_SOURCES = ("token_env", "token_file", "keyring")
 
 
 def parse(name: str, table: object, path: Path, *, of_project: bool = False) -> Profile:
@@ -120,12 +121,13 @@ def parse(name: str, table: object, path: Path, *, of_project: bool = False) -> 
     if ("address" in given) == ("database" in given):
         raise SessionError(f"{at} says {'both ' if 'address' in given else 'neither '}address and database",
                            hint="it has one of the two")  # fmt: skip
+    sources = [key for key in _TOKEN_SOURCES if given.get(key)]
+    if len(sources) > 1:
+        raise SessionError(f"{at} has {' and '.join(sources)}", hint="a token is in one place")
     if "address" in given and (wrong := {"organization", "at", "api_token_env"} & given.keys()):
         raise SessionError(f"{at} has {' and '.join(sorted(wrong))}", hint="an address belongs to no organization")
-    if "database" in given and (wrong := {"token_env", "token_file", "keyring"} & given.keys()):
-        raise SessionError(
-            f"{at} has {' and '.join(sorted(wrong))}", hint="the token of a database of an organization is made by us"
-        )
+    if "database" in given and sources:
+        raise SessionError(f"{at} has {sources[0]}", hint="the token of a database of an organization is made by us")
     return Profile(name, **given, path=path, of_project=of_project)
 
 
@@ -153,15 +155,15 @@ def _checked(at: str, key: str, value: object) -> object:
         known = ", ".join(one.replace("_", "-") for one in names)
         hint = f"did you mean {near[0].replace('_', '-')}?" if near else f"it can have {known}"
         raise SessionError(f"{at} has {key[:40]!r}, which no profile has", hint=hint)
-    kinds, told = _KINDS.get(name, ((str,), "a text"))
-    is_switch = isinstance(value, bool) and bool not in kinds
+    types, expected = _TYPES.get(name, ((str,), "a text"))
+    is_switch = isinstance(value, bool)
     if (
-        not isinstance(value, kinds)
-        or is_switch
+        not isinstance(value, types)
+        or (is_switch and bool not in types)
+        or (isinstance(value, int | float) and not is_switch and not 0 < value <= _LONGEST)
         or value == ""
-        or (isinstance(value, int | float) and value is not True and not 0 < value <= _LONGEST)
     ):
-        raise SessionError(f"{at}: {key} is {told}")
+        raise SessionError(f"{at}: {key} is {expected}")
     if name == "keep_alive":
         try:
             durations.seconds(str(value))

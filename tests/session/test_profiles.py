@@ -56,6 +56,16 @@ def test_a_profile_is_read_with_all_it_has(profiles):
     assert profiles.get("nothing") is None
 
 
+def test_false_is_the_same_as_an_absent_key(profiles):
+    write(profiles, "[x]\naddress='libsql://a.io'\nread-only=false\nkeyring=false\ntoken-env='A'\n"
+                    "[y]\ndatabase='d'\nread-only=false\nkeyring=false\n")  # fmt: skip
+    found = profiles.get("x")
+    assert not found.read_only
+    assert found.whence.keyring is None
+    assert found.token_from == "variable A"
+    assert not profiles.get("y").read_only
+
+
 def test_no_file_is_no_profile(profiles):
     assert profiles.names() == []
     assert profiles.get("x") is None
@@ -91,8 +101,10 @@ def test_the_users_come_before_the_projects(profiles, project):
         ("[x]\naddress=3", "address is a text"),
         ("[x]\ndatabase='d'\nkeep-alive='long'", "'long' is not a length of time"),
         ("[x]\ndatabase='d'\nkeep-alive=true", "keep-alive is a length of time"),
-        ("[x]\ndatabase='d'\nread-only='yes'", "read-only is true"),
-        ("[x]\naddress='libsql://a.io'\nkeyring=false", "keyring is true"),
+        ("[x]\ndatabase='d'\nread-only='yes'", "read-only is true or false"),
+        ("[x]\ndatabase='d'\nread-only=0", "read-only is true or false"),
+        ("[x]\naddress='libsql://a.io'\nkeyring=1", "keyring is true, false or a service of the keyring"),
+        ("[x]\naddress='libsql://a.io'\ntoken-env='A'\ntoken-file='b'", "has token_env and token_file"),
         ("[x]\naddress='libsql://a.io'\norganization='acme'", "has organization"),
         ("[x]\ndatabase='d'\ntoken-env='A'", "has token_env"),
         ("x = 3", "is not a table"),
