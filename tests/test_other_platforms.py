@@ -21,7 +21,7 @@ from pipemagic.client.http.connection import Connection, Origin
 from pipemagic.errors import ServiceError, SessionError
 from pipemagic.service import files, process, server
 from pipemagic.service.sqld import binary, cluster
-from pipemagic.session import secrets
+from pipemagic.session import tokens
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows takes its own branches in every other test")
 
@@ -48,18 +48,18 @@ def open_file(tmp_path):
 
 def test_the_rights_of_a_token_file_count_where_files_have_them(on, open_file):
     with pytest.raises(SessionError, match="is open to others"):
-        secrets.from_file(open_file)
-    on("win32", secrets)
-    assert secrets.from_file(open_file) == "a-token"
+        tokens.read_token_file(open_file)
+    on("win32", tokens)
+    assert tokens.read_token_file(open_file) == "a-token"
 
 
 def test_windows_knows_no_owner_of_a_token_file(on, open_file, monkeypatch):
     open_file.chmod(0o600)
     monkeypatch.delattr(os, "getuid")
     with pytest.raises(AttributeError):
-        secrets.from_file(open_file)
-    on("win32", secrets)
-    assert secrets.from_file(open_file) == "a-token"
+        tokens.read_token_file(open_file)
+    on("win32", tokens)
+    assert tokens.read_token_file(open_file) == "a-token"
 
 
 def test_modes_of_folders_are_checked_where_they_exist(on, tmp_path):

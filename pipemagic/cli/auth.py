@@ -116,9 +116,9 @@ def revoke(api: Management, name: str, yes: bool) -> None:
 
 def keyring_entry(address: str) -> str:
     """Return the name of an address in the keyring."""
-    from pipemagic.session import keyrings
+    from pipemagic.session import tokens
 
-    return keyrings.entry_of(urls.parse(address))
+    return tokens.keyring_entry(urls.parse(address))
 
 
 address_argument = click.argument("entry", type=keyring_entry, metavar="ADDRESS")
@@ -129,12 +129,12 @@ address_argument = click.argument("entry", type=keyring_entry, metavar="ADDRESS"
 @click.option("--token-stdin", is_flag=True, help="Read the token from standard input.")
 def store(entry: str, token_stdin: bool) -> None:
     """Store the token of the database at ADDRESS in the keyring."""
-    from pipemagic.session import keyrings
+    from pipemagic.session import tokens
 
     token = read_secret("token", stdin=token_stdin).strip()
     if not Token(token):  # raises for characters that a token cannot contain
         raise SessionError("the token is empty; nothing was stored")
-    keyrings.put(keyrings.SERVICE, entry, token)
+    tokens.keyring_put(tokens.KEYRING_SERVICE, entry, token)
     console.print_line(entry)
 
 
@@ -142,7 +142,7 @@ def store(entry: str, token_stdin: bool) -> None:
 @address_argument
 def forget(entry: str) -> None:
     """Remove the token of the database at ADDRESS from the keyring."""
-    from pipemagic.session import keyrings
+    from pipemagic.session import tokens
 
-    if not keyrings.delete(keyrings.SERVICE, entry):
+    if not tokens.keyring_delete(tokens.KEYRING_SERVICE, entry):
         console.print_note("the keyring holds no token for this address")

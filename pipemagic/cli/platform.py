@@ -110,7 +110,7 @@ class SelectedService:
     """
 
     def __init__(self, data: Path | None) -> None:
-        from pipemagic.session.secrets import API_URL, PLATFORM_TOKENS, Environment
+        from pipemagic.session.tokens import API_URL, PLATFORM_TOKENS, Environment
 
         environment = Environment(os.environ)
         self.address = None if data else environment.get(API_URL)

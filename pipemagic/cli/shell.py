@@ -74,7 +74,7 @@ def shell(name: str, sql: str | None, mode: str, token_env: str | None, org: str
 @contextmanager
 def open_target(name: str, token_env: str | None, org: str | None, data: Path | None) -> Iterator[Database]:
     """Open a database of the organization, or the one at a URL."""
-    from pipemagic.session.secrets import DATABASE_TOKENS, Environment
+    from pipemagic.session.tokens import DATABASE_TOKENS, Environment
 
     if "://" in name:
         if org is not None:

@@ -11,7 +11,7 @@ from pipemagic.client.database import Database
 from pipemagic.client.secrets import Secret
 from pipemagic.client.transport import READ_TIMEOUT
 from pipemagic.errors import AuthError
-from pipemagic.session import keyrings, messages, secrets
+from pipemagic.session import messages, tokens
 from pipemagic.session.connection import Connection
 from pipemagic.session.organization import Platform
 from pipemagic.session.profiles import Profile
@@ -25,20 +25,20 @@ class Opener:
     """
 
     def __init__(
-        self, environment: secrets.Environment, wire: RequestRecorder, ask_token: Callable[[str], str] | None
+        self, environment: tokens.Environment, wire: RequestRecorder, ask_token: Callable[[str], str] | None
     ) -> None:
         self._environment = environment
         self._wire = wire
         self._ask_token = ask_token
 
     def at_address(
-        self, address: str, name: str | None, token: str | None, whence: secrets.Whence, timeout: float | None,
+        self, address: str, name: str | None, token: str | None, source: tokens.TokenSource, timeout: float | None,
         read_only: bool,
     ) -> Connection:  # fmt: skip
         """Open one to an address; where the server wants a token and none is known the user is asked."""
         endpoint = urls.parse(address)
-        host, entry = endpoint.named_host, keyrings.entry_of(endpoint)
-        given = Secret(token) if token else self._environment.database_token(whence, entry)
+        host, entry = endpoint.named_host, tokens.keyring_entry(endpoint)
+        given = Secret(token) if token else self._environment.database_token(source, entry)
         database = Database(endpoint, given, timeout=timeout or READ_TIMEOUT, read_only=read_only)
         self._wire.watch(name or _name_for(host), database.transport)
         with _closing_on_error(database):
@@ -46,17 +46,18 @@ class Opener:
                 _check(database)
             except AuthError as error:
                 if given is not None and error.status == 401 and not token:
-                    raise error.replace(hint=messages.new_token(whence, endpoint.address)) from None
+                    raise error.replace(hint=messages.new_token(source, endpoint.address)) from None
                 if given is not None or error.status != 401 or self._ask_token is None:
                     raise
                 asked = Secret(self._ask_token(host))
                 database.renew_token(asked)
                 _check(database)
-                if whence.remember:
-                    keyrings.put(whence.keyring or keyrings.SERVICE, entry, asked)
+                if source.remember:
+                    tokens.keyring_put(source.keyring or tokens.KEYRING_SERVICE, entry, asked)
         profile = Profile(
-            name or _name_for(host), address=endpoint.address, token_env=whence.env, token_file=whence.absolute_file,
-            keyring=whence.keyring == keyrings.SERVICE or whence.keyring, timeout=timeout, read_only=read_only or None,
+            name or _name_for(host), address=endpoint.address, token_env=source.env, token_file=source.absolute_file,
+            keyring=source.keyring == tokens.KEYRING_SERVICE or source.keyring, timeout=timeout,
+            read_only=read_only or None,
         )  # fmt: skip
         return Connection(profile.name, database, host, profile=profile)
 

@@ -25,7 +25,7 @@ from pipemagic.terminals import without_passwords
 
 if TYPE_CHECKING:
     from pipemagic.session.connection import Connection
-    from pipemagic.session.secrets import Whence
+    from pipemagic.session.tokens import TokenSource
 
 SHOWN = 5
 """The number of statements of a lost transaction that are listed; the rest are counted."""
@@ -363,23 +363,24 @@ def refused_token_hint(connection: Connection) -> str:
     again = f"%pipedb connect {profile.address}"
     if connection.name != profile.address:
         again += f" --as {connection.name}"
-    return f"{new_token(profile.whence, profile.address)}, then connect again: {ends}\n{again}{_option(profile.whence)}"
+    source = profile.token_source
+    return f"{new_token(source, profile.address)}, then connect again: {ends}\n{again}{_option(source)}"
 
 
-def new_token(whence: Whence, address: str) -> str:
+def new_token(source: TokenSource, address: str) -> str:
     """Return where a new token has to go."""
-    if whence.env is not None:
-        return f"put a new token into the variable {whence.env}"
-    if whence.file is not None:
-        return f"put a new token into the file {whence.file}"
-    if whence.keyring is not None:
+    if source.env is not None:
+        return f"put a new token into the variable {source.env}"
+    if source.file is not None:
+        return f"put a new token into the file {source.file}"
+    if source.keyring is not None:
         return f"put a new token into the keyring (in a terminal: pipemagic auth store {address})"
     return "put a new token into PIPEMAGIC_TOKEN, or take the variable away to be asked for it"
 
 
-def _option(whence: Whence) -> str:
-    if whence.env is not None:
-        return f" --token-env {whence.env}"
-    if whence.file is not None:
-        return f' --token-file "{whence.file}"'
-    return " --keyring" if whence.keyring is not None else ""
+def _option(source: TokenSource) -> str:
+    if source.env is not None:
+        return f" --token-env {source.env}"
+    if source.file is not None:
+        return f' --token-file "{source.file}"'
+    return " --keyring" if source.keyring is not None else ""

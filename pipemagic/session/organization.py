@@ -33,7 +33,7 @@ from pipemagic.explore.names import near
 from pipemagic.hrana.stream import Tx
 from pipemagic.management_api.client import Management, Refusal, hint_for
 from pipemagic.management_api.models import DatabaseInfo, Group, Instance, Location, Organization, Usage
-from pipemagic.session import secrets
+from pipemagic.session import tokens
 
 if TYPE_CHECKING:
     from pipemagic.session.connection import Connection
@@ -68,7 +68,7 @@ class Platform:
         where: str,
         find_again: Callable[[], Management] | None = None,
         *,
-        token_variable: str = secrets.PLATFORM_TOKENS[0],
+        token_variable: str = tokens.PLATFORM_TOKENS[0],
     ) -> None:
         self.where = where
         self.on_change: Callable[[Sequence[str]], None] = lambda _: None

@@ -16,8 +16,7 @@ from pipemagic.configuration import config_folder, project_of, read_toml
 from pipemagic.errors import SessionError
 from pipemagic.explore.names import near
 from pipemagic.session import durations
-from pipemagic.session.keyrings import SERVICE
-from pipemagic.session.secrets import Whence, at_home
+from pipemagic.session.tokens import KEYRING_SERVICE, TokenSource, expand_home
 from pipemagic.session.trust import FILE as TRUSTED
 from pipemagic.session.trust import Route, Trusted
 from pipemagic.terminals import without_passwords
@@ -62,12 +61,12 @@ class Profile:
     of_project: bool = field(default=False, compare=False)
 
     @property
-    def whence(self) -> Whence:
+    def token_source(self) -> TokenSource:
         """Where the token of the address lies; a file is named from the folder of the profile's own."""
         file = self.token_file
         if file is not None and self.path is not None:
-            file = str(self.path.parent / at_home(file))
-        return Whence(self.token_env, file, SERVICE if self.keyring is True else self.keyring or None)
+            file = str(self.path.parent / expand_home(file))
+        return TokenSource(self.token_env, file, KEYRING_SERVICE if self.keyring is True else self.keyring or None)
 
     @property
     def kept_for(self) -> float | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pipemagic.errors import ServiceError, SessionError
 from pipemagic.management_api.client import Management
-from pipemagic.session import secrets
+from pipemagic.session import tokens
 from pipemagic.session.organization import Platform
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Services:
 
     def __init__(
         self,
-        environment: secrets.Environment,
+        environment: tokens.Environment,
         meanwhile: Callable[[], None] = lambda: None,
         changed: Callable[[Platform, Sequence[str]], None] = lambda _platform, _deleted: None,
     ) -> None:
@@ -120,7 +120,7 @@ class Services:
             if self.chosen is not None:
                 return self.chosen
             self._check_not_closed()
-            at = self._environment.get(secrets.API_URL)
+            at = self._environment.get(tokens.API_URL)
             return self._take(self._remote(at, None, None) if at else self._service(temporary=False).platform)
 
     def choose(
@@ -204,13 +204,13 @@ class Services:
 
         Its token is in the variable ``token_env``, else in the usual ones; SessionError if there is none.
         """
-        at = at or self._environment.get(secrets.API_URL)
+        at = at or self._environment.get(tokens.API_URL)
         if at is None:
             raise SessionError("for which service is the token?", hint="name it with --at URL")
-        token = self._environment.token(token_env, secrets.PLATFORM_TOKENS)
+        token = self._environment.token(token_env, tokens.PLATFORM_TOKENS)
         if not token:
             hint = "put it into PIPEMAGIC_API_TOKEN, or into a variable named with --token-env"
             raise SessionError(f"there is no platform token for {at}", hint=hint)
         api = Management(at, token, organization=slug)
         where = f"{api.endpoint.named_host}{api.endpoint.port_suffix}"  # two services may be on one machine
-        return Platform(api, where, token_variable=self._environment.token_variable(token_env, secrets.PLATFORM_TOKENS))
+        return Platform(api, where, token_variable=self._environment.token_variable(token_env, tokens.PLATFORM_TOKENS))

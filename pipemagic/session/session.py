@@ -15,7 +15,7 @@ from pipemagic.configuration import config_folder
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.explore.names import near, nearest
 from pipemagic.frames.collector import collector_paused
-from pipemagic.session import explain, foreign_addresses, keyrings, secrets
+from pipemagic.session import explain, foreign_addresses, tokens
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.changes import Changes, Subject
 from pipemagic.session.connecting import Opener
@@ -75,7 +75,7 @@ class Session:
         self.written: Changes[Connection] = Changes()
         self._tell = tell or (lambda _: None)
         self.snippets = Snippets()
-        self._environment = secrets.Environment(environ)
+        self._environment = tokens.Environment(environ)
         self._opener = Opener(self._environment, self.wire, ask_token)
         self.profiles = profiles or Profiles(config_folder(environ) / FILE)
         self._default, self._default_of_project = default, default_of_project
@@ -235,8 +235,8 @@ class Session:
         wait for an answer, 60 by default. With ``read_only`` nothing is sent that is not known to read, and the token
         that is made for a database of an organization cannot write either.
         """
-        service = keyrings.SERVICE if keyring is True or (remember and not keyring) else keyring or None
-        whence = secrets.Whence(token_env, token_file, service, remember)
+        service = tokens.KEYRING_SERVICE if keyring is True or (remember and not keyring) else keyring or None
+        source = tokens.TokenSource(token_env, token_file, service, remember)
         if target is None and not temporary:
             target = self._default() or None
             if target is not None and "://" in target and self._default_of_project():
@@ -245,7 +245,7 @@ class Session:
             if temporary:
                 raise SessionError("--temporary is for the embedded service, not for an address")
             foreign_addresses.check(target, self)
-            return self.adopt(self._opener.at_address(target, name, token, whence, timeout, read_only))
+            return self.adopt(self._opener.at_address(target, name, token, source, timeout, read_only))
         urls.refuse_user(target or "")
         known = self.connections.get(target or "")
         if known is not None and read_only and not known.read_only and known.platform is None:
@@ -254,20 +254,20 @@ class Session:
         if (
             target is not None
             and known is not None
-            and not (known.refused or name or temporary or token or whence or (read_only and not known.read_only))
+            and not (known.refused or name or temporary or token or source or (read_only and not known.read_only))
         ):
             return self.use(target)
         profile = None if target is None or temporary else self.profiles.get(target)
         if profile is not None:
             self.profiles.trusted.check(profile)
         if profile is not None and profile.address is not None:
-            whence = whence or profile.whence
+            source = source or profile.token_source
             found = self._opener.at_address(
-                profile.address, name or profile.name, token, whence, timeout or profile.timeout,
+                profile.address, name or profile.name, token, source, timeout or profile.timeout,
                 read_only or bool(profile.read_only),
             )  # fmt: skip
             return self._kept(self.adopt(found), profile)
-        if token is not None or whence:
+        if token is not None or source:
             raise SessionError(
                 "a token belongs to an address; for a database of an organization pipemagic makes one itself",
                 hint="%pipedb connect ADDRESS --token-env VARIABLE",
@@ -353,7 +353,7 @@ class Session:
     @property
     def in_organization(self) -> bool:
         """Whether an organization is in use, or named by PIPEMAGIC_API_URL: if not, `platform` starts the service."""
-        return self._services.chosen is not None or bool(self._environment.get(secrets.API_URL))
+        return self._services.chosen is not None or bool(self._environment.get(tokens.API_URL))
 
     def organization(
         self, slug: str | None = None, *, at: str | None = None, token_env: str | None = None,

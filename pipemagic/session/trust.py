@@ -50,8 +50,8 @@ class Route:
 
 
 def _database_token(profile: Profile) -> str:
-    whence = profile.whence
-    places = (("variable", whence.env), ("file", whence.absolute_file), ("keyring", whence.keyring))
+    source = profile.token_source
+    places = (("variable", source.env), ("file", source.absolute_file), ("keyring", source.keyring))
     return next((f"{kind} {place}" for kind, place in places if place), "")
 
 

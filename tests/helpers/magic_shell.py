@@ -15,7 +15,7 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 from pipemagic import launcher
-from pipemagic.session.secrets import API_URL, DATABASE_TOKENS, PLATFORM_TOKENS
+from pipemagic.session.tokens import API_URL, DATABASE_TOKENS, PLATFORM_TOKENS
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -12,7 +12,7 @@ from magic_shell import make_database
 
 from pipemagic.client.secrets import Secret
 from pipemagic.errors import AuthError, ConfirmError, NotFound, ServerError, SessionError
-from pipemagic.session.token_places import TokenFile
+from pipemagic.session.tokens import FileTarget
 
 
 @pytest.fixture
@@ -161,11 +161,11 @@ def test_a_token_that_cannot_be_made_leaves_nothing(embedded, tmp_path, monkeypa
 
 
 def test_a_token_is_not_written_over_a_file_that_appears_meanwhile(tmp_path):
-    place = TokenFile(tmp_path / "token")
-    place.check()
+    target = FileTarget(tmp_path / "token")
+    target.check()
     (tmp_path / "token").write_text("mine")
     with pytest.raises(SessionError, match="cannot be written: File exists"):
-        place.put(Secret("other"))
+        target.store(Secret("other"))
     assert (tmp_path / "token").read_text() == "mine"
 
 

@@ -61,7 +61,7 @@ def test_false_is_the_same_as_an_absent_key(profiles):
                     "[y]\ndatabase='d'\nread-only=false\nkeyring=false\n")  # fmt: skip
     found = profiles.get("x")
     assert not found.read_only
-    assert found.whence.keyring is None
+    assert found.token_source.keyring is None
     assert found.token_from == "variable A"
     assert not profiles.get("y").read_only
 
@@ -79,7 +79,7 @@ def test_the_users_come_before_the_projects(profiles, project):
     write(profiles, "[a]\naddress = 'libsql://mine.example.io'\n")
     assert profiles.names() == ["a", "b"]
     assert profiles.get("a").address == "libsql://mine.example.io"
-    assert profiles.get("b").whence.file == str(project.parent / "secret" / "token")
+    assert profiles.get("b").token_source.file == str(project.parent / "secret" / "token")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_what_is_there_and_no_file_is_not_waited_for(profiles, project):
 
 def test_a_home_that_there_is_not(profiles):
     write(profiles, "[x]\naddress = 'libsql://a.io'\ntoken-file = '~nobody-of-that-name/token'\n")
-    assert "~nobody-of-that-name" in profiles.get("x").whence.absolute_file
+    assert "~nobody-of-that-name" in profiles.get("x").token_source.absolute_file
 
 
 NAMES = [

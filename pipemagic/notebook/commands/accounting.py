@@ -56,18 +56,18 @@ def _of_databases(context: Context) -> DataFrame:
 
 def create_token(context: Context, args: Arguments) -> None:
     """Make a token for a database and put it where no notebook keeps it."""
-    from pipemagic.session.token_places import TokenFile, Variable
+    from pipemagic.session.tokens import FileTarget, VariableTarget
 
     variable, path, replace = args.get("--to-env"), args.get("--to-file"), args.on("--replace")
     if (variable is None) == (path is None):
         raise UsageError("say where the token goes, as it is not shown: --to-env VARIABLE or --to-file PATH")
-    place = TokenFile(path, replace=replace) if path is not None else Variable(str(variable), replace=replace)
-    place.check()
+    target = FileTarget(path, replace=replace) if path is not None else VariableTarget(str(variable), replace=replace)
+    target.check()
     database, expiration = args["DATABASE"], args.get("--expiration") or "never"
     platform = context.session.platform
-    place.put(platform.create_token(database, expiration=expiration, read_only=args.on("--read-only")))
+    target.store(platform.create_token(database, expiration=expiration, read_only=args.on("--read-only")))
     ends = "that never expires" if expiration == "never" else f"for {expiration}"
-    say(f"A {'read-only token' if args.on('--read-only') else 'token'} for {database} {ends} is in {place}.")
+    say(f"A {'read-only token' if args.on('--read-only') else 'token'} for {database} {ends} is in {target}.")
 
 
 COMMANDS: tuple[Command, ...] = (

@@ -11,8 +11,8 @@ from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked, PasswordDeleteError
 
 from pipemagic.errors import AuthError, SessionError
-from pipemagic.session import Session, keyrings
-from pipemagic.session.secrets import from_file
+from pipemagic.session import Session, tokens
+from pipemagic.session.tokens import read_token_file
 
 posix = pytest.mark.skipif(os.name != "posix", reason="Windows has other rights")
 
@@ -93,10 +93,10 @@ def test_a_file_that_others_may_open_is_refused(session, sqld_database, file, mo
 def test_a_link_is_followed_to_the_file_that_counts(file, tmp_path, sqld_database):
     link = tmp_path / "link"
     link.symlink_to(file)
-    assert from_file(link) == sqld_database.token
+    assert read_token_file(link) == sqld_database.token
     file.chmod(0o644)
     with pytest.raises(SessionError, match="open to others"):
-        from_file(link)
+        read_token_file(link)
 
 
 @posix
@@ -106,10 +106,10 @@ def test_a_file_or_a_link_of_somebody_else_is_refused(file, tmp_path):
     link.symlink_to(file)
     os.chown(link, 12345, 12345, follow_symlinks=False)
     with pytest.raises(SessionError, match="belongs to somebody else"):
-        from_file(link)
+        read_token_file(link)
     os.chown(file, 12345, 12345)
     with pytest.raises(SessionError, match="belongs to somebody else"):
-        from_file(file)
+        read_token_file(file)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_what_is_no_token_is_refused_and_not_repeated(tmp_path, data, said):
     path.write_bytes(data)
     path.chmod(0o600)
     with pytest.raises(SessionError, match=said) as caught:
-        from_file(path)
+        read_token_file(path)
     assert "two" not in str(caught.value)
 
 
@@ -133,7 +133,7 @@ def test_nothing_is_waited_for_where_a_file_should_be(tmp_path):
         if path.name == "link":
             path.symlink_to("pipe")
         with pytest.raises(SessionError, match="is no file"):
-            from_file(path)
+            read_token_file(path)
 
 
 @pytest.mark.parametrize("name", ["a\0b", "~nobody-of-that-name/token", "x" * 3000])
@@ -141,21 +141,21 @@ def test_names_that_no_file_has(name):
     from pathlib import Path
 
     with pytest.raises(SessionError):
-        from_file(Path(name))
+        read_token_file(Path(name))
 
 
 def test_a_file_of_a_windows_editor(tmp_path):
     path = tmp_path / "token"
     path.write_bytes(b"\xef\xbb\xbfabcdefgh\r\n")
     path.chmod(0o600)
-    assert str(from_file(path)) == "abcdefgh"
+    assert str(read_token_file(path)) == "abcdefgh"
 
 
 def test_what_is_no_file(tmp_path):
     with pytest.raises(SessionError, match="cannot be read: No such file"):
-        from_file(tmp_path / "nothing")
+        read_token_file(tmp_path / "nothing")
     with pytest.raises(SessionError, match="token file"):
-        from_file(tmp_path)
+        read_token_file(tmp_path)
 
 
 # -- the keyring
@@ -211,11 +211,11 @@ def test_a_file_backend_of_another_package_works_too(tmp_path, session, sqld_dat
     backend = alternative.PlaintextKeyring()
     backend.file_path = str(tmp_path / "ring.cfg")
     keyring.set_keyring(backend)
-    keyrings.put("pipemagic", entry_of(sqld_database), sqld_database.token)
+    tokens.keyring_put("pipemagic", entry_of(sqld_database), sqld_database.token)
     session.connect(sqld_database.url, keyring=True)
     assert works(session)
-    assert keyrings.delete("pipemagic", entry_of(sqld_database))
-    assert not keyrings.delete("pipemagic", entry_of(sqld_database))
+    assert tokens.keyring_delete("pipemagic", entry_of(sqld_database))
+    assert not tokens.keyring_delete("pipemagic", entry_of(sqld_database))
 
 
 # -- the order

@@ -1,0 +1,313 @@
+"""Sources of tokens (variables, files, the system's keyring) and targets of new tokens.
+
+No token is part of a cell, an output or the history.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import stat
+import sys
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Protocol
+
+from pipemagic.client.secrets import Secret
+from pipemagic.client.urls import Endpoint
+from pipemagic.configuration import open_at_once
+from pipemagic.errors import SessionError
+
+DATABASE_TOKENS = ("PIPEMAGIC_TOKEN", "TURSO_AUTH_TOKEN")
+"""Variables with a database token, in order of precedence."""
+
+PLATFORM_TOKENS = ("PIPEMAGIC_API_TOKEN", "TURSO_API_TOKEN")
+"""Variables with a platform token, in order of precedence."""
+
+API_URL = "PIPEMAGIC_API_URL"
+"""Variable with the address of a management API other than the embedded service's."""
+
+MOST_BYTES = 64 * 1024  # of a file with a token: what is longer is another file
+
+
+@dataclass(frozen=True)
+class TokenSource:
+    """Where a database token is, as the user named it: at most one of these.
+
+    ``env`` is an environment variable; ``file`` holds the token alone; ``keyring`` is a service in the keyring, in
+    which the entry has the name of the address. ``remember`` puts a token that was asked for into the keyring.
+    """
+
+    env: str | None = None
+    file: str | None = None
+    keyring: str | None = None
+    remember: bool = False
+
+    def __post_init__(self) -> None:
+        if sum(place is not None for place in (self.env, self.file, self.keyring)) > 1:
+            raise SessionError(
+                "the token can lie in one place only", hint="take one of --token-env, --token-file, --keyring"
+            )
+
+    @property
+    def absolute_file(self) -> str | None:
+        """The absolute path of the file."""
+        return None if self.file is None else str(expand_home(self.file).absolute())
+
+    def __bool__(self) -> bool:
+        return bool(self.env or self.file or self.keyring)
+
+
+class Environment:
+    """The environment variables; the repr shows none of them, since some are tokens."""
+
+    __slots__ = ("_variables",)
+
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._variables = variables
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """All of them."""
+        return self._variables
+
+    def get(self, name: str) -> str | None:
+        """Return a variable that is set and not empty, else None."""
+        return self._variables.get(name) or None
+
+    def token_variable(self, named: str | None, usual: Sequence[str]) -> str:
+        """Return the name of the variable that `token` reads; the first of the ``usual`` if none is set."""
+        return named or next((name for name in usual if self.get(name)), usual[0])
+
+    def token(self, named: str | None, usual: Sequence[str]) -> Secret | None:
+        """Return the token in the variable ``named``, which must be set, else in the first of the ``usual``."""
+        if named is None:
+            return next((Secret(found) for name in usual if (found := self.get(name))), None)
+        if not named.isidentifier():
+            # Not repeated: what is no name may be the token itself.
+            raise SessionError(
+                "--token-env takes the name of an environment variable, not the token",
+                hint="put the token into a variable, for example MY_TOKEN, and write --token-env MY_TOKEN",
+            )
+        found = self.get(named)
+        if found is None:
+            raise SessionError(f"the environment variable {named} is not set")
+        return Secret(found)
+
+    def database_token(self, source: TokenSource, entry: str) -> Secret | None:
+        """Return the token for an address from its source, by default from the usual variables.
+
+        Return None if no source is named and no variable is set, or if the keyring is to remember it and has none yet.
+        """
+        if source.file is not None:
+            return read_token_file(Path(source.file))
+        if source.keyring is not None:
+            return keyring_get(source.keyring, entry, missing_ok=source.remember)
+        return self.token(source.env, DATABASE_TOKENS)
+
+
+def expand_home(path: str | Path) -> Path:
+    """Replace ``~`` by the home folder, if there is such a user."""
+    return Path(os.path.expanduser(path))
+
+
+def read_token_file(path: Path) -> Secret:
+    """Return the token in a file; raise SessionError if others may read the file or it has anything else.
+
+    A link is followed (mounted secrets are links); what counts is the file that is opened, and the link's owner.
+    """
+    path = expand_home(path)
+    try:
+        _refuse_foreign(path, path.lstat())
+        with open_at_once(path) as file:
+            _refuse_open_to_others(path, os.fstat(file.fileno()))
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise SessionError(
+            f"the token file {path} cannot be read: {error.strerror}", hint="the file holds the token and nothing else"
+        ) from None
+    except ValueError:
+        raise SessionError("no file has such a name", hint="name a file that holds the token alone") from None
+    return Secret(_only_token(path, data))
+
+
+def _refuse_foreign(path: Path, about: os.stat_result) -> None:
+    if sys.platform != "win32" and about.st_uid not in (os.getuid(), 0):
+        raise SessionError(
+            f"the token file {path} belongs to somebody else, who can put another token there",
+            hint=f"copy it: install -m 600 {path} ~/token",
+        )
+
+
+def _refuse_open_to_others(path: Path, about: os.stat_result) -> None:
+    if not stat.S_ISREG(about.st_mode):
+        raise SessionError(f"the token file {path} is no file", hint="name a file that holds the token alone")
+    _refuse_foreign(path, about)
+    if sys.platform != "win32" and about.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise SessionError(f"the token file {path} is open to others", hint=f"chmod 600 {path}")
+
+
+def _only_token(path: Path, data: bytes) -> str:
+    words = data[: MOST_BYTES + 1].removeprefix(codecs.BOM_UTF8).split()
+    if not words:
+        raise SessionError(f"the token file {path} is empty", hint="put the token into it, on one line")
+    if len(words) > 1 or len(data) > MOST_BYTES or not words[0].isascii():
+        raise SessionError(
+            f"the token file {path} holds more than a token", hint="put the token alone into it, on one line"
+        )
+    return words[0].decode("ascii")
+
+
+# -- the keyring
+
+KEYRING_SERVICE = "pipemagic"
+"""The default service in the keyring."""
+
+ELSE = "or name a variable with --token-env or a file with --token-file"
+
+
+def keyring_entry(endpoint: Endpoint) -> str:
+    """Return the name of the token of an address in the keyring: its host, and its port if that is not the default."""
+    return f"{endpoint.named_host}{endpoint.port_suffix}"
+
+
+def keyring_get(service: str, entry: str, *, missing_ok: bool = False) -> Secret | None:
+    """Return the token of an entry; raise SessionError without a keyring or, unless ``missing_ok``, without a token."""
+    with _keyring_errors():
+        found = _keyring().get_password(service, entry)
+    if found:
+        return Secret(found)
+    if missing_ok:
+        return None
+    raise SessionError(
+        f"the keyring holds no token for {entry}",
+        hint=f"in a terminal: pipemagic auth store libsql://{entry}; here: --remember, which asks for it once",
+    )
+
+
+def keyring_put(service: str, entry: str, token: str) -> None:
+    """Store a token in the keyring; raise SessionError if that is not possible."""
+    with _keyring_errors():
+        _keyring().set_password(service, entry, str(token))
+
+
+def keyring_delete(service: str, entry: str) -> bool:
+    """Delete a token from the keyring; return False if there was none."""
+    if keyring_get(service, entry, missing_ok=True) is None:
+        return False
+    with _keyring_errors():
+        _keyring().delete_password(service, entry)
+    return True
+
+
+def _keyring() -> ModuleType:
+    try:
+        import keyring
+    except ImportError:
+        raise SessionError(
+            "the package keyring is not installed", hint=f'pip install "pipemagic[keyring]", {ELSE}'
+        ) from None
+    return keyring
+
+
+@contextmanager
+def _keyring_errors() -> Iterator[None]:
+    """Raise SessionError, with a hint, for the errors of the package keyring."""
+    try:
+        yield
+    except SessionError:
+        raise
+    except Exception as error:
+        from keyring.errors import KeyringError
+
+        if not isinstance(error, KeyringError | OSError):
+            raise
+        raise _keyring_error(error) from None
+
+
+def _keyring_error(error: Exception) -> SessionError:
+    from keyring.errors import KeyringLocked, NoKeyringError
+
+    if isinstance(error, NoKeyringError):
+        return SessionError("this machine has no keyring", hint=f"set one up for the package keyring, {ELSE}")
+    if isinstance(error, KeyringLocked):
+        return SessionError("the keyring is locked", hint=f"unlock it, {ELSE}")
+    return SessionError(f"the keyring failed: {type(error).__name__}", hint=ELSE.removeprefix("or "))
+
+
+# -- targets of new tokens
+
+REPLACE = "--replace puts the new token in its place"
+
+
+class TokenTarget(Protocol):
+    """Where a new token is stored; checked before the token is created."""
+
+    def check(self) -> None:
+        """Raise SessionError if the target exists already or cannot be created."""
+
+    def store(self, token: Secret) -> None:
+        """Store the token."""
+
+
+class VariableTarget:
+    """A variable of this process's environment, inherited by the processes that it starts later."""
+
+    def __init__(self, name: str, *, replace: bool = False, into: MutableMapping[str, str] = os.environ) -> None:
+        self._name = name
+        self._replace = replace
+        self._into = into
+
+    def __str__(self) -> str:
+        return f"the variable {self._name}"
+
+    def check(self) -> None:
+        """Raise SessionError if the name is invalid or the variable is set already."""
+        if not (self._name.isascii() and self._name.isidentifier()):
+            raise SessionError("that is no name of an environment variable", hint="take one like FLIGHTS_TOKEN")
+        if self._name in self._into and not self._replace:
+            raise SessionError(f"the variable {self._name} is set already", hint=REPLACE)
+
+    def store(self, token: Secret) -> None:
+        """Set the variable."""
+        self._into[self._name] = str(token)
+
+
+class FileTarget:
+    """A file with nothing but the token, readable only by its owner."""
+
+    def __init__(self, path: str | Path, *, replace: bool = False) -> None:
+        self._path = expand_home(path)
+        self._replace = replace
+
+    def __str__(self) -> str:
+        return f"the file {self._path}"
+
+    def check(self) -> None:
+        """Raise SessionError if the file exists already or its folder does not."""
+        try:
+            there, folder = os.path.lexists(self._path), self._path.parent.is_dir()
+        except ValueError:
+            raise SessionError("no file has such a name") from None
+        if there and not (self._replace and self._path.is_file()):
+            hint = REPLACE if self._path.is_file() else "name a file in it"
+            raise SessionError(f"{self._path} is there already", hint=hint)
+        if not folder:
+            raise SessionError(f"there is no folder {self._path.parent}", hint="make it, or name another file")
+
+    def store(self, token: Secret) -> None:
+        """Write the whole file, or nothing."""
+        from pipemagic.service.files import write_private
+
+        data = f"{token}\n".encode()
+        try:
+            if self._replace:
+                write_private(self._path, data)
+                return
+            with open(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(data)
+        except OSError as error:
+            raise SessionError(f"{self._path} cannot be written: {error.strerror}") from None
