@@ -34,6 +34,7 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.management_api.client import Management, Refusal, hint_for
 from pipemagic.management_api.models import DatabaseInfo, Group, Instance, Location, Organization, Usage
 from pipemagic.session import tokens
+from pipemagic.session.profiles import Profile
 
 if TYPE_CHECKING:
     from pipemagic.session.connection import Connection
@@ -287,12 +288,15 @@ class Platform:
             overages = self._ask(lambda api: api.update_organization(overages=on)).overages
         return on if overages is None else overages
 
-    def open(self, name: str, timeout: float | None = READ_TIMEOUT, *, read_only: bool = False) -> Database:
+    def open(
+        self, name: str, timeout: float | None = READ_TIMEOUT, *, read_only: bool = False, similar: Sequence[str] = ()
+    ) -> Database:
         """Return a database, with a token made for this session; ``timeout`` is in seconds.
 
-        With ``read_only`` neither the token nor the Database lets anything write.
+        With ``read_only`` neither the token nor the Database lets anything write. If there is no such database the
+        error names the nearest one, or the nearest of the ``similar`` names.
         """
-        info = self._find(name)
+        info = self._find(name, similar)
         if not info.url:
             raise SessionError(
                 f"the service does not say at which address {name} is",
@@ -329,7 +333,7 @@ class Platform:
             self._known.get("database", {}).pop(name, None)
         self.on_change(deleted)
 
-    def _find(self, name: str) -> DatabaseInfo:
+    def _find(self, name: str, similar: Sequence[str]) -> DatabaseInfo:
         try:
             return self._ask(lambda api: api.database(name))
         except (NotFound, UnsupportedError) as error:
@@ -338,10 +342,13 @@ class Platform:
         listed = {one.name: one for one in self.databases().items}
         if name in listed:  # an API without that endpoint
             return listed[name]
-        hint = near(name, listed) or "%pipedb databases lists what there is"
-        if "did you mean" not in hint and re.fullmatch(r"[a-z0-9-]+", name):  # no service makes others
+        hint = near(name, listed) or near(name, similar)
+        if not hint and re.fullmatch(r"[a-z0-9-]+", name):  # no service makes others
             hint = f"%pipedb create-database {name} --group GROUP makes it"
-        raise SessionError(f"there is no database {name!r} in organization {self.organization}", hint=hint)
+        raise SessionError(
+            f"there is no database {name!r} in organization {self.organization}",
+            hint=hint or "%pipedb databases lists what there is",
+        )
 
     def _list(self, kind: str, ask: Callable[[Management], list[N]]) -> Listing[N]:
         try:
@@ -518,7 +525,8 @@ def _renew_token(session: Session, connection: Connection, database: str, platfo
     was_open = connection.transaction is Tx.OPEN
     timeout = None if connection.profile is None else connection.profile.timeout
     try:
-        connection.renew(session.open(database, connection.name, timeout, connection.read_only, platform))
+        profile = Profile(connection.name, database=database, timeout=timeout, read_only=connection.read_only)
+        connection.renew(session.open(profile, platform))
     except PipemagicError as error:
         return f"{connection.name} has no new token ({error.message}): %pipedb connect {connection.name} makes one."
     ended = " Its open transaction may be rolled back." if was_open else ""

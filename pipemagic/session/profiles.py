@@ -8,7 +8,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,21 @@ class Profile:
         if file is not None and self.path is not None:
             file = str(self.path.parent / expand_home(file))
         return TokenSource(self.token_env, file, KEYRING_SERVICE if self.keyring is True else self.keyring or None)
+
+    @property
+    def portable(self) -> Profile:
+        """The profile as it can be saved in any file, without the time that its connections are kept alive."""
+        return replace(self, keep_alive=None, path=None, of_project=False)
+
+    def with_options(self, name: str | None, source: TokenSource, timeout: float | None, *, read_only: bool) -> Profile:
+        """Return the profile with the options that were given in the place of its own."""
+        found = replace(
+            self, name=name or self.name, timeout=timeout or self.timeout, read_only=read_only or self.read_only or None
+        )
+        if not source:
+            return found
+        keyring = True if source.keyring == KEYRING_SERVICE else source.keyring
+        return replace(found, token_env=source.env, token_file=source.absolute_file, keyring=keyring)
 
     @property
     def kept_for(self) -> float | None:

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from pipemagic.frames.collector import collector_paused
 from pipemagic.session import explain, foreign_addresses, tokens
 from pipemagic.session.cells import Cell, read
 from pipemagic.session.changes import Changes, Subject
-from pipemagic.session.connecting import Opener
+from pipemagic.session.connect import ConnectionFactory
 from pipemagic.session.connection import Connection
 from pipemagic.session.messages import ROLLED_BACK
 from pipemagic.session.organization import Platform, connections_of
@@ -76,7 +77,7 @@ class Session:
         self._tell = tell or (lambda _: None)
         self.snippets = Snippets()
         self._environment = tokens.Environment(environ)
-        self._opener = Opener(self._environment, self.wire, ask_token)
+        self._factory = ConnectionFactory(self._environment, self.wire, ask_token)
         self.profiles = profiles or Profiles(config_folder(environ) / FILE)
         self._default, self._default_of_project = default, default_of_project
         self._lock = threading.RLock()  # of the connections and which one is current; held for moments only
@@ -235,65 +236,74 @@ class Session:
         wait for an answer, 60 by default. With ``read_only`` nothing is sent that is not known to read, and the token
         that is made for a database of an organization cannot write either.
         """
-        service = tokens.KEYRING_SERVICE if keyring is True or (remember and not keyring) else keyring or None
-        source = tokens.TokenSource(token_env, token_file, service, remember)
+        source = tokens.TokenSource.of(token_env, token_file, keyring, remember=remember)
         if target is None and not temporary:
-            target = self._default() or None
-            if target is not None and "://" in target and self._default_of_project():
-                self.profiles.trusted.check(Profile(target, address=target, of_project=True))
+            target = self._default_target()
         if target is not None and "://" in target:
             if temporary:
                 raise SessionError("--temporary is for the embedded service, not for an address")
             foreign_addresses.check(target, self)
-            return self.adopt(self._opener.at_address(target, name, token, source, timeout, read_only))
-        urls.refuse_user(target or "")
-        known = self.connections.get(target or "")
-        if known is not None and read_only and not known.read_only and known.platform is None:
-            again = f"%pipedb connect {known.database.url} --as {target} --read-only"
-            raise SessionError(f"{target} is connected already, and may write", hint=again)
-        if (
-            target is not None
-            and known is not None
-            and not (known.refused or name or temporary or token or source or (read_only and not known.read_only))
-        ):
-            return self.use(target)
-        profile = None if target is None or temporary else self.profiles.get(target)
-        if profile is not None:
+            profile = Profile("", address=target)
+        else:
+            urls.refuse_user(target or "")
+            if self._has(target or "", read_only=read_only) and not (name or temporary or token or source):
+                return self.use(str(target))
+            found = None if target is None or temporary else self.profiles.get(target)
+            profile = found or Profile("", database=target)
             self.profiles.trusted.check(profile)
-        if profile is not None and profile.address is not None:
-            source = source or profile.token_source
-            found = self._opener.at_address(
-                profile.address, name or profile.name, token, source, timeout or profile.timeout,
-                read_only or bool(profile.read_only),
-            )  # fmt: skip
-            return self._kept(self.adopt(found), profile)
-        if token is not None or source:
+        profile = profile.with_options(name, source, timeout, read_only=read_only)
+        if profile.address is not None:
+            connection = self._factory.at_address(profile, token, remember=remember)
+        elif token is not None or source:
             raise SessionError(
                 "a token belongs to an address; for a database of an organization pipemagic makes one itself",
                 hint="%pipedb connect ADDRESS --token-env VARIABLE",
             )
-        if profile is not None:
-            found = self._of_profile(profile, name, timeout, read_only or bool(profile.read_only), platform)
-            return self._kept(self.adopt(found), profile)
-        if target is None or temporary:
-            first = self._services.prepare(temporary=temporary)
-            target = target or first
-        try:
-            found = self.open(target, name, timeout, read_only, platform)
-        except SessionError as error:
-            if error.message.startswith(f"there is no database {target!r}") and "did you mean" not in error.hint:
-                error.hint = near(target, [*self._profile_names(), *self.connections]) or error.hint
-            raise
-        if temporary:
-            found.profile = None  # nothing leads to it again
-        return self.adopt(found)
+        else:
+            connection = self._connect_in_organization(profile, platform, temporary=temporary)
+        connection = self.adopt(connection)
+        if profile.kept_for is not None:
+            connection.keep_alive(profile.kept_for)
+        return connection
 
-    def open(
-        self, database: str, name: str | None = None, timeout: float | None = None, read_only: bool = False,
-        platform: Platform | None = None,
-    ) -> Connection:  # fmt: skip
-        """Give a connection to a database of an organization, by default the current one, without taking it in."""
-        return self._opener.in_organization(platform or self.platform, database, name, timeout, read_only)
+    def _default_target(self) -> str | None:
+        """Return the configured target, None if there is none; SessionError if a project's is not trusted."""
+        target = self._default() or None
+        if target is not None and "://" in target and self._default_of_project():
+            self.profiles.trusted.check(Profile(target, address=target, of_project=True))
+        return target
+
+    def _has(self, name: str, *, read_only: bool) -> bool:
+        """Return True if a connection of that name can be used; SessionError if it may write and must not."""
+        known = self.connections.get(name)
+        if known is None:
+            return False
+        if read_only and not known.read_only and known.platform is None:
+            again = f"%pipedb connect {known.database.url} --as {name} --read-only"
+            raise SessionError(f"{name} is connected already, and may write", hint=again)
+        return not known.refused and (known.read_only or not read_only)
+
+    def _connect_in_organization(self, profile: Profile, platform: Platform | None, *, temporary: bool) -> Connection:
+        """Open the database of a profile; without ``platform`` in the profile's organization, then the current one."""
+        if temporary or profile.database is None:
+            first = self._services.prepare(temporary=temporary)
+            profile = replace(profile, database=profile.database or first)
+        elif platform is None and (
+            profile.at is not None or profile.organization not in (None, self.platform.organization)
+        ):
+            self.organization(profile.organization, at=profile.at, token_env=profile.api_token_env)
+        connection = self.open(profile, platform)
+        if temporary:
+            connection.profile = None  # nothing leads to it again
+        return connection
+
+    def open(self, profile: Profile, platform: Platform | None = None) -> Connection:
+        """Return a connection to the database of a profile in an organization, by default the current one.
+
+        The session does not keep it.
+        """
+        similar = [*self._profile_names(), *self.connections]
+        return self._factory.in_organization(platform or self.platform, profile, similar)
 
     def adopt(self, connection: Connection) -> Connection:
         """Take a connection in under its name and make it the current one; an earlier one of the name is closed.
@@ -399,21 +409,6 @@ class Session:
         self._services.close()
 
     # -- inside
-
-    def _of_profile(
-        self, profile: Profile, name: str | None, timeout: float | None, read_only: bool, platform: Platform | None
-    ) -> Connection:
-        """Open the database that a profile names; without ``platform`` in its organization, which is current then."""
-        if platform is None and (
-            profile.at is not None or profile.organization not in (None, self.platform.organization)
-        ):
-            self.organization(profile.organization, at=profile.at, token_env=profile.api_token_env)
-        return self.open(str(profile.database), name or profile.name, timeout or profile.timeout, read_only, platform)
-
-    def _kept(self, connection: Connection, profile: Profile) -> Connection:
-        if profile.kept_for is not None:
-            connection.keep_alive(profile.kept_for)
-        return connection
 
     def _forget(self, connection: Connection) -> None:
         with self._lock:

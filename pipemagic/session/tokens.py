@@ -46,6 +46,12 @@ class TokenSource:
     keyring: str | None = None
     remember: bool = False
 
+    @classmethod
+    def of(cls, env: str | None, file: str | None, keyring: str | bool, *, remember: bool) -> TokenSource:
+        """Return the source of options; ``keyring`` True is the default service, as is ``remember`` alone."""
+        service = KEYRING_SERVICE if keyring is True or (remember and not keyring) else keyring or None
+        return cls(env, file, service, remember)
+
     def __post_init__(self) -> None:
         if sum(place is not None for place in (self.env, self.file, self.keyring)) > 1:
             raise SessionError(

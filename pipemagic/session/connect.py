@@ -1,0 +1,103 @@
+"""Open connections: at an address with its token, or to a database of an organization; each is checked at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+from pipemagic.client import urls
+from pipemagic.client.database import Database
+from pipemagic.client.secrets import Secret
+from pipemagic.client.transport import READ_TIMEOUT
+from pipemagic.errors import AuthError
+from pipemagic.session import messages, tokens
+from pipemagic.session.connection import Connection
+from pipemagic.session.organization import Platform
+from pipemagic.session.profiles import Profile
+from pipemagic.session.trace import RequestRecorder
+
+
+class ConnectionFactory:
+    """Opens connections by profiles; their requests are recorded by ``recorder``.
+
+    ``ask_token`` asks the user for a token, given what it is for.
+    """
+
+    def __init__(
+        self,
+        environment: tokens.Environment,
+        recorder: RequestRecorder,
+        ask_token: Callable[[str], str] | None,
+    ) -> None:
+        self._environment = environment
+        self._recorder = recorder
+        self._ask_token = ask_token
+
+    def at_address(self, profile: Profile, token: str | None, *, remember: bool) -> Connection:
+        """Connect to the address of a profile; the user is asked for a token if the server wants one and none is known.
+
+        With ``remember`` the keyring stores the token that the user entered.
+        """
+        endpoint = urls.parse(str(profile.address))
+        host, entry = endpoint.named_host, tokens.keyring_entry(endpoint)
+        source = replace(profile.token_source, remember=remember)
+        given = Secret(token) if token else self._environment.database_token(source, entry)
+        timeout = profile.timeout or READ_TIMEOUT
+        database = Database(endpoint, given, timeout=timeout, read_only=bool(profile.read_only))
+        name = profile.name or _name_for(host)
+        self._recorder.watch(name, database.transport)
+        with _closing_on_error(database):
+            try:
+                _check(database)
+            except AuthError as error:
+                if given is not None and error.status == 401 and not token:
+                    raise error.replace(hint=messages.new_token(source, endpoint.address)) from None
+                if given is not None or error.status != 401 or self._ask_token is None:
+                    raise
+                asked = Secret(self._ask_token(host))
+                database.renew_token(asked)
+                _check(database)
+                if remember:
+                    tokens.keyring_put(source.keyring or tokens.KEYRING_SERVICE, entry, asked)
+        profile = replace(profile.portable, name=name, address=endpoint.address, token_file=source.absolute_file)
+        return Connection(name, database, host, profile=profile)
+
+    def in_organization(self, platform: Platform, profile: Profile, similar: Sequence[str] = ()) -> Connection:
+        """Connect to the database of a profile in an organization, which creates the token.
+
+        ``similar`` are names that the user may have meant if there is no such database.
+        """
+        database, name = str(profile.database), profile.name or str(profile.database)
+        open_database = partial(
+            platform.open, database, profile.timeout or READ_TIMEOUT, read_only=bool(profile.read_only), similar=similar
+        )
+        found = open_database()
+        self._recorder.watch(name, found.transport)
+        with _closing_on_error(found):
+            _check(found)
+        profile = replace(profile.portable, organization=platform.organization, at=platform.address)
+        again = open_database if platform.moves else None
+        return Connection(name, found, platform.where, platform, again, profile=profile, listed_as=database)
+
+
+def _check(database: Database) -> None:
+    """Check address and token, and find out what the server can do."""
+    _ = database.dialect
+    database.execute("SELECT 1")
+
+
+@contextmanager
+def _closing_on_error(database: Database) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        database.close()
+        raise
+
+
+def _name_for(host: str) -> str:
+    """Return the name of a connection to a host: its first label, or the whole of a number."""
+    first = host.split(".")[0]
+    return host if first.isdigit() or ":" in host else first
