@@ -133,12 +133,6 @@ class BusyError(ServerError):
     code = "BUSY"
 
 
-class StreamExpired(PipemagicError):
-    """The server closed the idle stream (10 s) or no longer knows its baton."""
-
-    code = "STREAM_EXPIRED"
-
-
 class TransactionLost(PipemagicError):
     """A transaction was open and the server rolled it back."""
 

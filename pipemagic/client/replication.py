@@ -80,18 +80,16 @@ class ReplicationState:
                     told = [batch.replication_index, *(one.replication_index for one in results)]
                 case _:
                     continue
-            indexes = [int(one) for one in told if one is not None and str(one).isdecimal()]
-            if indexes:
-                self._update(results, max(indexes), before or 0)
-
-    def _update(self, results: Sequence[StmtResult], index: int, before: int) -> None:
-        wrote = any(result.affected_row_count for result in results)
-        passed_on = bool(results) and not any(result.query_duration_ms for result in results)
-        with self._lock:
-            self.grows = self.grows or (self.index is not None and index > self.index)
-            self.unbounded = self.unbounded or (wrote and passed_on)
-            if self.index is None or index > self.index or ((wrote or passed_on) and index < before):
-                self.index = index  # lower after a write: the server counts from a lower number since a crash
+            index = max((int(one) for one in told if one is not None and str(one).isdecimal()), default=None)
+            if index is None:
+                continue
+            wrote = any(result.affected_row_count for result in results)
+            passed_on = bool(results) and not any(result.query_duration_ms for result in results)
+            with self._lock:
+                self.grows = self.grows or (self.index is not None and index > self.index)
+                self.unbounded = self.unbounded or (wrote and passed_on)
+                if self.index is None or index > self.index or ((wrote or passed_on) and index < (before or 0)):
+                    self.index = index  # lower after a write: the server counts from a lower number since a crash
 
 
 class Sent(NamedTuple):

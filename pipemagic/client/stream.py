@@ -240,7 +240,8 @@ class ClientStream:
             refuse_writes(requests)
         if self.dialect is Dialect.SEED:
             self._check_seed(requests)
-        if self.phase is Phase.IDLE and self.baton is not None and self.idle_for() > IDLE_LIMIT:
+        idle = self._clock() - self._answered_at
+        if self.phase is Phase.IDLE and self.baton is not None and idle > IDLE_LIMIT:
             self._expire()
         if self.dialect is Dialect.SEED:
             age = self.transaction_age()
@@ -413,7 +414,14 @@ class ClientStream:
             if answer.traced is not None:
                 answer.traced.encoding, answer.traced.decoding = encoding, time.perf_counter() - started
                 answer.traced.add_results(sent, response)
-            _check_kinds(sent.requests, response.results)
+            if len(response.results) != len(sent.requests):
+                counts = f"{len(sent.requests)} requests were sent and {len(response.results)} results came back"
+                raise ProtocolError(counts)
+            for request, entry in zip(sent.requests, response.results, strict=True):
+                if isinstance(entry, OkEntry):
+                    asked, got = request.__struct_config__.tag, entry.response.__struct_config__.tag
+                    if asked != got:
+                        raise ProtocolError(f"{asked!r} was asked and {got!r} was answered")
             if response.base_url and response.baton is not None:
                 self._endpoint = follow(self._transport.endpoint, response.base_url)
         except ProtocolError as error:
@@ -449,17 +457,6 @@ class ClientStream:
         if self.transaction.unanswered(requests) and isinstance(error, PipemagicError):
             return error.replace(hint="; ".join(filter(None, ["the open transaction is rolled back", error.hint])))
         return error
-
-
-def _check_kinds(requests: Sequence[Request], entries: Sequence[Entry]) -> None:
-    """Raise ProtocolError if the entries are not the responses to the requests."""
-    if len(entries) != len(requests):
-        raise ProtocolError(f"{len(requests)} requests were sent and {len(entries)} results came back")
-    for request, entry in zip(requests, entries, strict=True):
-        if isinstance(entry, OkEntry):
-            asked, got = request.__struct_config__.tag, entry.response.__struct_config__.tag
-            if asked != got:
-                raise ProtocolError(f"{asked!r} was asked and {got!r} was answered")
 
 
 def _not_a_response(error: ProtocolError, answer: HttpAnswer) -> ProtocolError:

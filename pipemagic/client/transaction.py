@@ -141,31 +141,33 @@ class Transaction:
 
     def ahead(self, statements: Sequence[sql.ParsedStatement], stmts: Sequence[Stmt] = ()) -> Transaction:
         """Return what the transaction would be if all these statements ran without an error."""
-        ahead = self._copy()
+        ahead = self.copy()
         for statement, stmt in zip_longest(statements, stmts[: len(statements)]):
             ahead.follow(statement, stmt or Stmt(statement.text))
         return ahead
 
     def ends(self, statements: Sequence[sql.ParsedStatement]) -> Iterator[int]:
-        """Yield the indexes of the statements that would end a transaction."""
-        ahead = self._copy()
-        for number, statement in enumerate(statements):
-            was_open = ahead.open
-            ahead.follow(statement)
-            if was_open and not ahead.open:
-                yield number
+        """Return the indexes of the statements that would end a transaction."""
+        return (number for number, opened in self._changes(statements) if not opened)
 
     def began_at(self, statements: Sequence[sql.ParsedStatement]) -> int | None:
         """Return the index of the statement that opens the transaction which is open after all of them.
 
         None if no transaction is open then, or if it is the one that was open before.
         """
-        ahead, index = self._copy(), None
-        for number, statement in enumerate(statements):
-            was_open = ahead.open
-            ahead.follow(statement)
-            index = None if not ahead.open else index if was_open else number
+        index = None
+        for number, opened in self._changes(statements):
+            index = number if opened else None
         return index
+
+    def _changes(self, statements: Sequence[sql.ParsedStatement]) -> Iterator[tuple[int, bool]]:
+        """Yield the indexes of the statements that open or end a transaction, with whether one is open then."""
+        ahead, was_open = self.copy(), self.open
+        for number, statement in enumerate(statements):
+            ahead.follow(statement)
+            if ahead.open is not was_open:
+                was_open = ahead.open
+                yield number, was_open
 
     def answered(self, requests: Sequence[Request], entries: Sequence[Entry], *, sent_at: float, closed: bool) -> None:
         """Update the state after a response, ``closed`` if the stream ended with it.
@@ -179,7 +181,8 @@ class Transaction:
         if entries and isinstance(last := entries[-1], OkEntry) and isinstance(last.response, GetAutocommitResponse):
             autocommit = last.response.is_autocommit
         if autocommit and not closed:
-            self.clear()
+            if was_open:
+                self.clear()
             return
         for request, entry in zip(requests, entries, strict=False):
             for stmt in _succeeded(request, entry):
@@ -255,7 +258,7 @@ class Transaction:
 
     def _after(self, requests: Sequence[Request]) -> Transaction:
         """Return what the transaction would be if all these requests ran without an error."""
-        ahead = self._copy()
+        ahead = self.copy()
         for request in requests:
             for stmt in _statements(request):
                 ahead.follow(sql.parse(stmt.sql or ""))
@@ -263,7 +266,8 @@ class Transaction:
             ahead.clear()
         return ahead
 
-    def _copy(self) -> Transaction:
+    def copy(self) -> Transaction:
+        """Return a copy, for what the transaction was at this moment."""
         return replace(self, savepoints=list(self.savepoints), held=list(self.held))
 
     def _unwind(self, name: str, *, keep: bool) -> None:

@@ -1,7 +1,7 @@
-"""The life of a stream and of a transaction, as tables that both sides of the wire follow.
+"""The states of a stream and of its transaction, for both sides of the wire.
 
-Source: the requirement's states (none, open, closed; 10 s idle, 5 s for a transaction) and the specification's
-rule that a stream takes one request at a time and every answer brings a new baton.
+Sources: the states of the requirement (none, open, closed; 10 s idle, 5 s for a transaction), and the rule of the
+specification that a stream takes one request at a time and every response brings a new baton.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from enum import Enum
 from pipemagic.errors import StreamError
 
 IDLE_LIMIT = 10.0
-"""Seconds without a request after which a server closes a stream; the clock starts at the answer."""
+"""Seconds without a request after which a server closes a stream, counted from the response."""
 
 TRANSACTION_LIMIT = 5.0
 """Seconds from BEGIN within which a transaction must be committed."""
 
 
 class Phase(Enum):
-    """Where a stream is in its life."""
+    """The state of a stream."""
 
     IDLE = "idle"  # the baton is good for one more request
     IN_USE = "in use"  # a request is under way; the old baton is spent
     CLOSED = "closed"  # ended on purpose
     EXPIRED = "expired"  # idle for too long
-    LOST = "lost"  # no answer came, so nobody knows what ran
+    LOST = "lost"  # no response came, so what ran is not known
 
 
 MOVES = {
@@ -41,7 +41,7 @@ MOVES = {
 
 @dataclass
 class Stream:
-    """One stream, as either side sees it: no sockets, no clock, no SQLite."""
+    """The state of one stream and the baton for its next request."""
 
     baton: str | None = None
     phase: Phase = Phase.IDLE
@@ -59,34 +59,4 @@ class Tx(Enum):
 
     NONE = "none"  # autocommit
     OPEN = "open"  # BEGIN or a first SAVEPOINT ran
-    LOST = "lost"  # the server rolled it back and the other side has not reacted to that yet
-
-
-TX_MOVES = {
-    (Tx.NONE, "open"): Tx.OPEN,
-    (Tx.OPEN, "end"): Tx.NONE,
-    (Tx.OPEN, "lose"): Tx.LOST,
-    (Tx.LOST, "settle"): Tx.NONE,
-}
-"""The life of a transaction: a lost one must be settled before anything else happens on the stream."""
-
-
-@dataclass
-class Transaction:
-    """The transaction of one stream, as either side sees it."""
-
-    state: Tx = Tx.NONE
-
-    def move(self, event: str) -> None:
-        """Follow TX_MOVES; StreamError for an event that the state does not have."""
-        following = TX_MOVES.get((self.state, event))
-        if following is None:
-            raise StreamError(f"cannot {event} a transaction that is {self.state.value}")
-        self.state = following
-
-    def observe(self, *, autocommit: bool) -> None:
-        """Take over what the database engine says after a statement."""
-        if autocommit and self.state is Tx.OPEN:
-            self.move("end")
-        elif not autocommit and self.state is Tx.NONE:
-            self.move("open")
+    LOST = "lost"  # the server rolled it back, and the client has not accepted that yet

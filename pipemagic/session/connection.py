@@ -147,7 +147,7 @@ class Connection:
             if self.database.dialect is Dialect.SEED:
                 self._check_arguments(cell)
             cell = cell if wanted.limit is None else cell.limited(wanted.limit)
-            before = self._transaction.ahead(())
+            before = self._transaction.copy()
             try:
                 ran, notes = self._attempt(cell, before, wanted)
             except ConnectError as error:
@@ -300,7 +300,7 @@ class Connection:
             stream = self._stream
             if stream is None or not (self._transaction.open or self._settings.temporary):
                 return self.once(lambda database: _asked_once(database, requests))
-            before = self._transaction.ahead(())
+            before = self._transaction.copy()
             try:
                 return stream.send(requests)
             except PipemagicError as error:
@@ -358,7 +358,7 @@ class Connection:
 
     def _still_open(self) -> bool:
         """Ask the server whether the transaction that was open still is; TransactionLost if it is not."""
-        stream, before = self._stream, self._transaction.ahead(())
+        stream, before = self._stream, self._transaction.copy()
         if stream is None or not before.open:
             return False
         try:

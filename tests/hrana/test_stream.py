@@ -1,4 +1,4 @@
-"""The life of a stream and of a transaction: both sides follow the same tables."""
+"""The states of a stream, and how one leads to another."""
 
 import itertools
 
@@ -9,15 +9,11 @@ from pipemagic.hrana.stream import (
     IDLE_LIMIT,
     MOVES,
     TRANSACTION_LIMIT,
-    TX_MOVES,
     Phase,
     Stream,
-    Transaction,
-    Tx,
 )
 
 EVENTS = sorted({event for _, event in MOVES})
-TX_EVENTS = sorted({event for _, event in TX_MOVES})
 
 
 def test_the_limits_are_those_of_the_requirement():
@@ -39,35 +35,6 @@ def test_a_stream_makes_the_moves_of_the_table_and_no_other(phase, event):
 @pytest.mark.parametrize("phase", [Phase.CLOSED, Phase.EXPIRED, Phase.LOST])
 def test_an_ended_stream_stays_ended(phase):
     assert not [event for start, event in MOVES if start is phase]
-
-
-@pytest.mark.parametrize(("state", "event"), list(itertools.product(Tx, TX_EVENTS)))
-def test_a_transaction_makes_the_moves_of_the_table_and_no_other(state, event):
-    transaction = Transaction(state)
-    if (state, event) in TX_MOVES:
-        transaction.move(event)
-        assert transaction.state is TX_MOVES[state, event]
-    else:
-        with pytest.raises(StreamError, match=f"cannot {event} a transaction that is {state.value}"):
-            transaction.move(event)
-
-
-@pytest.mark.parametrize(
-    ("state", "autocommit", "after"),
-    [
-        (Tx.NONE, True, Tx.NONE),
-        (Tx.NONE, False, Tx.OPEN),
-        (Tx.OPEN, False, Tx.OPEN),
-        (Tx.OPEN, True, Tx.NONE),
-        # A lost transaction is only settled by the side that has to react, never by looking at the engine.
-        (Tx.LOST, True, Tx.LOST),
-        (Tx.LOST, False, Tx.LOST),
-    ],
-)
-def test_what_the_engine_says_moves_the_transaction(state, autocommit, after):
-    transaction = Transaction(state)
-    transaction.observe(autocommit=autocommit)
-    assert transaction.state is after
 
 
 # The two views joined: a whole exchange as plain dicts. Each side keeps its own Stream; what travels between

@@ -90,8 +90,8 @@ class Pipeline(Statements):
 
     def _clear_loss(self) -> None:
         """Continue without the lost transaction: its error was reported."""
-        if self._stream.transaction.state is Tx.LOST:
-            self._stream.transaction.move("settle")
+        if self._stream.transaction is Tx.LOST:
+            self._stream.transaction = Tx.NONE
 
     def _entry(self, request: messages.Request) -> Steps[list[bytes]]:
         try:
@@ -129,7 +129,7 @@ class Pipeline(Statements):
                 self._stream.stored.pop(sql_id, None)
             case messages.GetAutocommit():
                 self._enforce_window()
-                response["is_autocommit"] = self._stream.transaction.state is not Tx.OPEN
+                response["is_autocommit"] = self._stream.transaction is not Tx.OPEN
         return response, result
 
     # Requests by type.
@@ -169,7 +169,7 @@ class Pipeline(Statements):
         result, error = None, None
         try:
             self._refuse_if_lost()
-            autocommit = self._stream.transaction.state is Tx.NONE
+            autocommit = self._stream.transaction is Tx.NONE
             if batches.holds(step.condition, states, autocommit=autocommit):
                 result = yield from self._stmt(step.stmt)
         except Rejected as rejected:

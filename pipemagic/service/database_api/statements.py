@@ -91,7 +91,7 @@ class Statements:
         if self._stream.refuses_writes:
             raise Rejected.of(READONLY_TRANSACTION) from None
         self._use_primary()
-        if plan.keyword == "BEGIN" and self._stream.transaction.state is Tx.OPEN:
+        if plan.keyword == "BEGIN" and self._stream.transaction is Tx.OPEN:
             raise Rejected.of(NESTED) from None
 
     def _attempt(self, plan: Plan, bindings: Sequence[SqlValue], started: float, sink: RowSink) -> Steps[WireResult]:
@@ -149,7 +149,7 @@ class Statements:
         if stream.cancelled:
             raise Cancelled from None
         self._refuse_if_lost()  # before sync_state(): SQLite may have ended an interrupted transaction by itself
-        ended = stream.transaction.state is Tx.OPEN and stream.connection.autocommit
+        ended = stream.transaction is Tx.OPEN and stream.connection.autocommit
         if stream.out_of_time and isinstance(error, apsw.InterruptError):
             return self._too_slow(ended=ended)
         if ended and isinstance(error, UsageExceeded):
@@ -161,7 +161,7 @@ class Statements:
 
     def _too_slow(self, *, ended: bool) -> Rejected:
         """Return the error of a statement that was stopped; ``ended``: its transaction ended, too, and is lost."""
-        wrote = self._stream.transaction.state is Tx.NONE and self._stream.write_waiter is not None
+        wrote = self._stream.transaction is Tx.NONE and self._stream.write_waiter is not None
         if ended:
             self._stream.time_out()
             self._loss_reported = True
@@ -249,10 +249,10 @@ class Statements:
             self._stream.time_out()
 
     def _refuse_if_lost(self) -> None:
-        if self._stream.transaction.state is Tx.NONE:
+        if self._stream.transaction is Tx.NONE:
             return
         self._enforce_window()
-        if self._stream.transaction.state is Tx.LOST:
+        if self._stream.transaction is Tx.LOST:
             self._loss_reported = True
             raise Rejected.of(faults.TRANSACTION_TIMED_OUT)
 

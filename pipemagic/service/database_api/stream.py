@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Generator, Hashable
 
-from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Stream, Transaction, Tx
+from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Stream, Tx
 from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.executor import Waiter
 from pipemagic.service.limits import Limits
@@ -36,7 +36,7 @@ class ServerStream:
         """The location that it was opened at."""
         self.response_count = 0
         self.state = Stream(phase=Phase.IN_USE)
-        self.transaction = Transaction()
+        self.transaction = Tx.NONE
         self.stored: dict[int, str] = {}
         self.write_waiter: Waiter | None = None
         self.snapshot: int | None = None
@@ -105,7 +105,7 @@ class ServerStream:
     def reader_waited(self, now: float) -> float:
         """Return the seconds that its cursor has waited for its reader; 0 in a transaction, whose own limit applies."""
         with self.guard:
-            if not self._running or self.cancelled or self.transaction.state is not Tx.NONE:
+            if not self._running or self.cancelled or self.transaction is not Tx.NONE:
                 return 0.0
             return self._reader_waited + (0.0 if self._waiting_for is None else now - self._waits_since)
 
@@ -196,11 +196,12 @@ class ServerStream:
         """Update the state of the transaction from SQLite, after a statement that began at ``started``."""
         connection = self.connection
         autocommit = connection.autocommit
-        if autocommit and self.transaction.state is Tx.NONE:
+        if autocommit and self.transaction is Tx.NONE:
             if self.write_waiter is not None:
                 self.release_write_lock()
             return
-        self.transaction.observe(autocommit=autocommit)
+        if self.transaction is not Tx.LOST:
+            self.transaction = Tx.NONE if autocommit else Tx.OPEN
         if autocommit:
             self._end_transaction()
             return
@@ -218,12 +219,12 @@ class ServerStream:
 
     def overdue(self, now: float) -> bool:
         """Return True if the open transaction has reached its time limit."""
-        return self.transaction.state is Tx.OPEN and now >= self.window_ends
+        return self.transaction is Tx.OPEN and now >= self.window_ends
 
     def time_out(self) -> None:
         """Roll back the overdue transaction; further requests of the pipeline fail with `TRANSACTION_TIMEOUT`."""
         self._roll_back()
-        self.transaction.move("lose")
+        self.transaction = Tx.LOST
         self._end_transaction()
 
     def _end_transaction(self) -> None:

@@ -53,7 +53,7 @@ class StreamTable:
     def count_transactions(self) -> int:
         """Return the number of streams with an open transaction."""
         with self._lock:
-            return sum(stream.transaction.state is Tx.OPEN for stream in self._streams.values())
+            return sum(stream.transaction is Tx.OPEN for stream in self._streams.values())
 
     def open(self, database: OpenDatabase, owner: Owner, place: OpenDatabase | Replica | None = None) -> ServerStream:
         """Begin a stream, in use, for ``owner``; raise `Refused` with 429 if no more may be open.
