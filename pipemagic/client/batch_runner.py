@@ -176,6 +176,7 @@ def _one_by_one(
     todo = [Stmt(f"BEGIN {mode}"), *stmts, Stmt("COMMIT")] if atomic else list(stmts)
     results: list[StmtResult] = []
     error: StatementError | None = None
+    stream.check([Execute(stmt) for stmt in todo])  # all of them before the first runs: it may not bind arguments
     for number, stmt in enumerate(todo, start=-1 if atomic else 0):
         end: list[Request] = [Close()] if close and number == len(stmts) - (not atomic) else []
         try:

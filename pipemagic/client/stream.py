@@ -159,7 +159,7 @@ class ClientStream:
         - AuthError (401), BusyError, ConnectError: nothing of it ran, the stream and its baton are as before;
         - AuthError (403), NotFound, ServerError, ProtocolError, AddressError: refused, the stream is dropped.
         """
-        self._check(requests)
+        self.check(requests)
         for _ in range(2):
             entries = self._exchange(requests, timeout=timeout)
             if entries is not None:
@@ -173,7 +173,7 @@ class ClientStream:
         The stream is in use until the response is closed. Only servers of version 3 have cursors. Raises as
         `send` does.
         """
-        self._check([Execute(stmt)])
+        self.check([Execute(stmt)])
         for _ in range(2):
             if not self.is_open and (self._replaces or self.phase is not Phase.IDLE):
                 self.send([])  # opens it again, with what is to be sent ahead
@@ -233,7 +233,8 @@ class ClientStream:
 
     # -- before a request
 
-    def _check(self, requests: Sequence[Request]) -> None:
+    def check(self, requests: Sequence[Request]) -> None:
+        """Raise what `send` would raise for these requests without sending them."""
         if self.transaction.state is Tx.LOST:
             raise TransactionLost("the transaction was lost and nothing was run outside it", hint=AGAIN)
         if self.read_only:

@@ -75,14 +75,14 @@ class Connection:
 
     @property
     def greeting(self) -> str:
-        """The line that says where one is connected to."""
+        """The line that says what the connection leads to."""
         parts = ["" if self.where == self.name else self.where, "read-only" if self.read_only else ""]
         where = ", ".join(filter(None, parts))
         return f"Connected to {self.name}{f' ({where})' if where else ''}."
 
     @property
     def read_only(self) -> bool:
-        """Whether it only reads: what may write is refused before anything is sent."""
+        """Whether it only reads: statements that may write are refused before anything is sent."""
         return self.database.read_only
 
     @property
@@ -115,10 +115,9 @@ class Connection:
                 finally:
                     self._restart_keep_alive()
         finally:  # also of a cell that failed
-            if self.written.anybody:
-                ended = was_open and not self._transaction.open
-                if ended or not all(one.only_reads for one in cell.statements):
-                    self.written.tell(self)
+            ended = was_open and not self._transaction.open
+            if self.written.anybody and (ended or not all(one.only_reads for one in cell.statements)):
+                self.written.tell(self)
 
     def keep_alive(self, seconds: float | None) -> None:
         """Keep the server-side connection alive for so long after each cell; None for as long as the server does."""
@@ -144,8 +143,6 @@ class Connection:
         try:
             if wanted.atomic and self._still_open():
                 raise atomic.open_already(self.name)
-            if self.database.dialect is Dialect.SEED:
-                self._check_arguments(cell)
             cell = cell if wanted.limit is None else cell.limited(wanted.limit)
             before = self._transaction.copy()
             try:
@@ -192,7 +189,7 @@ class Connection:
 
     @contextmanager
     def between_cells(self) -> Iterator[bool]:
-        """Hold cells off for the time of a look that waits for nothing; False, at once, while one is running."""
+        """Keep cells from running for a moment; yield False, at once, while one is running."""
         free = self._lock.acquire(blocking=False)
         try:
             yield free
@@ -202,7 +199,7 @@ class Connection:
 
     @property
     def clocks(self) -> Clocks:
-        """What is left of the two windows, without asking the server."""
+        """What is left of the two time limits, without asking the server."""
         return Clocks.of(self._stream)
 
     def begin(self, mode: str = "DEFERRED") -> CellResult:
@@ -210,15 +207,15 @@ class Connection:
         return self.run(read(f"BEGIN {mode}"))
 
     def commit(self) -> int:
-        """Commit the open transaction; gives how many statements it held. StatementError if none is open."""
+        """Commit the open transaction; return the number of its statements. StatementError if none is open."""
         return self._end("COMMIT")
 
     def rollback(self) -> int:
-        """Roll the open transaction back, or go on without one that was lost; gives how many statements it held."""
+        """Roll the open transaction back, or accept that it was lost; return the number of its statements."""
         return self._end("ROLLBACK")
 
     def give_up(self) -> None:
-        """Leave no transaction open and none to settle, whatever became of it: for what goes on with another error."""
+        """Leave no transaction open and none that was lost unaccepted, for code that goes on with another error."""
         with self._lock:
             if self.transaction is Tx.NONE:
                 return
@@ -235,7 +232,7 @@ class Connection:
             return count
 
     def to_retry(self) -> Cell:
-        """Give what retry() would run; SessionError with the reason if there is nothing, or must not be anything."""
+        """Return what retry() would run; SessionError with the reason if there is nothing, or must not be anything."""
         with self._lock:
             if self._transaction.lost is None:
                 raise SessionError(
@@ -292,9 +289,9 @@ class Connection:
             return ask(self.database)
 
     def ask(self, requests: Sequence[Request]) -> list[Entry]:
-        """Ask about statements without running one; gives an entry for each request, errors included.
+        """Ask about statements without running one; return an entry for each request, errors included.
 
-        On the stream where it may know more than others: in a transaction, and if it has tables of its own.
+        The stream of the cells is asked if it may know more than others: in a transaction, and with temporary tables.
         """
         with self._lock:
             stream = self._stream
@@ -314,9 +311,9 @@ class Connection:
         other.forget()
 
     def close(self, *, tell: bool = True) -> bool:
-        """End the stream; tells whether that rolled a transaction back. A next cell would open a new one.
+        """End the stream; return True if that rolled a transaction back. The next cell opens a new one.
 
-        Without ``tell`` those who show rows are not told: there is nothing to be asked any more.
+        Without ``tell`` listeners are not notified: the database cannot be asked any more.
         """
         with self._lock:
             stream, self._stream = self._stream, None
@@ -341,7 +338,7 @@ class Connection:
             self._lock.release()
 
     def forget(self) -> bool:
-        """Close for good, the stream and the HTTP connections; tells what close() tells."""
+        """Close the stream and the HTTP connections for good; return what close() returns."""
         with self._lock:
             self._gone = True
             was_open = self.close(tell=False)
@@ -369,14 +366,8 @@ class Connection:
             raise recovery.failed(error, stream, Cell("", (), ()), before) from None
         return True
 
-    def _check_arguments(self, cell: Cell) -> None:
-        """Let a server that may not bind arguments tell so before the first statement runs, not in the middle."""
-        unknown = self.database.transport.binds_arguments is None
-        if unknown and any(stmt.named_args for stmt in cell.stmts):
-            self.once(lambda database: database.execute("SELECT :value", {"value": 1}))
-
     def _attempt(self, cell: Cell, before: Transaction, wanted: Wanted) -> tuple[Run, list[str]]:
-        """Send the cell; return also the lines to show if the stream stands for an earlier one."""
+        """Send the cell; return also the lines to show if the stream replaces an earlier one."""
         stream, notes = (self._stream, []) if self._stream is not None else self._open()
         reopened, known = stream.reopened, self.database.state
         own = not before.open and any(one.opens_transaction for one in cell.statements)
@@ -458,7 +449,7 @@ class Connection:
         return [Execute(Stmt(pragma)) for pragma in self._settings.replay()]
 
     def _reopened(self, replayed: Sequence[Entry]) -> list[str]:
-        """Give the lines for a stream that stands for an earlier one, if anything was lost with that."""
+        """Return the lines for a stream that replaces an earlier one, if anything was lost with that."""
         note = self._settings.note()
         self.schema.forget_temporary()
         self._settings.temporary = False
@@ -466,7 +457,7 @@ class Connection:
         return [line for line in (note, *(f"Not set again: {text}" for text in failed)) if line]
 
     def _move(self, error: ConnectError) -> None:
-        """Find the database at another address, or raise; a transaction that was open is lost with the old one."""
+        """Find the database at another address, or raise; a transaction that was open is lost with the old stream."""
         if self.find_again is None:
             raise error
         self._use(self.find_again())
