@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -92,49 +91,43 @@ class ReplicationState:
                     self.index = index  # lower after a write: the server counts from a lower number since a crash
 
 
-class Sent(NamedTuple):
-    """Requests as they are sent.
+class ReadYourWrites:
+    """What the reads of one stream wait for: the newest state seen of the database, each one once.
 
-    ``known`` is the index that was known then. ``limit`` is how many seconds to wait for the response because a read
-    among them waits for a state of the database; None if that is not for us to limit.
+    Of the request under way, ``known`` is the state that was known when it was sent, and ``limit`` is how many seconds
+    to wait for the response, since a read in it waits for that state; None if that is not for us to limit.
     """
 
-    requests: Sequence[Request]
-    known: int | None
-    limit: float | None = None
-
-
-class ReadYourWrites:
-    """What the reads of one stream wait for: the newest state seen of the database, each one once."""
-
     def __init__(self, state: ReplicationState) -> None:
+        self.limit: float | None = None
         self.state = state
+        self.known: int | None = None
         self._waited_for: int | None = None
 
     def restart(self) -> None:
         """Begin anew: another stream may be at another instance."""
         self._waited_for = None
 
-    def prepare(self, requests: Sequence[Request], *, waits: bool) -> Sent:
-        """Have the first read wait for what is known, if it ``waits`` and one does not wait for it already.
+    def prepare(self, requests: list[Request], *, waits: bool) -> list[Request]:
+        """Return the requests to send: the first read waits for what is known, if it ``waits`` and none has before.
 
         A server with only the seed does not know how, and the statements of a transaction all run at one place.
         """
-        index = self.state.index
-        if not waits or index is None or (self._waited_for is not None and index <= self._waited_for):
-            return Sent(requests, index)
-        stamped = stamp(requests, index)
+        self.limit, self.known = None, self.state.index
+        if not waits or self.known is None or (self._waited_for is not None and self.known <= self._waited_for):
+            return requests
+        stamped = stamp(requests, self.known)
         if stamped is None:
-            return Sent(requests, index)
-        self._waited_for = index
-        return Sent(stamped, index, WAIT_LIMIT if self.state.unbounded else None)
+            return requests
+        self._waited_for, self.limit = self.known, WAIT_LIMIT if self.state.unbounded else None
+        return stamped
 
-    def failed(self, sent: Sent, error: BaseException) -> BaseException:
+    def failed(self, error: BaseException) -> BaseException:
         """Forget the state after what may have been a crash, or too long a wait. Return the error to raise."""
         match error:
-            case AnswerTimeout() if sent.limit is not None:
+            case AnswerTimeout() if self.limit is not None:
                 message = (
-                    f"the server did not show your last write within {sent.limit:.0f} s: "
+                    f"the server did not show your last write within {self.limit:.0f} s: "
                     "its replica is behind, or it was restored to an earlier state"
                 )
                 error = error.replace(message=message, hint=AGAIN)

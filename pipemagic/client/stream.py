@@ -15,7 +15,7 @@ from pipemagic.client.bodies import HttpAnswer, Pieces
 from pipemagic.client.cursor_response import CursorResponse
 from pipemagic.client.deadline import Deadline
 from pipemagic.client.readonly import refuse_writes
-from pipemagic.client.replication import ReadYourWrites, ReplicationState, Sent
+from pipemagic.client.replication import ReadYourWrites, ReplicationState
 from pipemagic.client.transaction import AGAIN, Transaction, closes, errors_of
 from pipemagic.client.transport import Transport
 from pipemagic.client.urls import Endpoint, follow, instance_of
@@ -205,9 +205,7 @@ class ClientStream:
         Never opens one. Raises what `send` raises for a server that refuses, or does not respond within CLOSE_TIMEOUT.
         """
         with self._beginning:
-            if not self.is_open or self.phase is not Phase.IDLE or self.transaction.state is not Tx.NONE:
-                return False
-            if self.idle_for() > IDLE_LIMIT:
+            if not self.is_open or self.transaction.state is not Tx.NONE or self.idle_for() > IDLE_LIMIT:
                 return False
             entries = self._exchange([] if self.dialect is Dialect.V3 else _SMALLEST, timeout=CLOSE_TIMEOUT)
         if entries is None:
@@ -302,10 +300,10 @@ class ClientStream:
             ahead = self._open()
             everything = [*ahead, *requests, *([GetAutocommit()] if asks else [])]
             waits = self.dialect is not Dialect.SEED and not self.transaction.open
-            sent = self._reads.prepare(everything, waits=waits)
-            if sent.limit is not None:
-                timeout = min(timeout or sent.limit, self._transport.timeout or sent.limit, sent.limit)
-            started, message = time.perf_counter(), PipelineRequest(list(sent.requests), self.baton)
+            message = PipelineRequest(self._reads.prepare(everything, waits=waits), self.baton)
+            if (limit := self._reads.limit) is not None:
+                timeout = min(timeout or limit, self._transport.timeout or limit, limit)
+            started = time.perf_counter()
             body = encode(message)
             encoding, answer = time.perf_counter() - started, None
             self.phase = Phase.IN_USE
@@ -318,8 +316,8 @@ class ClientStream:
         except BaseException as error:  # noqa: BLE001 - the error to raise may know more
             if answer is not None:
                 self._transport.record(answer.traced)
-            raise self._failed(error, sent, requests) from None
-        self._reads.state.update(entries, sent.known)
+            raise self._failed(error, requests) from None
+        self._reads.state.update(entries, self._reads.known)
         reopened, self._replaces = self._replaces, False
         self.reopened += reopened
         if ahead:
@@ -340,13 +338,12 @@ class ClientStream:
         """Send a cursor; None if the stream is gone and nothing of it ran, and nothing was at stake."""
         with self._beginning:
             self._open()
-            sent = self._reads.prepare([RunBatch(Batch([Step(stmt)]))], waits=not self.transaction.open)
-            (asked,) = sent.requests
+            (asked,) = self._reads.prepare([RunBatch(Batch([Step(stmt)]))], waits=not self.transaction.open)
             assert isinstance(asked, RunBatch)
             body = cursors.cursor(asked.batch, self.baton)
             self.phase = Phase.IN_USE
         try:
-            timeout = self.deadline.left(sent.limit, self._transport.timeout)
+            timeout = self.deadline.left(self._reads.limit, self._transport.timeout)
             chunks = self._post(self._transport.post_for_pieces, "/v3/cursor", body, timeout)
             if chunks is None:
                 return None
@@ -356,7 +353,7 @@ class ClientStream:
             if head.base_url:
                 self._endpoint = follow(self._transport.endpoint, head.base_url)
         except BaseException as error:  # noqa: BLE001 - the error to raise may know more
-            raise self._failed(error, sent, [asked]) from None
+            raise self._failed(error, [asked]) from None
         if self.baton is None:
             self._opened_at = self.sent_at
         self.baton = head.baton
@@ -444,11 +441,11 @@ class ClientStream:
         self.phase, self.baton = Phase.EXPIRED, None
         self.transaction.expired(idle, self._clock())
 
-    def _failed(self, error: BaseException, sent: Sent, requests: Sequence[Request]) -> BaseException:
+    def _failed(self, error: BaseException, requests: Sequence[Request]) -> BaseException:
         """Return the error to raise for a request without a response that could be read."""
         if isinstance(error, KeyboardInterrupt):  # between the parts of the request
             error = InterruptedRequest("interrupted while a request was under way")
-        error = self._reads.failed(sent, error)
+        error = self._reads.failed(error)
         self.deadline.name(error)
         return self._lose(error, requests) if self.phase is Phase.IN_USE else error  # else the baton is still good
 

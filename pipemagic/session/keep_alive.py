@@ -122,9 +122,9 @@ class KeepAlive:
             return "there is no server-side connection"
         if not self.left:
             return "the time is over"
-        if stream.phase is Phase.IN_USE:
+        if stream.phase is Phase.IN_USE or stream.idle_for() < RENEW_AFTER:
             return ""
-        if stream.transaction.state is not Tx.NONE or stream.idle_for() < RENEW_AFTER:
+        if stream.transaction.state is not Tx.NONE:
             return "" if stream.idle_for() <= IDLE_LIMIT else "a transaction was open, which it does not keep"
         try:
             return "" if stream.renew() else "the server has closed the connection"
