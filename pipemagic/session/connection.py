@@ -438,8 +438,6 @@ class Connection:
             self._transaction.lost = lost
 
     def _open(self) -> tuple[ClientStream, list[str]]:
-        if self._stream is not None:
-            return self._stream, []
         stream, replay = self.database.open_stream(self._replay, self._transaction), self._replay()
         replayed = stream.send(replay) if replay else []
         self._stream = stream  # not before the settings are there
