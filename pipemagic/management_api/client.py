@@ -493,7 +493,7 @@ def _names(path: str, body: Mapping[str, object]) -> dict[str, str]:
     """Return the names in a request by kind: ``groups/edge/locations/ams``, or members of its body."""
     parts = [unquote(part) for part in path.split("/")[4:]]
     in_path = {kind.removesuffix("s"): name for kind, name in zip(parts[::2], parts[1::2], strict=False)}
-    return in_path | {kind: name for kind, name in body.items() if isinstance(name, str)}
+    return in_path | {kind: str(body[kind]) for kind in ("group", "location") if kind in body}
 
 
 def _secret(token: Any) -> Secret:

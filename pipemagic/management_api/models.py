@@ -130,8 +130,10 @@ class Usage(msgspec.Struct, frozen=True):
     def read(cls, answer: Any) -> Usage:
         """Convert the figures of an organization; what is not a number is left out."""
         answer = unwrapped(answer, "organization")
-        databases = _list(member(answer, "databases"))
-        return cls(_used(answer), {key: _used(one) for one in databases if (key := text_of(one, "name", "uuid", "id"))})
+        named = (
+            (text_of(one, "name") or text_of(one, "uuid", "id"), one) for one in _list(member(answer, "databases"))
+        )
+        return cls(_used(answer), {name: _used(one) for name, one in named if name})
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -289,7 +291,8 @@ def _locations(answer: Any) -> Iterator[tuple[str, str]]:
 
 def _used(answer: Any) -> dict[str, int]:
     """Return figures of use: under ``usage`` in some documents, under ``total`` in others, or bare."""
-    return _numbers(next((inner for name in ("usage", "total") if (inner := member(answer, name))), answer))
+    inner = member(answer, "usage", "total")
+    return _numbers(inner if isinstance(inner, dict) else answer)
 
 
 def _numbers(answer: Any) -> dict[str, int]:

@@ -422,3 +422,25 @@ def test_lists_that_come_in_pages(platform_of) -> None:
 def test_a_page_that_leads_to_itself_is_not_read_for_ever(platform_of) -> None:
     body = {"databases": [{"Name": "one"}], "pagination": {"next": "x"}}
     assert [one.name for one in platform_of(as_json(body)).databases()] == ["one", "one"]
+
+
+def test_members_of_another_type_count_as_missing(platform_of) -> None:
+    group = {"name": "edge", "primary": 5, "locations": ["ams", 7, "nrt"], "uuid": [], "status": "ok"}
+    assert platform_of(as_json({"group": group})).group("edge") == Group("edge", "ams", ("ams", "nrt"))
+    organization = {"slug": "acme", "name": None, "overages": "yes", "blocked_reads": 1}
+    assert platform_of(as_json(organization)).organization() == Organization("acme", "acme")
+    database = {"Name": "flights", "regions": {}, "created_at": "soon", "group": 3}
+    assert platform_of(as_json({"database": database})).database("flights") == DatabaseInfo("flights")
+
+
+@pytest.mark.parametrize(
+    ("ask", "body", "what"),
+    [
+        (lambda m: m.groups(), {"groups": [{"primary": "ams"}]}, "a group without a name"),
+        (lambda m: m.databases(), {"databases": [{}]}, "a database without a name"),
+        (lambda m: m.organizations(), [{"name": "Acme"}], "an organization without a slug"),
+    ],
+)
+def test_a_list_with_an_object_that_has_no_name(platform_of, ask, body, what) -> None:
+    with pytest.raises(errors.ProtocolError, match=what):
+        ask(platform_of(as_json(body)))
