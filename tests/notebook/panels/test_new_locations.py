@@ -241,7 +241,7 @@ def test_without_a_panel_nothing_is_followed_and_the_next_one_goes_on(page, plat
 def test_many_databases_and_locations_are_asked_about_a_few_at_a_time(page, platform):
     for number in range(40):
         platform._ask(lambda api, number=number: api.create_database(f"d{number:02}", "edge"))
-    platform.on_change()
+    platform.on_change(())
     asking, under_way, most = platform.instances, threading.Semaphore(AT_ONCE), []
 
     def ask(name):

@@ -45,7 +45,7 @@ class DatabasesModel(WorkingModel):
 
     wrong = Unicode(help="what is wrong with the name typed so far")
     made = Int(help="how many were created here; a new form for each")
-    created: Any = Anything(help="client.resources.DatabaseInfo of the last one created here, None for none")
+    created: Any = Anything(help="management_api.models.DatabaseInfo of the last one created here, None for none")
     filter = Unicode(help="part of the names that are listed")
     chosen = Unicode(help="the database whose details are shown, '' for none")
     deleting = Bool(help="whether the form to delete the chosen one is open")

@@ -42,7 +42,7 @@ UNKNOWN = "This service does not say whether overages are on."
 class Figures(WorkingModel):
     """What the service tells of the organization; asked when a panel opens, and after changes."""
 
-    settings = AnyTrait(help="client.resources.Organization; None where the service does not tell")
+    settings = AnyTrait(help="management_api.models.Organization; None where the service does not tell")
     organizations: List[Organization] = List(help="those that the token's owner belongs to; [] if not told")
     plan = Unicode()
     quotas: Dict[str, int] = Dict()

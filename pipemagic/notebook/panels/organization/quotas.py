@@ -16,7 +16,7 @@ FIGURES = {
     "groups": ("group", "groups"),
     "locations": ("location of a group", "locations of groups"),
 }
-"""The figures of `client.resources.Usage` that are shown, in this order, and what they count: one, several."""
+"""The figures of `management_api.models.Usage` that are shown, in this order, and what they count: one, several."""
 
 NEARLY = 0.8
 """From this part of a quota on its bar warns."""
