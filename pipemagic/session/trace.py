@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 KEPT = 200
 """How many requests are kept; with bodies of at most 16 KB each way that is some MB at the very most."""
 
-
 TOTALS = (
     "round trips", "bytes sent", "bytes received", "statements", "errors", "rows read", "rows written", "retries",
     "streams reopened", "seconds",
@@ -90,6 +89,7 @@ class RequestRecorder:
         if cell is None:
             return False
         cell.seconds = perf_counter() - cell.started
+        current_origin.set(None)
         return any(request.origin is cell for request in self.newest(KEPT))
 
     @contextmanager

@@ -213,6 +213,15 @@ def test_the_last_requests(panel, session):
     assert token_of(session) not in str(panel.panel.tree)
 
 
+def test_requests_that_keep_a_connection_alive_are_listed_as_such(panel, session, monkeypatch):
+    monkeypatch.setattr("pipemagic.session.keep_alive.CHECK_EVERY", 0.01)
+    monkeypatch.setattr("pipemagic.session.keep_alive.RENEW_AFTER", 0.0)
+    session.connection().keep_alive(60)
+    session.run("SELECT 1")
+    until(lambda: any(row.children[2].words == "keep-alive" for row in panel.find("tr")))
+    session.connection().keep_alive(None)
+
+
 def test_the_service_is_stopped_and_started(panel, session):
     panel.wait("healthy, round trip")
     session.run("BEGIN")
