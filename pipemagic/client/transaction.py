@@ -235,9 +235,7 @@ class Transaction:
         why = f"it must be committed within {TRANSACTION_LIMIT:.0f} s"
         if late:
             why += " and was open for longer"  # not for how long: a saved notebook holds no times
-        error = TransactionLost(f"the server rolled the transaction back: {why}{more}", hint=AGAIN)
-        error.ran = ran
-        return error
+        return TransactionLost(f"the server rolled the transaction back: {why}{more}", hint=AGAIN).replace(ran=ran)
 
     def _time_out(self, requests: Sequence[Request], entries: Sequence[Entry], now: float) -> TransactionLost:
         """Lose the transaction, which was rolled back before one of the entries; return the error for that."""
