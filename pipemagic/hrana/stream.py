@@ -6,10 +6,7 @@ specification that a stream takes one request at a time and every response bring
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-
-from pipemagic.errors import StreamError
 
 IDLE_LIMIT = 10.0
 """Seconds without a request after which a server closes a stream, counted from the response."""
@@ -26,32 +23,6 @@ class Phase(Enum):
     CLOSED = "closed"  # ended on purpose
     EXPIRED = "expired"  # idle for too long
     LOST = "lost"  # no response came, so what ran is not known
-
-
-MOVES = {
-    (Phase.IDLE, "begin"): Phase.IN_USE,
-    (Phase.IN_USE, "finish"): Phase.IDLE,
-    (Phase.IN_USE, "close"): Phase.CLOSED,
-    (Phase.IN_USE, "lose"): Phase.LOST,
-    (Phase.IDLE, "expire"): Phase.EXPIRED,
-    (Phase.IN_USE, "expire"): Phase.EXPIRED,
-}
-"""Which event leads from which phase to which; everything else is an error."""
-
-
-@dataclass
-class Stream:
-    """The state of one stream and the baton for its next request."""
-
-    baton: str | None = None
-    phase: Phase = Phase.IDLE
-
-    def move(self, event: str) -> None:
-        """Follow MOVES; StreamError for an event that the phase does not have."""
-        following = MOVES.get((self.phase, event))
-        if following is None:
-            raise StreamError(f"cannot {event} a stream that is {self.phase.value}")
-        self.phase = following
 
 
 class Tx(Enum):

@@ -64,7 +64,7 @@ class Connection:
     written: Changes[Connection] = field(default_factory=Changes, repr=False)  # tells of it when it was written to
     others: Callable[[], Mapping[str, Connection]] = field(default=dict, repr=False)  # of its session, for hints
     schema: SchemaCache = field(init=False, repr=False)
-    _stream: ClientStream | None = field(default=None, repr=False)
+    stream: ClientStream | None = field(default=None, repr=False)  # of the cells; None before the first one
     _gone: bool = field(default=False, repr=False)
     _transaction: Transaction = field(default_factory=Transaction, repr=False)
     _settings: Settings = field(default_factory=Settings, repr=False)
@@ -89,11 +89,6 @@ class Connection:
     def description(self) -> str:
         """What it is a database of, and whether it only reads, for people."""
         return f"{self.where}, read-only" if self.read_only else self.where
-
-    @property
-    def stream(self) -> ClientStream | None:
-        """The stream of the cells, for its clocks; None before the first cell and after close()."""
-        return self._stream
 
     @property
     def transaction(self) -> Tx:
@@ -124,11 +119,11 @@ class Connection:
         with self._lock:
             if self.keeping is not None:
                 self.keeping.close()
-            self.keeping = None if seconds is None else KeepAlive(lambda: self._stream, seconds, self._lock)
+            self.keeping = None if seconds is None else KeepAlive(lambda: self.stream, seconds, self._lock)
             self._restart_keep_alive()
 
     def _restart_keep_alive(self) -> None:
-        if self.keeping is not None and self._stream is not None:
+        if self.keeping is not None and self.stream is not None:
             self.keeping.restart()
 
     def _run(self, cell: Cell, wanted: Wanted) -> CellResult:
@@ -200,7 +195,7 @@ class Connection:
     @property
     def clocks(self) -> Clocks:
         """What is left of the two time limits, without asking the server."""
-        return Clocks.of(self._stream)
+        return Clocks.of(self.stream)
 
     def begin(self, mode: str = "DEFERRED") -> CellResult:
         """Begin a transaction on the stream of the cells; StatementError if one is open."""
@@ -284,7 +279,7 @@ class Connection:
                 if self.database is database:  # else another thread has found it
                     if self.find_again is None or self._transaction.open:
                         raise  # with a transaction open the next cell has to tell that it is gone
-                    self._stream = None
+                    self.stream = None
                     self._use(self.find_again())
             return ask(self.database)
 
@@ -294,7 +289,7 @@ class Connection:
         The stream of the cells is asked if it may know more than others: in a transaction, and with temporary tables.
         """
         with self._lock:
-            stream = self._stream
+            stream = self.stream
             if stream is None or not (self._transaction.open or self._settings.temporary):
                 return self.once(lambda database: _asked_once(database, requests))
             before = self._transaction.copy()
@@ -316,7 +311,7 @@ class Connection:
         Without ``tell`` listeners are not notified: the database cannot be asked any more.
         """
         with self._lock:
-            stream, self._stream = self._stream, None
+            stream, self.stream = self.stream, None
             if stream is None:
                 return False
             was_open, lost = self._transaction.open, self._transaction.lost
@@ -355,7 +350,7 @@ class Connection:
 
     def _still_open(self) -> bool:
         """Ask the server whether the transaction that was open still is; TransactionLost if it is not."""
-        stream, before = self._stream, self._transaction.copy()
+        stream, before = self.stream, self._transaction.copy()
         if stream is None or not before.open:
             return False
         try:
@@ -368,7 +363,7 @@ class Connection:
 
     def _attempt(self, cell: Cell, before: Transaction, wanted: Wanted) -> tuple[Run, list[str]]:
         """Send the cell; return also the lines to show if the stream replaces an earlier one."""
-        stream, notes = (self._stream, []) if self._stream is not None else self._open()
+        stream, notes = (self.stream, []) if self.stream is not None else self._open()
         reopened, known = stream.reopened, self.database.state
         own = not before.open and any(one.opens_transaction for one in cell.statements)
         mode = atomic.mode(cell) if wanted.atomic else "DEFERRED"
@@ -430,17 +425,16 @@ class Connection:
 
     def _roll_back(self, stream: ClientStream) -> None:
         """Leave no transaction open on the stream, whatever the server says."""
-        lost = self._transaction.lost
         try:
             stream.send([Execute(Stmt("ROLLBACK"))])
         except PipemagicError:
             self.close()  # the server rolls back when the stream ends
-            self._transaction.lost = lost
+            self._transaction.lost = None
 
     def _open(self) -> tuple[ClientStream, list[str]]:
         stream, replay = self.database.open_stream(self._replay, self._transaction), self._replay()
         replayed = stream.send(replay) if replay else []
-        self._stream = stream  # not before the settings are there
+        self.stream = stream  # not before the settings are there
         return stream, self._reopened(replayed)
 
     def _replay(self) -> Sequence[Request]:
@@ -459,7 +453,7 @@ class Connection:
         if self.find_again is None:
             raise error
         self._use(self.find_again())
-        self._stream = None
+        self.stream = None
         if self._transaction.open:
             raise recovery.stopped(self._transaction)
 

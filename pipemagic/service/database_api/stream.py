@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Generator, Hashable
 
-from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Stream, Tx
+from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Tx
 from pipemagic.service.auth.tokens import Owner
 from pipemagic.service.executor import Waiter
 from pipemagic.service.limits import Limits
@@ -35,7 +35,7 @@ class ServerStream:
         self.entry = place.code
         """The location that it was opened at."""
         self.response_count = 0
-        self.state = Stream(phase=Phase.IN_USE)
+        self.phase = Phase.IN_USE
         self.transaction = Tx.NONE
         self.stored: dict[int, str] = {}
         self.write_waiter: Waiter | None = None
@@ -154,7 +154,7 @@ class ServerStream:
     def next_deadline(self, limits: Limits) -> float:
         """Return the time at which the sweeper must check this stream, as far as known; infinity if never."""
         with self.guard:
-            if self.state.phase is Phase.IDLE:
+            if self.phase is Phase.IDLE:
                 deadline = self.idle_since + IDLE_LIMIT
             elif isinstance(self._waiting_for, bytes):
                 deadline = self._waits_since + limits.reader_wait

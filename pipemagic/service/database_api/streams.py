@@ -95,11 +95,11 @@ class StreamTable:
         with stream.guard:
             if stream.response_count == count and stream.done is not None:
                 return stream.done
-            if stream.response_count != count or stream.state.phase is Phase.IN_USE:
+            if stream.response_count != count or stream.phase is Phase.IN_USE:
                 raise Refused(400, faults.BATON_USED, plain=True)
             late = self._clock() >= stream.idle_since + IDLE_LIMIT
-            if stream.state.phase is Phase.IDLE and not late:
-                stream.state.move("begin")
+            if stream.phase is Phase.IDLE and not late:
+                stream.phase = Phase.IN_USE
                 return stream
         self._expire(stream)
         raise self._ended(number)
@@ -127,7 +127,7 @@ class StreamTable:
                 if stream.done is None:
                     stream.response_count += 1
                 stream.idle_since = math.inf
-                stream.state.move("finish")
+                stream.phase = Phase.IDLE
                 done, stream.done = stream.done, None
         if cancelled:
             self.close(stream)
@@ -139,7 +139,7 @@ class StreamTable:
     def sent(self, stream: ServerStream, count: int) -> None:
         """Begin the idle time: the last byte of the response with this number was sent."""
         with stream.guard:
-            if stream.response_count == count and stream.state.phase is Phase.IDLE:
+            if stream.response_count == count and stream.phase is Phase.IDLE:
                 stream.idle_since = self._clock()
 
     def close(self, stream: ServerStream) -> None:
@@ -157,9 +157,9 @@ class StreamTable:
 
     def _expire(self, stream: ServerStream) -> None:
         with stream.guard:
-            if stream.state.phase is not Phase.IDLE or self._clock() < stream.idle_since + IDLE_LIMIT:
+            if stream.phase is not Phase.IDLE or self._clock() < stream.idle_since + IDLE_LIMIT:
                 return
-            stream.state.move("expire")
+            stream.phase = Phase.EXPIRED
             with self._lock:
                 self._expired[stream.number] = self._clock()
         self.close(stream)
@@ -209,14 +209,14 @@ class StreamTable:
             _try(ServerStream.end_outpaced, slowest)
 
     def _sweep_one(self, stream: ServerStream, now: float) -> None:
-        if stream.state.phase is Phase.IN_USE:
+        if stream.phase is Phase.IN_USE:
             stream.enforce(now, self._limits)
             return
         if now >= stream.idle_since + IDLE_LIMIT:
             self._expire(stream)
             return
         with stream.guard:
-            if stream.state.phase is Phase.IDLE and stream.overdue(now):
+            if stream.phase is Phase.IDLE and stream.overdue(now):
                 stream.time_out()
 
     def next_deadline(self) -> float | None:
@@ -239,9 +239,9 @@ class StreamTable:
 
     def _end_idle(self, stream: ServerStream) -> None:
         with stream.guard:
-            if stream.state.phase is not Phase.IDLE:
+            if stream.phase is not Phase.IDLE:
                 return
-            stream.state.move("begin")  # no request can begin now
+            stream.phase = Phase.IN_USE  # no request can begin now
         self.close(stream)
 
 
