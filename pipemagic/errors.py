@@ -89,14 +89,18 @@ class AnswerTimeout(UnknownOutcome):
 class InterruptedRequest(UnknownOutcome):
     """The user interrupted the kernel while a request was under way.
 
-    ``answered`` is True if the whole response had come, so that what was sent has run.
+    ``answered`` is True if the whole response had come, so that what was sent has run; ``nothing_ran`` if the server
+    had refused it as busy, so that nothing of it ran.
     """
 
     code = "INTERRUPTED"
 
-    def __init__(self, message: str, *, hint: str = "", code: str = "", answered: bool = False) -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", code: str = "", answered: bool = False, nothing_ran: bool = False
+    ) -> None:
         super().__init__(message, hint=hint, code=code)
         self.answered = answered
+        self.nothing_ran = nothing_ran
 
 
 class ServerError(PipemagicError):

@@ -17,7 +17,7 @@ ROOT = Path(pipemagic.__file__).parent
 # Each layer may import what stands above it, never what stands below or beside it in its line.
 LAYERS = [
     ["errors"],
-    ["hrana", "sql", "svg", "geography", "secret_scan", "configuration", "terminals", "counts"],
+    ["hrana", "sql", "svg", "geography", "secret_scan", "configuration", "terminals", "counts", "http"],
     ["frames"],
     ["client", "service"],
     ["management_api"],
@@ -30,10 +30,10 @@ LAYERS = [
 
 # What only some parts may import at all: the one place where each kind of work is done.
 ONLY = {
-    "httpx": {"client", "service"},  # the admin API of sqld
+    "httpx": {"client", "http", "service"},  # the admin API of sqld
     "requests": set(),
     "urllib3": set(),
-    "urllib.request": {"client"},
+    "urllib.request": {"http"},
     "http.client": {"client", "launcher", "service"},  # a lease is one open connection
     "apsw": {"service"},
     "sqlite3": {"service"},

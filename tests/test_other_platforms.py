@@ -17,8 +17,8 @@ from waiting import until
 from pipemagic import launcher
 from pipemagic.cli import doctor, shell
 from pipemagic.cli.platform import Credentials
-from pipemagic.client.http.connection import Connection, Origin
 from pipemagic.errors import ServiceError, SessionError
+from pipemagic.http.connection import Connection, Origin
 from pipemagic.service import files, process, server
 from pipemagic.service.sqld import binary, cluster
 from pipemagic.session import tokens
@@ -117,7 +117,7 @@ def test_the_shell_needs_no_readline(on, tmp_path, monkeypatch, platform):
 
 
 def test_a_stale_connection_is_seen_without_poll(on):
-    from pipemagic.client.http import connection
+    from pipemagic.http import connection
 
     ours, theirs = socket.socketpair()
     with ours, theirs:

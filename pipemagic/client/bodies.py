@@ -1,18 +1,47 @@
-"""What a request brings back: a whole answer, or its body in pieces."""
+"""What a request returns: a whole response, or its body in chunks; unpacked, and within limits."""
 
 from __future__ import annotations
 
+import time
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 
-from pipemagic.client.http.messages import Broken, Reply, Silent
+import httpx
+
 from pipemagic.client.tracing import HEAD, TracedRequest
 from pipemagic.errors import AnswerTimeout, InterruptedRequest, UnknownOutcome
+
+MAX_SIZE = 256 * 1024 * 1024
+"""Bytes of a response that is read as a whole, unpacked; cursors and downloads have no limit."""
+
+MIN_RATE = 100
+"""Bytes a second that a response must bring which is read as a whole: a server may send it slowly, but not forever."""
+
+RATE_PERIOD = 10.0
+"""Seconds over which the rate is measured, at least."""
+
+_UNPACKED_SIZE = 1024 * 1024
+"""Bytes that are unpacked at once, at most."""
+
+_SMALL_CHUNK = 8 * 1024
+"""Bytes of a chunk below which it is small."""
+
+_SMALL_CHUNKS_AT_ONCE = 16
+"""Small chunks that are taken as they come: a short response is complete at once."""
+
+_PAUSE = 0.005
+"""Seconds between further small chunks. Else sqld, which sends each row by itself, and we wake each other each time."""
+
+
+class TooLarge(Exception):
+    """A response exceeds `MAX_SIZE`."""
 
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """A whole answer: its status, content type (lower case, '' if none), body, and date as the server writes it.
+    """A whole response: its status, content type (lower case, '' if none), body, and date as the server writes it.
 
     ``retry_after`` says when to ask again, if the server does: a number of seconds, or a date. ``traced`` is its
     record for the observer of the transport, None if there is none.
@@ -31,49 +60,135 @@ class HttpAnswer:
         return 200 <= self.status < 300
 
 
-class Pieces:
-    """The body of an answer in pieces, as they come; iterate once, and close.
+class Chunks:
+    """The body of a response in chunks, as they arrive; iterate once, and close.
 
-    ``on_end`` is called once when it is over, with the error that ended it, if one did, and the first bytes.
+    ``on_end`` is called once at the end, with the error that ended it, if one did, and the first bytes.
     """
 
-    def __init__(self, reply: Reply, address: str, on_end: Callable[[BaseException | None, bytes], None]) -> None:
-        self._reply, self._address = reply, address
-        self._pieces = reply.pieces()
+    def __init__(
+        self,
+        response: httpx.Response,
+        chunks: Iterator[bytes],
+        address: str,
+        on_end: Callable[[BaseException | None, bytes], None],
+    ) -> None:
+        self._response, self._chunks, self._address = response, chunks, address
         self._on_end = on_end
         self._head = b""
-        self._over = False
+        self._ended = False
 
     def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:
-        """Give the next piece. Raises UnknownOutcome if the body is cut, AnswerTimeout, InterruptedRequest."""
+        """Return the next chunk. Raise UnknownOutcome if the body is cut, AnswerTimeout, InterruptedRequest."""
         try:
-            piece = self._next()
-        except (AnswerTimeout, UnknownOutcome) as error:
-            self._end(error)
-            raise
+            chunk = next(self._chunks)
+        except (httpx.RequestError, KeyboardInterrupt) as error:
+            failure = self._failure(error)
+            self._end(failure)
+            raise failure from None
         if len(self._head) < HEAD:
-            self._head += piece[:HEAD]
-        return piece
-
-    def _next(self) -> bytes:
-        try:
-            return next(self._pieces)
-        except Silent:
-            raise AnswerTimeout(f"{self._address} stopped sending in the middle of its answer") from None
-        except Broken:
-            raise UnknownOutcome(f"the connection to {self._address} ended in the middle of an answer") from None
-        except KeyboardInterrupt:
-            raise InterruptedRequest("interrupted while the answer came") from None
+            self._head += chunk[:HEAD]
+        return chunk
 
     def close(self) -> None:
-        """Hang up, unless all of it came: then the connection can be used again."""
-        self._reply.close()
+        """Close the connection, unless all of the response came: then it can be used again."""
+        self._response.close()
         self._end()
 
+    def _failure(self, error: httpx.RequestError | KeyboardInterrupt) -> UnknownOutcome:
+        match error:
+            case httpx.TimeoutException():
+                return AnswerTimeout(f"{self._address} stopped sending in the middle of its answer")
+            case KeyboardInterrupt():
+                return InterruptedRequest("interrupted while the answer came")
+        return UnknownOutcome(f"the connection to {self._address} ended in the middle of an answer")
+
     def _end(self, error: BaseException | None = None) -> None:
-        if not self._over:
-            self._over = True
+        if not self._ended:
+            self._ended = True
             self._on_end(error, self._head)
+
+
+def read_whole(response: httpx.Response, deadline: float = inf, timeout: float | None = None) -> bytes:
+    """Return the body of a response; TooLarge, and httpx.ReadTimeout for one that comes too slowly.
+
+    Without a ``timeout`` there is no lowest rate.
+    """
+    chunks: list[bytes] = []
+    period = inf if timeout is None else max(timeout, RATE_PERIOD)
+    size, size_before, end = 0, 0, time.monotonic() + period
+    for chunk in read_chunks(response, deadline):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > MAX_SIZE:
+            raise TooLarge
+        if period != inf and time.monotonic() > end:
+            if size - size_before < MIN_RATE * period:
+                raise httpx.ReadTimeout("the response comes too slowly")
+            size_before, end = size, time.monotonic() + period
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def read_chunks(
+    response: httpx.Response, deadline: float = inf, pause: Callable[[float], None] | None = None
+) -> Iterator[bytes]:
+    """Yield the body of a response as it arrives, unpacked; httpx.ReadTimeout after the deadline.
+
+    With ``pause`` small chunks are left some time to grow.
+    """
+    if response.is_stream_consumed:  # by a hook of the user's client, or it never was on a wire
+        yield response.content
+        return
+    packed = response.headers.get("content-encoding", "").lower() in ("gzip", "x-gzip", "deflate")
+    unpacker = Unpacker() if packed else None
+    small = 0
+    try:
+        for chunk in response.iter_raw():
+            if deadline != inf and time.monotonic() > deadline:
+                raise httpx.ReadTimeout("the response did not end in time")
+            if unpacker is None:
+                yield chunk
+            else:
+                yield from unpacker.feed(chunk)
+            if pause is not None and len(chunk) < _SMALL_CHUNK:
+                small += 1
+                if small > _SMALL_CHUNKS_AT_ONCE:
+                    pause(_PAUSE)
+        if unpacker is not None:
+            unpacker.end()
+    finally:
+        response.close()
+
+
+class Unpacker:
+    """Unpack gzip (or zlib's own format, which HTTP calls deflate) chunk by chunk."""
+
+    def __init__(self) -> None:
+        self._inner = _decompressor()
+        self._begun = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yield what a chunk holds, in parts of limited size."""
+        self._begun = self._begun or bool(data)
+        while data:
+            try:
+                unpacked = self._inner.decompress(data, _UNPACKED_SIZE)
+            except zlib.error as error:
+                raise httpx.DecodingError(f"the compressed response cannot be read: {error}") from None
+            if unpacked:
+                yield unpacked
+            data = self._inner.unconsumed_tail
+            if rest := self._inner.unused_data.lstrip(b"\0"):  # gzip may be several, one behind the other
+                self._inner, data = _decompressor(), rest
+
+    def end(self) -> None:
+        """Raise httpx.DecodingError if something is missing."""
+        if self._begun and not self._inner.eof:
+            raise httpx.DecodingError("the compressed response is cut")
+
+
+def _decompressor() -> zlib._Decompress:
+    return zlib.decompressobj(zlib.MAX_WBITS | 32)

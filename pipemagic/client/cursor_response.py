@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from pipemagic.client.bodies import Pieces
+from pipemagic.client.bodies import Chunks
 from pipemagic.frames.answers import LARGE, read_columns
 from pipemagic.frames.collector import collector_paused
 from pipemagic.frames.grid import read_rows
@@ -49,7 +49,7 @@ class CursorResponse:
     The stream is in use until it ends. ``check`` is called before each chunk and may raise; the stream is lost then.
     """
 
-    def __init__(self, chunks: Pieces, on_end: OnEnd, check: Callable[[], None]) -> None:
+    def __init__(self, chunks: Chunks, on_end: OnEnd, check: Callable[[], None]) -> None:
         self.complete = False
         """Whether the whole response came."""
         self._chunks, self._on_end, self._check = chunks, on_end, check
@@ -72,7 +72,7 @@ class CursorResponse:
         return self
 
     def __next__(self) -> bytes:
-        """Return the next chunk; raises what `Pieces` raises, with which the stream is lost."""
+        """Return the next chunk; raises what `Chunks` raises, with which the stream is lost."""
         if self._rest:
             chunk, self._rest = self._rest, b""
             return chunk

@@ -6,10 +6,11 @@ import errno
 import re
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC
 
-from pipemagic.client.http.messages import Broken, NotConnected, ProxyRefused, Silent, TookTooLong
+import httpx
+
+from pipemagic.client.bodies import MAX_SIZE, TooLarge
 from pipemagic.client.urls import Endpoint
 from pipemagic.errors import (
     AddressError,
@@ -19,6 +20,7 @@ from pipemagic.errors import (
     ConnectError,
     InterruptedRequest,
     NotFound,
+    PipemagicError,
     ServerError,
     UnknownOutcome,
 )
@@ -80,30 +82,37 @@ def retry_time(told: str) -> str:
         return ""
 
 
-@contextmanager
-def explained(endpoint: Endpoint) -> Iterator[None]:
-    """Raise our errors for what fails while a request is sent or its answer read.
+FAILURES = (httpx.RequestError, httpx.InvalidURL, UnicodeError, TooLarge, KeyboardInterrupt)
+"""What a request may fail with; `failure` turns each into our error."""
 
-    Each is raised ``from None``: the frames below hold the headers, and with them the token.
+
+def failure(error: BaseException, endpoint: Endpoint) -> PipemagicError:
+    """Return our error for what failed while a request was sent or its response read: one of `FAILURES`.
+
+    To be raised ``from None``: the frames below hold the headers, and with them the token.
     """
-    try:
-        yield
-    except NotConnected as error:
-        raise _no_connection(error, endpoint) from None
-    except Silent:
-        raise AnswerTimeout(
-            f"{endpoint.address} did not answer in time; what was sent may have run, or may still be running",
-            hint="look before you run it again; timeout=... of connect() sets how long to wait",
-        ) from None
-    except Broken as error:
-        raise _no_answer(error, endpoint) from None
-    except UnicodeError:
-        raise AddressError(f"{endpoint.address} is not an address that HTTP can use") from None
-    except KeyboardInterrupt:  # the connection is dropped, by which the server notices
-        raise InterruptedRequest(
-            "interrupted while a request was under way; what was sent may have run, wholly or in part",
-            hint="look before you run it again",
-        ) from None
+    match error:
+        case httpx.ConnectError() | httpx.ConnectTimeout() | httpx.PoolTimeout() | httpx.ProxyError():
+            return _no_connection(error, endpoint)
+        case httpx.TimeoutException():
+            return AnswerTimeout(
+                f"{endpoint.address} did not answer in time; what was sent may have run, or may still be running",
+                hint="look before you run it again; timeout=... of connect() sets how long to wait",
+            )
+        case TooLarge():
+            return UnknownOutcome(
+                f"the answer of {endpoint.address} is larger than {MAX_SIZE // 1024**2} MB and was not read to its "
+                "end; what was sent has run",
+                hint="take fewer rows or columns (LIMIT), or database.cursor(...), whose rows have no limit",
+            )
+        case UnicodeError() | httpx.InvalidURL():
+            return AddressError(f"{endpoint.address} is not an address that HTTP can use")
+        case KeyboardInterrupt():  # the connection is dropped, by which the server notices
+            return InterruptedRequest(
+                "interrupted while a request was under way; what was sent may have run, wholly or in part",
+                hint="look before you run it again",
+            )
+    return _no_answer(str(error), endpoint)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -112,7 +121,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__
 
 
-def _no_connection(error: NotConnected, endpoint: Endpoint) -> ConnectError:
+def _no_connection(error: httpx.TransportError, endpoint: Endpoint) -> ConnectError:
     """Say in one line why no connection came about."""
     import ssl  # takes some milliseconds, and few need it
 
@@ -138,16 +147,16 @@ def _no_connection(error: NotConnected, endpoint: Endpoint) -> ConnectError:
             case OSError(errno=errno.ENETUNREACH | errno.EHOSTUNREACH):
                 return ConnectError(f"there is no route to {where}", hint="is there a network?")
     match error:
-        case TookTooLong():
+        case httpx.TimeoutException():
             return ConnectError(f"{where} did not take the connection in time", hint="is there a network, a firewall?")
-        case ProxyRefused():
+        case httpx.ProxyError():
             return ConnectError(f"the proxy on the way to {where} refused: {error}")
     return ConnectError(f"no connection to {where}: {error}")
 
 
-def _no_answer(error: Broken, endpoint: Endpoint) -> UnknownOutcome:
+def _no_answer(text: str, endpoint: Endpoint) -> UnknownOutcome:
     hint = "look before you run it again"
-    if error.not_http:
+    if "illegal status line" in text or "SSL" in text:
         hint = f"the answer was not HTTP; {'https' if endpoint.scheme == 'http' else 'http'}:// instead?"
     return UnknownOutcome(
         f"the connection to {endpoint.address} ended before a whole answer came; what was sent may have run", hint=hint

@@ -18,15 +18,6 @@ class Secret(str):
         return "Secret(***)"
 
 
-class SecretBytes(bytes):
-    """Bytes that are used like any other, but whose repr hides them."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "SecretBytes(***)"
-
-
 class Token:
     """A bearer token: it can be sent, but neither shown nor pickled."""
 

@@ -11,7 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import TypeVar
 
-from pipemagic.client.bodies import HttpAnswer, Pieces
+from pipemagic.client.bodies import Chunks, HttpAnswer
 from pipemagic.client.cursor_response import CursorResponse
 from pipemagic.client.deadline import Deadline
 from pipemagic.client.readonly import refuse_writes
@@ -53,7 +53,7 @@ from pipemagic.hrana.values import Integer
 CLOSE_TIMEOUT = 5.0
 """Seconds to wait for the response to a close: it only spares the server 10 s of waiting."""
 
-A = TypeVar("A", bound="HttpAnswer | Pieces")
+A = TypeVar("A", bound="HttpAnswer | Chunks")
 E = TypeVar("E", bound="BaseException | None")
 
 HANG_UP_TIMEOUT = 0.5
@@ -344,10 +344,10 @@ class ClientStream:
             self.phase = Phase.IN_USE
         try:
             timeout = self.deadline.left(self._reads.limit, self._transport.timeout)
-            chunks = self._post(self._transport.post_for_pieces, "/v3/cursor", body, timeout)
+            chunks = self._post(self._transport.post_for_chunks, "/v3/cursor", body, timeout)
             if chunks is None:
                 return None
-            assert isinstance(chunks, Pieces)  # all but a 2xx raises
+            assert isinstance(chunks, Chunks)  # all but a 2xx raises
             response = CursorResponse(chunks, partial(self._cursor_ended, asked), self.deadline.check)
             head = response.read_head()
             if head.base_url:

@@ -1,45 +1,53 @@
-"""Send one HTTP request and bring its answer back: time-outs, the one retry rule, typed errors."""
+"""Send one HTTP request and return its response: timeouts, the one retry rule, typed errors."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
+from math import inf
 from types import TracebackType
-from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
-from pipemagic.client.bodies import HttpAnswer, Pieces
-from pipemagic.client.failures import explained, refusal, retry_time
-from pipemagic.client.http.choice import sender_to
-from pipemagic.client.http.messages import Broken, Reply, Request, Silent
+import httpx
+
+import pipemagic
+from pipemagic.client.bodies import Chunks, HttpAnswer, read_chunks, read_whole
+from pipemagic.client.failures import FAILURES, failure, refusal, retry_time
 from pipemagic.client.secrets import Token
 from pipemagic.client.trace_format import redact
 from pipemagic.client.tracing import BODY_LIMIT, Observer, TracedRequest
 from pipemagic.client.urls import Endpoint
-from pipemagic.errors import AddressError, ConnectError, PipemagicError, ServerError
+from pipemagic.errors import AddressError, ConnectError, InterruptedRequest, PipemagicError, ServerError
 from pipemagic.hrana import columns
 from pipemagic.hrana.faults import read_fault
-
-if TYPE_CHECKING:
-    import httpx
+from pipemagic.http.proxy import find_proxy, proxy_transport
+from pipemagic.http.transport import HttpTransport
 
 CONNECT_TIMEOUT = 10.0
 """Seconds to wait for a connection."""
 
 READ_TIMEOUT = 60.0
-"""Seconds to wait for the next part of an answer."""
+"""Seconds to wait for the next part of a response."""
+
+TRANSFER_TIMEOUT = 600.0
+"""Seconds to wait for the next part of an export, or for the response to an upload."""
+
+EXAMINED_PER_SECOND = 5_000_000
+"""Bytes of an upload that a server examines in a second, at least: so much longer is its response waited for."""
 
 BUSY_PAUSES = (0.1, 0.25, 0.5, 1.0, 1.5)
 """Seconds between attempts after 429; in sum below the transaction window of 5 s."""
+
+_HEADERS = {"User-Agent": f"pipemagic/{pipemagic.__version__}", "Accept": "*/*"}
 
 
 class Transport:
     """HTTP to one server. Never sends a request twice, except after 429, when nothing of it ran.
 
     ``http`` takes any ``httpx.Client`` (a proxy, client certificates, an ASGI or mock transport); it stays the
-    caller's to close. ``timeout`` and ``connect_timeout`` are seconds; None waits without end. ``observer`` receives
+    caller's to close. ``timeout`` and ``connect_timeout`` are seconds; None waits without end. ``observer`` is told of
     every request.
     """
 
@@ -63,7 +71,7 @@ class Transport:
         """Whether a server with only the seed takes arguments; None until it was asked."""
         self._connect_timeout = connect_timeout
         self._http = http
-        self._sender = sender_to(endpoint, http)
+        self._lower = None if http is not None else _transport_to(endpoint)
         self._sleep = sleep
 
     def sibling(self, *, timeout: float | None = None) -> Transport:
@@ -89,7 +97,7 @@ class Transport:
         limit: float | None = None,
         reads: bool = False,
     ) -> HttpAnswer:
-        """POST JSON and give the answer, whatever its status.
+        """POST JSON and return the response, whatever its status.
 
         ``timeout`` is how many seconds to wait for the next part of it, ``limit`` for the whole. With ``reads`` the
         caller reads a 200 and then calls `record`.
@@ -116,21 +124,21 @@ class Transport:
         reads: bool = False,
     ) -> HttpAnswer:
         """Send any request; raises as `post` does."""
-        query = f"?{urlencode(params, quote_via=quote)}" if params else ""
-        request = self._request(method, path + query, body, endpoint, timeout, limit)
-        traced = self._begin(request, len(body or b""))
+        if params:
+            path = f"{path}?{urlencode(params, quote_via=quote)}"
+        endpoint, timeout = endpoint or self.endpoint, self.timeout if timeout is None else timeout
+        traced = self._begin(method, endpoint, path, body, len(body or b""))
+        response = None
         try:
-            answer = self._answer(self._send_patiently(request, traced), request.endpoint, traced)
+            response = self._send(method, endpoint, path, body, traced, timeout=timeout, limit=limit)
+            answer = self._read(response, endpoint, traced, timeout)
         except BaseException as error:
-            self._end(traced, error)
+            self._end(traced, response, error)
             raise
-        if traced is not None:
-            traced.ended = time.perf_counter()
-            if not (reads and answer.status == 200):
-                self.record(traced)
+        self._end(traced, response, records=not (reads and answer.status == 200))
         return answer
 
-    def post_for_pieces(
+    def post_for_chunks(
         self,
         path: str,
         body: bytes,
@@ -138,54 +146,57 @@ class Transport:
         *,
         timeout: float | None = None,
         limit: float | None = None,
-    ) -> Pieces | HttpAnswer:
-        """POST JSON and give the answer in pieces as they come; if its status is not 2xx, as a whole.
+    ) -> Chunks | HttpAnswer:
+        """POST JSON and return the response in chunks as they arrive; if its status is not 2xx, as a whole.
 
         Raises as `post` does.
         """
-        request = self._request("POST", path, body, endpoint, timeout, limit)
-        traced = self._begin(request, len(body))
+        endpoint, timeout = endpoint or self.endpoint, self.timeout if timeout is None else timeout
+        traced = self._begin("POST", endpoint, path, body, len(body))
+        response = None
         try:
-            reply = self._send_patiently(request, traced, whole=False)
-            if 200 <= reply.status < 300:
-                return Pieces(reply, request.endpoint.address, partial(self._end_pieces, traced, reply))
-            answer = self._answer(reply, request.endpoint, traced)
+            response = self._send("POST", endpoint, path, body, traced, timeout=timeout, limit=limit)
+            if response.is_success:
+                end = partial(self._end, traced, response)
+                return Chunks(response, self._chunks(response, endpoint), endpoint.address, end)
+            answer = self._read(response, endpoint, traced, timeout)
         except BaseException as error:
-            self._end(traced, error)
+            self._end(traced, response, error)
             raise
-        self._end(traced)
+        self._end(traced, response)
         return answer
 
     @contextmanager
     def streamed(
         self, method: str, path: str, content: Iterable[bytes] | None = None, *, size: int | None = None
     ) -> Iterator[Iterator[bytes]]:
-        """Send a body of ``size`` bytes in pieces, take the answer in pieces; neither is in memory as a whole.
+        """Send a body of ``size`` bytes in chunks, yield the response in chunks; neither is in memory as a whole.
 
-        Waits for the answer without end: the server may have to look at all that was sent. Raises as `post` does, and
-        the typed error of an answer that is not 2xx; ConnectError if the answer ends too soon.
+        The server may have to examine all that was sent, or prepare what it sends: the next part of the response is
+        waited for as `TRANSFER_TIMEOUT` says, or as long as other responses if that is longer. Raises as `post` does,
+        and the typed error of a response that is not 2xx; ConnectError if the response ends too soon.
         """
-        length = {"Content-Type": "application/octet-stream", "Content-Length": str(size)} if size is not None else {}
-        request = Request(
-            method, self.endpoint, path, {**self._headers(self.endpoint, None), **length}, content,
-            self._connect_timeout, None,
-        )  # fmt: skip
-        with self._observed(request, size or 0) as traced:
-            send = self._send if content is not None else partial(self._send_patiently, traced=traced)
-            reply = send(request, whole=False)
-            try:
-                if not 200 <= reply.status < 300:
-                    reply.read()
-                    raise self.refusal(self._answer(reply, self.endpoint))
-                yield reply.pieces()
-            except (Broken, Silent) as error:
+        longest = TRANSFER_TIMEOUT + (size or 0) / EXAMINED_PER_SECOND
+        timeout = None if self.timeout is None else max(longest, self.timeout)
+        traced = self._begin(method, self.endpoint, path, None, size or 0)
+        response = None
+        try:
+            response = self._send(method, self.endpoint, path, content, traced, timeout=timeout, size=size)
+            if not response.is_success:
+                raise self.refusal(self._read(response, self.endpoint, None, timeout))
+            yield self._chunks(response, self.endpoint)
+        except BaseException as error:
+            self._end(traced, response, error)
+            if isinstance(error, httpx.RequestError):
                 raise ConnectError(
                     f"the connection to {self.endpoint.address} ended before everything came: {error}",
                     hint="try again",
                 ) from None
-            finally:
-                reply.close()
-                _note_head(traced, reply)
+            raise
+        finally:
+            if response is not None:
+                response.close()
+        self._end(traced, response)
 
     def refusal(self, answer: HttpAnswer, what: str = "the request") -> ServerError:
         """Turn an answer that is not 2xx into the error to raise; no token shows in it."""
@@ -197,14 +208,16 @@ class Transport:
 
     def close(self) -> None:
         """Close the connections, if they are ours."""
-        self._sender.close()
+        if self._lower is not None:
+            self._lower.close()
 
-    def hang_up(self) -> None:
-        """Give up, from another thread, what is under way, for good: who waits for it gets UnknownOutcome.
+    def abort(self) -> None:
+        """End, from another thread, what is under way, for good: the thread that waits for it gets UnknownOutcome.
 
-        Where httpx sends, nothing can be ended from outside: the answer is waited for.
+        A client of the user and a proxy cannot be ended from outside: the response is waited for.
         """
-        self._sender.hang_up()
+        if isinstance(self._lower, HttpTransport):
+            self._lower.abort()
 
     def __enter__(self) -> Transport:
         return self
@@ -216,133 +229,175 @@ class Transport:
 
     # -- sending
 
-    def _request(
+    def _send(
         self,
         method: str,
+        endpoint: Endpoint,
         path: str,
-        body: bytes | None,
-        endpoint: Endpoint | None,
+        content: bytes | Iterable[bytes] | None,
+        traced: TracedRequest | None,
+        *,
         timeout: float | None,
-        limit: float | None,
-    ) -> Request:
-        endpoint = endpoint or self.endpoint
-        return Request(
-            method, endpoint, path,
-            self._headers(endpoint, body),  # in no variable: tracebacks may show those
-            body, self._connect_timeout, self.timeout if timeout is None else timeout, limit,
-        )  # fmt: skip
+        limit: float | None = None,
+        size: int | None = None,
+    ) -> httpx.Response:
+        """Send a request, and after a 429 again, since nothing of it ran; the body of the response is still to come."""
+        extensions = {
+            "timeout": {
+                "connect": self._connect_timeout, "pool": self._connect_timeout,
+                "read": timeout, "write": timeout if size is None else self.timeout,
+            },
+            "deadline": inf if limit is None else time.monotonic() + limit,
+        }  # fmt: skip
+        if endpoint.host_header is not None and endpoint.scheme == "https":
+            extensions["sni_hostname"] = endpoint.named_host
+        build = httpx.Request if self._http is None else self._http.build_request
+        try:
+            request = build(
+                method, _url(endpoint.url, path), content=content, extensions=extensions,
+                headers=self._headers(endpoint, content, size),  # in no variable: tracebacks may show those
+            )  # fmt: skip
+            for pause in BUSY_PAUSES if size is None else ():
+                response = self._handle(request)
+                if response.status_code != 429:
+                    return response
+                self._pause(response, pause)
+                if traced is not None:
+                    traced.attempts += 1
+            return self._handle(request)
+        except FAILURES as error:
+            raise failure(error, endpoint) from None
 
-    def _headers(self, endpoint: Endpoint, body: bytes | None) -> dict[str, str]:
+    def _handle(self, request: httpx.Request) -> httpx.Response:
+        if self._http is not None:
+            return self._http.send(request, follow_redirects=False, stream=True)
+        assert self._lower is not None
+        response = self._lower.handle_request(request)
+        response.request = request
+        return response
+
+    def _pause(self, response: httpx.Response, seconds: float) -> None:
+        """Wait after a 429; an interrupt meanwhile leaves all as it was."""
+        try:
+            read_whole(response)
+            self._sleep(seconds)
+        except KeyboardInterrupt:
+            raise InterruptedRequest(
+                "interrupted while the server was busy; nothing of this ran", nothing_ran=True
+            ) from None
+
+    def _headers(self, endpoint: Endpoint, content: bytes | Iterable[bytes] | None, size: int | None) -> dict[str, str]:
         headers = self.token.headers()
-        if body is not None:
+        if self._http is None:
+            headers |= _HEADERS
+        if endpoint.host_header is not None:
+            headers["Host"] = endpoint.host_header
+        # gzip on loopback costs more than it saves
+        headers["Accept-Encoding"] = "identity" if endpoint.loopback else "gzip"
+        if size is not None:
+            headers |= {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
+        elif content is not None:
             headers["Content-Type"] = "application/json"
             headers[columns.HEADER] = columns.VALUE  # of a server that knows it; others pass over it
-        if endpoint.loopback:
-            headers["Accept-Encoding"] = "identity"  # gzip on loopback costs more than it saves
         return headers
 
-    def _send_patiently(self, request: Request, traced: TracedRequest | None, *, whole: bool = True) -> Reply:
-        """Send, and after a 429 again: nothing of it ran."""
-        for pause in BUSY_PAUSES:
-            reply = self._send(request, whole=whole)
-            if reply.status != 429:
-                return reply
-            reply.close()
-            self._sleep(pause)
-            if traced is not None:
-                traced.attempts += 1
-        return self._send(request, whole=whole)
+    def _chunks(self, response: httpx.Response, endpoint: Endpoint) -> Iterator[bytes]:
+        """Yield the body as it arrives; with TLS a chunk is one record, which does not grow."""
+        grows = endpoint.scheme == "http" and isinstance(self._lower, HttpTransport)
+        return read_chunks(response, _deadline(response), self._sleep if grows else None)
 
-    def _send(self, request: Request, *, whole: bool) -> Reply:
-        """Send, and wait for the head of the answer, or for the whole."""
-        with explained(request.endpoint):
-            reply = self._sender.send(request)
-            if whole:
-                reply.read()
-            return reply
-
-    def _answer(self, reply: Reply, endpoint: Endpoint, traced: TracedRequest | None = None) -> HttpAnswer:
-        """Read what is not read yet. Raises BusyError for 429, AddressError for a redirect."""
-        headers = reply.headers
-        with explained(endpoint):
-            body = reply.read()
+    def _read(
+        self, response: httpx.Response, endpoint: Endpoint, traced: TracedRequest | None, timeout: float | None
+    ) -> HttpAnswer:
+        """Read the body of a response. Raise BusyError for 429, AddressError for a redirect."""
+        try:
+            body = read_whole(response, _deadline(response), timeout)
+        except FAILURES as error:
+            raise failure(error, endpoint) from None
+        finally:
+            response.close()
+        if traced is not None:
+            traced.received = body if len(body) <= BODY_LIMIT else None
+            traced.received_size = len(body)
+        headers = response.headers
         answer = HttpAnswer(
-            reply.status,
+            response.status_code,
             headers.get("content-type", "").lower(),
             body,
             headers.get("date", ""),
             headers.get("retry-after", ""),
             traced,
         )
-        if traced is not None:
-            _note_head(traced, reply)
-            traced.received = body if len(body) <= BODY_LIMIT else None
-            traced.received_size = traced.received_size or len(body)  # one that never was on a wire
         if answer.status == 429:
             raise self.refusal(answer)
         if 300 <= answer.status < 400:
-            where = _host_in(headers.get("location", ""))
             raise AddressError(
-                f"{endpoint.address} redirects to {where}; pipemagic does not take a token there",
+                f"{endpoint.address} redirects to {_host_in(headers.get('location', ''))}; "
+                "pipemagic does not take a token there",
                 hint="connect to the final address itself (https:// instead of http://?)",
             )
         return answer
 
     # -- tracing
 
-    @contextmanager
-    def _observed(self, request: Request, size: int) -> Iterator[TracedRequest | None]:
-        traced = self._begin(request, size)
-        try:
-            yield traced
-        except BaseException as error:
-            self._end(traced, error)
-            raise
-        self._end(traced)
-
-    def _begin(self, request: Request, size: int) -> TracedRequest | None:
+    def _begin(self, method: str, endpoint: Endpoint, path: str, body: bytes | None, size: int) -> TracedRequest | None:
         """Begin the record of a request, if there is an observer."""
         if self.observer is None:
             return None
-        path = unquote(urlsplit(request.endpoint.url).path + request.path.partition("?")[0])
-        traced = TracedRequest(request.method, path, request.endpoint, time.perf_counter(), sent_size=size)
-        if isinstance(request.body, bytes) and size <= BODY_LIMIT:
-            traced.sent = request.body
+        path = unquote(urlsplit(endpoint.url).path + path.partition("?")[0])
+        traced = TracedRequest(method, path, endpoint, time.perf_counter(), sent_size=size)
+        if size <= BODY_LIMIT:
+            traced.sent = body
         return traced
 
-    def _end(self, traced: TracedRequest | None, error: BaseException | None = None) -> None:
-        """Record a request that is over, however it ended."""
+    def _end(
+        self, traced: TracedRequest | None, response: httpx.Response | None,
+        error: BaseException | None = None, received: bytes | None = None, *, records: bool = True,
+    ) -> None:  # fmt: skip
+        """Complete the record of a request, however it ended; with ``records`` the observer gets it."""
         if traced is None:
             return
+        if response is not None:
+            traced.status = response.status_code
+            traced.server_timing = response.headers.get("server-timing", "")
+            # 0 for a response that never was on a wire
+            traced.received_size = response.num_bytes_downloaded or traced.received_size
+        if received is not None:
+            traced.received = received
         if error is not None:
             text = error.message if isinstance(error, PipemagicError) else str(error)
             traced.error = redact(self.token.redact(f"{type(error).__name__}: {text}"))
         traced.ended = time.perf_counter()
-        self.record(traced)
+        if records:
+            self.record(traced)
 
     def record(self, traced: TracedRequest | None) -> None:
         """Give a request to the observer, if it is traced."""
         if traced is not None and self.observer is not None:
             self.observer.exchanged(traced)
 
-    def _end_pieces(self, traced: TracedRequest | None, reply: Reply, error: BaseException | None, head: bytes) -> None:
-        """Note of an answer in pieces how it began and how much it was."""
-        _note_head(traced, reply)
-        if traced is not None:
-            traced.received = head
-        self._end(traced, error)
+
+def _transport_to(endpoint: Endpoint) -> httpx.BaseTransport:
+    """Return what sends to an endpoint: a proxy if there is one, which must never see loopback."""
+    if not endpoint.loopback and (proxy := find_proxy(endpoint.scheme, endpoint.named_host + endpoint.port_suffix)):
+        return proxy_transport(proxy)
+    return HttpTransport()
+
+
+@lru_cache(maxsize=1024)
+def _url(base: str, path: str) -> httpx.URL:
+    """Return a parsed address: parsing costs more than all the rest of a request."""
+    return httpx.URL(base + path)
+
+
+def _deadline(response: httpx.Response) -> float:
+    deadline: float = response.request.extensions.get("deadline", inf)
+    return deadline
 
 
 def _host_in(location: str) -> str:
-    """Tell whereto a redirect leads; servers write what they like."""
+    """Return the host of a redirect; servers write what they like."""
     try:
         return urlsplit(location).netloc or "another path"
     except ValueError:
         return "an address that cannot be read"
-
-
-def _note_head(traced: TracedRequest | None, reply: Reply) -> None:
-    if traced is not None:
-        traced.status = reply.status
-        traced.received_size = reply.received_size
-        traced.server_timing = reply.headers.get("server-timing", "")

@@ -86,7 +86,7 @@ def ask(database: Database, known: int) -> InterruptOutcome | None:
     asking.start()
     asking.join(PATIENCE)
     if not outcomes:
-        beside.transport.hang_up()  # else it could still take the write lock, long after the user was told
+        beside.transport.abort()  # else it could still take the write lock, long after the user was told
         return InterruptOutcome.BUSY
     beside.close()
     return outcomes[0]

@@ -11,12 +11,12 @@ from scripted_server import Answer, Call, ScriptedServer, as_json, as_text, entr
 
 from pipemagic import errors
 from pipemagic.client import urls
-from pipemagic.client.http.direct import DirectSender
 from pipemagic.client.stream import Dialect
 from pipemagic.client.transport import Transport
 from pipemagic.hrana.batches import transactional
 from pipemagic.hrana.messages import Close, ErrorEntry, Execute, RunBatch, Stmt
 from pipemagic.hrana.stream import Phase, Tx
+from pipemagic.http.transport import HttpTransport
 
 EXPIRED = as_json({"message": "The stream has expired due to inactivity", "code": "STREAM_EXPIRED"}, 400)
 USED = as_text("Received a baton that has already been used")
@@ -492,8 +492,8 @@ def test_a_refused_connection_keeps_the_stream(scripted, stream_to) -> None:
     stream = stream_to(server)
     open_transaction(stream)
     server.close()
-    stream._transport._sender.close()  # else the kept-alive connection is what breaks
-    stream._transport._sender = DirectSender()
+    stream._transport._lower.close()  # else the kept-alive connection is what breaks
+    stream._transport._lower = HttpTransport()
     with pytest.raises(errors.ConnectError, match="connection refused"):
         stream.send([sql("INSERT INTO t VALUES (1)")])
     assert stream.phase is Phase.IDLE

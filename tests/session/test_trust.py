@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from pipemagic.client.http.direct import DirectSender
 from pipemagic.errors import ConnectError, SessionError
+from pipemagic.http.transport import HttpTransport
 from pipemagic.session import Session
 from pipemagic.session.profiles import FILE, Profiles
 
@@ -33,10 +33,10 @@ def sent(monkeypatch):
     requests = []
 
     def note(self, request):
-        requests.append((request.endpoint.named_host, request.headers.get("Authorization", "")))
+        requests.append((request.headers["Host"].partition(":")[0], request.headers.get("Authorization", "")))
         raise ConnectError("nothing leaves this test")
 
-    monkeypatch.setattr(DirectSender, "send", note)
+    monkeypatch.setattr(HttpTransport, "handle_request", note)
     return requests
 
 

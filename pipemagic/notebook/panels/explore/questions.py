@@ -50,7 +50,7 @@ class Questions:
     def hang_up(self) -> None:
         """End what is under way; the server stops, where it notices that nobody listens."""
         for database in tuple(self._under_way):
-            database.transport.hang_up()
+            database.transport.abort()
 
 
 class AskingModel(WorkingModel):

@@ -21,12 +21,10 @@ from waiting import PATIENCE, until
 
 from pipemagic import errors
 from pipemagic.client import urls
-from pipemagic.client.database import Database
-from pipemagic.client.http.direct import DirectSender
-from pipemagic.client.http.messages import Request
 from pipemagic.client.stream import ClientStream
 from pipemagic.client.transport import Transport
 from pipemagic.hrana.messages import Close
+from pipemagic.http.transport import HttpTransport
 
 OK = plain(b"hello")
 
@@ -44,8 +42,8 @@ def echo(talk):
 
 
 def pool_of(http):
-    assert isinstance(http._sender, DirectSender)
-    return http._sender.pool
+    assert isinstance(http._lower, HttpTransport)
+    return http._lower.pool
 
 
 # -- answers
@@ -77,14 +75,14 @@ def test_an_answer_that_comes_byte_by_byte():
 def test_pieces_are_the_body(chunks):
     with talking(answering(chunked(*chunks))) as (http, _):
         for _ in range(2):
-            pieces = http.post_for_pieces("/", b"{}")
+            pieces = http.post_for_chunks("/", b"{}")
             assert b"".join(pieces) == b"".join(chunks)
             pieces.close()
 
 
 def test_many_small_chunks_are_few_pieces():
     with talking(answering(chunked(*[b'{"type":"row"}\n'] * 20_000))) as (http, _):
-        pieces = http.post_for_pieces("/", b"{}")
+        pieces = http.post_for_chunks("/", b"{}")
         assert 1 <= len(list(pieces)) < 500
         pieces.close()
 
@@ -100,7 +98,7 @@ def test_a_piece_is_given_when_it_is_there():
         talk.send(whole[whole.index(b"6\r\nsecond") :])
 
     with talking(serve) as (http, _):
-        pieces = http.post_for_pieces("/", b"{}")
+        pieces = http.post_for_chunks("/", b"{}")
         assert next(pieces) == b"first"
         go_on.set()
         assert list(pieces) == [b"second"]
@@ -119,15 +117,12 @@ def test_what_comes_in_crumbs_is_left_some_time_to_grow():
             taken.clear()
         talk.send(b"0\r\n\r\n")
 
-    with served(serve) as server:
-        sender = DirectSender(pauses.append)
-        reply = sender.send(Request("GET", urls.parse(server.url), "/", {}, None, 5.0, 5.0))
+    with served(serve) as server, Transport(urls.parse(server.url), sleep=pauses.append) as http:
         sizes = []
-        for piece in reply.pieces():
-            sizes.append(len(piece))
+        for chunk in http.post_for_chunks("/", b""):
+            sizes.append(len(chunk))
             if sum(sizes) % 10_000 == len([size for size in sizes if size == 1]):
                 taken.set()
-        sender.close()
     assert sum(sizes) == 48 + 2 * 10_000
     assert 28 <= len(pauses) <= 34  # not for the first, not for the large ones, which may come in parts
 
@@ -144,7 +139,7 @@ def test_a_compressed_answer(pack):
     packed = pack(body)
     with talking(answering(plain(packed, "200 OK", "Content-Encoding: gzip"))) as (http, server):
         assert http.get("/").body == body
-        pieces = http.post_for_pieces("/", b"")
+        pieces = http.post_for_chunks("/", b"")
         assert b"".join(pieces) == body
         pieces.close()
     assert server.connections == 1
@@ -276,7 +271,7 @@ def test_the_token_is_in_no_variable_of_an_error_that_is_not_ours():
 def test_a_refusal_before_the_body_is_there(body):
     def serve(talk):
         talk.head()
-        talk.send(plain(b"no", "401 Unauthorized"))
+        talk.send(plain(b"no", "401 Unauthorized", "Connection: close"))
 
     with talking(serve) as (http, server):
         for _ in range(2):
@@ -363,10 +358,17 @@ def test_what_came_unasked_is_never_taken_for_an_answer(surplus):
             answered.set()
 
 
-@pytest.mark.parametrize(
-    "answer", [plain(b"a", "200 OK", "Connection: close"), plain(b"a", "404 Not Found"), plain(b"a", "503 No")]
-)
-def test_a_connection_that_is_not_used_again(answer):
+@pytest.mark.parametrize("status", ["200 OK", "404 Not Found", "503 No"])
+def test_a_connection_is_used_again_whatever_the_status(status):
+    with talking(answering(plain(b"a", status))) as (http, server):
+        for _ in range(3):
+            assert http.post("/", b"{}").body == b"a"
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize("status", ["200 OK", "404 Not Found"])
+def test_a_connection_that_is_not_used_again(status):
+    answer = plain(b"a", status, "Connection: close")
     with talking(answering(answer)) as (http, server):
         for _ in range(3):
             assert http.get("/").body == b"a"
@@ -384,7 +386,7 @@ def test_who_leaves_before_the_end_hangs_up():
         hung_up.set()
 
     with talking(serve) as (http, _):
-        pieces = http.post_for_pieces("/", b"{}")
+        pieces = http.post_for_chunks("/", b"{}")
         assert next(pieces) == b"first"
         pieces.close()
         assert hung_up.wait(PATIENCE)
@@ -397,7 +399,7 @@ def test_answers_that_are_forgotten_leave_no_connection_that_is_closed(answer, b
     """The collector ends what is in a circle in any order: the socket before the answer, too."""
 
     def forget(http):
-        pieces = http.post_for_pieces("/", b"{}")
+        pieces = http.post_for_chunks("/", b"{}")
         if begun:
             next(pieces)
         pieces.myself = pieces
@@ -413,13 +415,13 @@ def test_answers_that_are_forgotten_leave_no_connection_that_is_closed(answer, b
                 gc.enable()
             gc.collect()
             assert not [one for one in pool_of(http)._idle if one.is_stale()]
-            assert not http._sender._in_use
+            assert not http._lower._in_use
 
 
 def test_who_stops_at_the_last_piece_does_not_hang_up():
     with talking(answering(OK)) as (http, server):
         for _ in range(3):
-            pieces = http.post_for_pieces("/", b"{}")
+            pieces = http.post_for_chunks("/", b"{}")
             assert next(pieces) == b"hello"
             pieces.close()
     assert server.connections == 1
@@ -493,15 +495,6 @@ def test_what_is_under_way_while_the_transport_is_closed_comes_to_its_end():
         assert ended.wait(PATIENCE)
 
 
-def test_the_first_statement_uses_the_connection_of_the_probe(scripted):
-    server = scripted()
-    with Database(server.url) as database:
-        assert database.dialect == 3
-        database.execute("SELECT 1")
-    assert len(server.calls) == 2
-    assert len({call.port for call in server.calls}) == 1
-
-
 def test_an_ipv6_address():
     try:
         with talking(echo, host="::1") as (http, server):
@@ -545,7 +538,7 @@ def test_a_server_that_stops_in_the_middle():
     with talking(serve, timeout=0.05) as (http, _):
         with pytest.raises(errors.AnswerTimeout, match="in time"):
             http.get("/")
-        pieces = http.post_for_pieces("/", b"{}", timeout=2)  # within which the first one comes on a slow machine, too
+        pieces = http.post_for_chunks("/", b"{}", timeout=2)  # within which the first one comes on a slow machine, too
         assert next(pieces) == b"first"
         with pytest.raises(errors.AnswerTimeout, match="in the middle"):
             next(pieces)
@@ -589,7 +582,7 @@ def test_a_limit_is_for_the_whole_answer(directly):
         with pytest.raises(errors.AnswerTimeout):
             http.post("/", b"{}", limit=0.2)
         with pytest.raises(errors.AnswerTimeout):
-            list(http.post_for_pieces("/", b"{}", limit=0.2))
+            list(http.post_for_chunks("/", b"{}", limit=0.2))
         stream = ClientStream(http)
         with stream.deadline.within(0.2), pytest.raises(errors.AnswerTimeout, match=r"stopped waiting after 0\.2 s"):
             stream.send([Close()])
@@ -678,11 +671,11 @@ def test_records_of_tls_do_not_grow_and_nobody_waits_for_that(secure):
             talk.send(b"1\r\nx\r\n")
         talk.send(b"0\r\n\r\n")
 
-    with served(serve, secure("127.0.0.1")) as server:
-        sender = DirectSender(pauses.append)
-        reply = sender.send(Request("GET", urls.parse(server.url), "/", {}, None, 5.0, 5.0))
-        assert sum(map(len, reply.pieces())) == rows
-        sender.close()
+    with (
+        served(serve, secure("127.0.0.1")) as server,
+        Transport(urls.parse(server.url), sleep=pauses.append) as http,
+    ):
+        assert sum(map(len, http.post_for_chunks("/", b""))) == rows
     assert pauses == []
 
 

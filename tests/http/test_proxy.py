@@ -1,9 +1,8 @@
-"""Which way requests go: by sockets, through the user's client, or through a proxy."""
+"""Which transport sends requests: our own, a client of the user, or one through a proxy."""
 
 import importlib.util
 import ssl
-import subprocess
-import sys
+from itertools import cycle
 
 import httpx
 import pytest
@@ -13,9 +12,8 @@ from raw_server import answering, plain, served
 
 from pipemagic import errors
 from pipemagic.client import urls
-from pipemagic.client.http.choice import has_proxy, sender_to
-from pipemagic.client.http.direct import DirectSender
 from pipemagic.client.transport import Transport
+from pipemagic.http.transport import HttpTransport
 
 OK = plain(b"hello")
 
@@ -51,7 +49,8 @@ def no_proxies(monkeypatch):
 def test_whether_there_is_a_proxy(address, variables, expected, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert has_proxy(urls.parse(address)) is expected
+    with Transport(urls.parse(address)) as http:
+        assert isinstance(http._lower, HttpTransport) is not expected
 
 
 def test_a_client_of_the_user_goes_before_a_proxy(monkeypatch):
@@ -61,13 +60,7 @@ def test_a_client_of_the_user_goes_before_a_proxy(monkeypatch):
 
 
 def test_without_a_proxy_the_way_is_direct():
-    assert isinstance(sender_to(urls.parse("http://db.test"), None), DirectSender)
-
-
-def test_httpx_is_imported_only_when_it_is_needed(starts_processes):
-    code = "import pipemagic.client.database, sys; print({'httpx', 'urllib.request', 'ssl'} & set(sys.modules))"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
-    assert run.stdout == "set()\n"
+    assert isinstance(Transport(urls.parse("http://db.test"))._lower, HttpTransport)
 
 
 # -- through a proxy
@@ -97,9 +90,9 @@ def test_tls_goes_through_a_tunnel(monkeypatch, tmp_path):
     with served(answering(OK), context) as server, Proxy() as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
         with Transport(urls.parse(f"https://db.test:{server.port}"), "a-token") as http:
-            pieces = http.post_for_pieces("/v3/cursor", b"{}")
-            assert b"".join(pieces) == b"hello"
-            pieces.close()
+            chunks = http.post_for_chunks("/v3/cursor", b"{}")
+            assert b"".join(chunks) == b"hello"
+            chunks.close()
             with http.streamed("POST", "/v1/upload", [b"ab", b"c"], size=3) as answer:
                 assert b"".join(answer) == b"hello"
     assert proxy.asked == [f"CONNECT db.test:{server.port} HTTP/1.1"]
@@ -168,10 +161,16 @@ def test_how_httpx_fails(raised, kind, text):
     assert type(caught.value) is kind
 
 
-def test_through_a_client_connections_of_refusals_are_not_used_again():
-    with served(answering(OK, plain(b"no", "404 Not Found"))) as server, httpx.Client() as client:
+def test_through_a_client_connections_of_refusals_are_used_again():
+    def serve(talk):
+        for answer in cycle([OK, plain(b"no", "404 Not Found")]):
+            if talk.request() is None:
+                break
+            talk.send(answer)
+
+    with served(serve) as server, httpx.Client() as client:
         http = Transport(urls.parse(server.url), http=client)
         for _ in range(2):
             assert http.get("/").body == b"hello"
             assert http.get("/").status == 404
-        assert server.connections == 2
+        assert server.connections == 1

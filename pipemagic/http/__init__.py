@@ -1,0 +1,1 @@
+"""HTTP/1.1 over sockets, as a transport of httpx."""
