@@ -385,7 +385,9 @@ class ClientStream:
         self.sent_at = self._clock()
         try:
             answer = post(path, body, self._endpoint, timeout=timeout, limit=self.deadline.left(None, None))
-        except (ConnectError, BusyError) as error:
+        except (ConnectError, BusyError, InterruptedRequest) as error:
+            if isinstance(error, InterruptedRequest) and not error.nothing_ran:
+                raise
             self.phase = Phase.IDLE  # nothing was sent, or nothing ran: the baton is still good
             if isinstance(error, ConnectError) and self._endpoint is not None and not self.transaction.open:
                 return None  # that instance is gone; the named address leads to another one

@@ -528,6 +528,23 @@ def test_an_interrupt_at_an_odd_moment_never_blocks_the_stream(scripted, stream_
     assert stream.phase is Phase.IDLE
 
 
+def test_an_interrupt_while_the_server_is_busy_leaves_all_as_it_was(scripted, stream_to, monkeypatch) -> None:
+    stream = stream_to(scripted(opened, opened))
+    stream.send([sql("BEGIN")])
+    baton = stream.baton
+
+    def interrupted(*_args, **_options):
+        raise errors.InterruptedRequest("interrupted while the server was busy", nothing_ran=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stream._transport, "post", interrupted)
+        with pytest.raises(errors.InterruptedRequest, match="busy"):
+            stream.send([sql("COMMIT")])
+    assert (stream.phase, stream.baton, stream.transaction.state) == (Phase.IDLE, baton, Tx.OPEN)
+    stream.send([sql("INSERT INTO t VALUES (1)")])
+    assert stream.transaction.state is Tx.OPEN
+
+
 def test_a_lost_request_that_ends_with_close_leaves_nothing_to_settle(scripted, stream_to) -> None:
     stream = stream_to(scripted(Answer(vanish=True)))
     with pytest.raises(errors.UnknownOutcome):
