@@ -292,11 +292,7 @@ class Connection:
             stream = self.stream
             if stream is None or not (self._transaction.open or self._settings.temporary):
                 return self.once(lambda database: _asked_once(database, requests))
-            before = self._transaction.copy()
-            try:
-                return stream.send(requests)
-            except PipemagicError as error:
-                raise recovery.failed(error, stream, Cell("", (), ()), before) from None
+            return self._send(stream, requests)
 
     def renew(self, other: Connection) -> None:
         """Go on with the token of another connection to the same database, which is closed."""
@@ -350,16 +346,21 @@ class Connection:
 
     def _still_open(self) -> bool:
         """Ask the server whether the transaction that was open still is; TransactionLost if it is not."""
-        stream, before = self.stream, self._transaction.copy()
-        if stream is None or not before.open:
+        if self.stream is None or not self._transaction.open:
             return False
+        self._send(self.stream, [Execute(Stmt("SELECT 1"))], confirm=self.stream.dialect is not Dialect.V3)
+        return True
+
+    def _send(self, stream: ClientStream, requests: Sequence[Request], *, confirm: bool = False) -> list[Entry]:
+        """Send requests that belong to no cell; ``confirm`` that the transaction is still open after them."""
+        before = self._transaction.copy()
         try:
-            stream.send([Execute(Stmt("SELECT 1"))])
-            if stream.dialect is not Dialect.V3 and stream.autocommit():
+            entries = stream.send(requests)
+            if confirm and stream.autocommit():
                 raise TransactionLost("the server rolled the transaction back")
         except PipemagicError as error:
             raise recovery.failed(error, stream, Cell("", (), ()), before) from None
-        return True
+        return entries
 
     def _attempt(self, cell: Cell, before: Transaction, wanted: Wanted) -> tuple[Run, list[str]]:
         """Send the cell; return also the lines to show if the stream replaces an earlier one."""

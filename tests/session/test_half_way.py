@@ -187,6 +187,22 @@ def test_an_interrupt_before_it_is_noted_lets_nothing_run_alone(numbers, service
     assert committed(numbers)[-1] == 5
 
 
+def test_an_interrupt_while_the_server_is_busy_leaves_the_transaction_open(numbers, monkeypatch):
+    numbers.run("BEGIN; INSERT INTO n VALUES (2)")
+
+    def interrupted(*_args, **_options):
+        raise InterruptedRequest("interrupted while the server was busy", hint="nothing of this ran", nothing_ran=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(numbers.connection().database.transport, "post", interrupted)
+        with pytest.raises(InterruptedRequest) as caught:
+            numbers.run("INSERT INTO n VALUES (3)")
+    assert (caught.value.message, caught.value.hint) == ("interrupted while the server was busy", "nothing of this ran")
+    assert numbers.connection().transaction is Tx.OPEN
+    numbers.run("COMMIT")
+    assert committed(numbers) == [1, 2]
+
+
 # -- settings of a connection that is opened anew
 
 
