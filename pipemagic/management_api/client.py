@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -347,7 +347,8 @@ class Management:
 
     def databases(self, group: str | None = None) -> list[DatabaseInfo]:
         """List the databases, of one group or of all."""
-        found = [DatabaseInfo.read_from(self.endpoint, one) for one in self._database_pages(group)]
+        answers = self._list(self._path("databases"), "databases", **({"group": group} if group else {}))
+        found = [DatabaseInfo.read_from(self.endpoint, one) for one in answers]
         # A server that ignores the filter lists all of them.
         return [one for one in found if group is None or one.group in (group, "")]
 
@@ -409,23 +410,20 @@ class Management:
         path = self._path(*owner, "auth", "tokens")
         return _secret(member(self._call("POST", path, params=params, optional=optional), "jwt"))
 
-    def _database_pages(self, group: str | None) -> Iterator[Any]:
-        """Yield the databases, also where they come in pages: ``pagination.next`` leads to the next one."""
-        params, seen = {"group": group} if group else {}, set[str]()
-        while True:
-            answer = self._call("GET", self._path("databases"), params=params, optional="databases", is_list=True)
-            yield from listed(answer, "databases")
-            cursor = text_of(member(answer, "pagination"), "next")
-            if not cursor or cursor in seen:
-                return
-            seen.add(cursor)
-            params = {**params, "cursor": cursor}
-
     def _path(self, *names: str) -> str:
         return _path("/v1/organizations", self.slug, *names)
 
-    def _list(self, path: str, what: str) -> list[Any]:
-        return listed(self._call("GET", path, optional=what, is_list=True), what)
+    def _list(self, path: str, what: str, **params: str) -> list[Any]:
+        """GET a list, also where it comes in pages: ``pagination.next`` leads to the next one."""
+        found, seen = list[Any](), set[str]()
+        while True:
+            answer = self._call("GET", path, params=params, optional=what, is_list=True)
+            found += listed(answer, what)
+            cursor = text_of(member(answer, "pagination"), "next")
+            if not cursor or cursor in seen:
+                return found
+            seen.add(cursor)
+            params["cursor"] = cursor
 
     def _call(
         self,

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
+from pathlib import Path
 
 import httpx
 import pytest
@@ -90,6 +91,12 @@ def test_a_bad_token(service) -> None:
         with pytest.raises(errors.AuthError) as caught:
             bad.locations()
         assert "a-secret-token" not in f"{caught.value}{bad!r}"
+
+
+def test_no_module_hides_the_public_function() -> None:
+    """A package of the same name would replace it at its import; hence management_api."""
+    assert pipemagic.management.__module__ == Management.__module__
+    assert not (Path(pipemagic.__file__).parent / "management").exists()
 
 
 # -- other services
@@ -444,3 +451,9 @@ def test_members_of_another_type_count_as_missing(platform_of) -> None:
 def test_a_list_with_an_object_that_has_no_name(platform_of, ask, body, what) -> None:
     with pytest.raises(errors.ProtocolError, match=what):
         ask(platform_of(as_json(body)))
+
+
+def test_every_list_may_come_in_pages(platform_of) -> None:
+    pages = {"": ({"groups": [{"name": "a"}], "pagination": {"next": "2"}}), "cursor=2": {"groups": [{"name": "b"}]}}
+    platform = platform_of(lambda call: as_json(pages[call.path.partition("?")[2]]))
+    assert [one.name for one in platform.groups()] == ["a", "b"]
