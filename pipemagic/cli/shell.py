@@ -228,14 +228,14 @@ def _may_end(line: str) -> bool:
 
 def _with_position(error: StatementError, statement: str) -> StatementError:
     """Add the line of the statement to an error, with a caret below its position."""
-    from pipemagic.session import places
+    from pipemagic.session.error_position import excerpt, locate
 
-    fault = places.fault_of(error, statement)
+    fault = locate(error, statement)
     message = fault.message
     if fault.offset is not None:
         if fault.of_line:
             message = f"line {sqltext.position(statement, fault.offset)[0]}: {message}"
-        message = "\n  ".join([message, *places.excerpt(statement, fault.offset).split("\n")])
+        message = "\n  ".join([message, *excerpt(statement, fault.offset).split("\n")])
     return StatementError(message, hint=error.hint, code=error.code, sql=statement)
 
 

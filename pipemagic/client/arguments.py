@@ -14,7 +14,7 @@ Arguments: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
 
 
 def statement(sql: str, args: Arguments = None) -> Stmt:
-    """Build a statement with its arguments; ParameterError for a value that SQL cannot hold."""
+    """Build a statement with its arguments; raise ParameterError for a value that SQL cannot hold."""
     if args is None:
         return Stmt(sql)
     if isinstance(args, Mapping):
@@ -34,7 +34,7 @@ def values_of(stmt: Stmt) -> dict[str, SqlValue]:
 
 
 def wire(value: Any, name: str = "") -> Value:
-    """Give the wire value of one Python argument; ``name`` is for the error message."""
+    """Return the wire value of one Python argument; ``name`` is for the error message."""
     try:
         plain = to_sql(value)
     except ProtocolError as error:

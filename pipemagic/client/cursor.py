@@ -39,8 +39,6 @@ Row: TypeAlias = list[Value]
 _UNPARSED = re.compile(r"Internal Error: `(.*)`\Z", re.DOTALL)
 """How sqld answers a cursor whose statement it cannot parse; of a pipeline that is an error of the statement."""
 
-_READS = frozenset({"SELECT", "VALUES", "WITH", "EXPLAIN"})
-
 
 class Cursor:
     """One running statement, for a ``with`` block; iterate once. Rows are values of the wire, in batches.
@@ -150,7 +148,7 @@ class Cursor:
                 response.close(
                     drain=not response.complete and (self.finished or (orderly and self._stream.transaction.open))
                 )
-                may_have_moved = not self.finished or parse(self._stmt.sql or "").keyword not in _READS
+                may_have_moved = not self.finished or not parse(self._stmt.sql or "").only_reads
                 if not self._owned and response.complete and may_have_moved:
                     self._stream.autocommit()  # the transaction may not be as it was
         finally:

@@ -38,18 +38,18 @@ def mentions(text: str, names: Iterable[str]) -> bool:
     """Tell whether one of the names, in small letters, is anywhere in the text: in doubt yes."""
     wanted = set(names)
     return any(
-        sql.unquote(one.text).lower() in wanted for one in sql.tokens(text) if one.kind in ("word", "quoted", "string")
+        sql.normalize(one.text) in wanted for one in sql.tokens(text) if one.kind in ("word", "quoted", "string")
     )
 
 
 def has_constraints(text: str) -> bool:
     """Tell whether a table's definition says more than names and types: in doubt yes."""
-    return any(one.kind == "word" and one.text.upper() in _CONSTRAINTS for one in sql.tokens(text))
+    return any(one.word in _CONSTRAINTS for one in sql.tokens(text))
 
 
 def is_autoincrement(text: str) -> bool:
     """Tell whether a table numbers its rows without ever using a number again: in doubt yes."""
-    return any(one.kind == "word" and one.text.upper() == "AUTOINCREMENT" for one in sql.tokens(text))
+    return any(one.word == "AUTOINCREMENT" for one in sql.tokens(text))
 
 
 def _words(text: str) -> list[sql.Token]:

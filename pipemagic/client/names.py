@@ -1,4 +1,4 @@
-"""What is wrong with a name that somebody wants to give, in words: no server is asked."""
+"""The rules for names of groups, databases, tokens and organizations, checked without the server."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _FOREIGN = re.compile(r"[^a-z0-9-]")
 
 
 def longest(kind: Kind, slug: str) -> int:
-    """Give how many characters a name has at most, in the organization ``slug``; those of tokens are the user's."""
+    """Return the most characters of a name in the organization ``slug``, which names of tokens do not contain."""
     if kind == "organization":
         return SLUG
     return LABEL - 1 - (0 if kind == "token" else len(slug))
 
 
 def problem(kind: Kind, name: str, slug: str = "") -> str:
-    """Say what is wrong with a new name, '' if nothing is; whether it is taken only the server knows."""
+    """Return what is wrong with a new name, '' if nothing is; only the server knows whether it is taken."""
     if not name:
         return f"Enter {'an' if kind == 'organization' else 'a'} {kind} name."
     if foreign := _FOREIGN.search(name):

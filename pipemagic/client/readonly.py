@@ -14,21 +14,13 @@ from pipemagic.errors import ReadOnlyError
 from pipemagic.hrana import messages
 from pipemagic.hrana.messages import Execute, Request, RunBatch, StoreSql
 from pipemagic.sql import ParsedStatement, normalize, split
+from pipemagic.sql.statement import READ_PRAGMAS
 
 _WRITING = frozenset({
     "INSERT", "REPLACE", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "REINDEX", "ANALYZE", "VACUUM",
 })  # fmt: skip
 
-_CATALOGUE = frozenset({
-    "analysis_limit", "collation_list", "compile_options", "data_version", "database_list", "encoding",
-    "foreign_key_check",
-    "foreign_key_list", "freelist_count", "function_list", "index_info", "index_list", "index_xinfo",
-    "integrity_check", "locking_mode", "mmap_size", "module_list", "page_count", "page_size", "pragma_list",
-    "quick_check", "schema_version", "stats", "table_info", "table_list", "table_xinfo", "threads",
-    "wal_autocheckpoint",
-})  # fmt: skip
-"""Pragmas that only read."""
-
+_READ_PRAGMAS = READ_PRAGMAS | {"database_list"}
 _TAKES_NO_VALUE = frozenset({
     "analysis_limit", "encoding", "locking_mode", "mmap_size", "page_size", "schema_version", "threads",
     "wal_autocheckpoint",
@@ -82,11 +74,11 @@ def _writing(statement: ParsedStatement) -> str:
     name, sign = statement.pragma
     if name:  # also of an EXPLAIN: some of these take effect even so
         sets = sign == "=" or (name in _TAKES_NO_VALUE and sign)
-        return f"PRAGMA {name}" if name not in _CATALOGUE or sets else ""
+        return f"PRAGMA {name}" if name not in _READ_PRAGMAS or sets else ""
     if statement.keyword == "EXPLAIN" or statement.controls_transaction:
         return ""
     if not statement.is_query:
-        first = next((token.text for token in statement.body[:1]), statement.text)
+        first = next((token.text for token in statement.outer_tokens), statement.text)
         return statement.verb or f"what begins with {first[:20]!r}"
     return _acting(statement)
 
@@ -98,7 +90,7 @@ def _acting(statement: ParsedStatement) -> str:
         if token.kind not in ("word", "quoted"):
             continue
         name = normalize(token.text)
-        if name.startswith("pragma_") and name.removeprefix("pragma_") not in _CATALOGUE:
+        if name.startswith("pragma_") and name.removeprefix("pragma_") not in _READ_PRAGMAS:
             return name
         if name.upper() in _ACTING and after.text == "(":
             return f"{name}()"

@@ -41,8 +41,6 @@ AGAIN = "run it again; it will not wait for that write any more"
 BEHIND = "REPLICA_BEHIND"
 """Code of a statement that a replica gave up waiting for."""
 
-_READS = frozenset({"SELECT", "VALUES", "WITH", "EXPLAIN", "PRAGMA"})
-
 
 class ReplicationState:
     """The newest state of one database that this program knows of. Safe to use from several threads.
@@ -163,4 +161,5 @@ def stamp(requests: Sequence[Request], index: int) -> list[Request] | None:
 
 
 def _reads(text: str | None) -> bool:
-    return text is not None and sql.parse(text).keyword in _READS
+    statement = sql.parse(text or "")
+    return statement.only_reads or statement.keyword == "PRAGMA"

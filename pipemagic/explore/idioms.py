@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from pipemagic.sql import Token, tokens
+from pipemagic.sql import Token, significant
 
 _MEDIAN = (
     "SELECT avg(n) FROM (SELECT n FROM t WHERE n IS NOT NULL ORDER BY n "
@@ -127,7 +127,7 @@ def of_syntax(text: str, offset: int) -> str:
 
     ``offset`` (in characters) is the place of the error.
     """
-    words = [token for token in tokens(text) if token.kind not in ("space", "comment")]
+    words = significant(text)
     number = next((at for at, token in enumerate(words) if token.start == offset), None)
     if number is None:
         return ""
@@ -152,7 +152,7 @@ def of_syntax(text: str, offset: int) -> str:
 
 def of_column(text: str, offset: int | None) -> str:
     """Return what to write instead of DATE '2024-01-01' and INTERVAL '1 day'; '' for any other unknown column."""
-    words = [token for token in tokens(text) if token.kind not in ("space", "comment")]
+    words = significant(text)
     for one, following in pairwise(words):
         if one.start == offset and following.kind == "string":
             if one.text.upper() == "INTERVAL":

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from pipemagic.client.heads import CHANGING, READING, head
 from pipemagic.explore.integer_division import integer_division
 from pipemagic.explore.query_blocks import (
     DEPTH,
@@ -33,7 +32,7 @@ from pipemagic.explore.shapes import Shape
 from pipemagic.explore.token_tree import Group, tree
 from pipemagic.explore.words import BEFORE_OPERAND, written
 from pipemagic.hrana.values import SqlValue
-from pipemagic.sql import Token, unquote
+from pipemagic.sql import Token, normalize, parse, unquote
 from pipemagic.svg import shortened
 
 LONGEST = 10_000
@@ -45,14 +44,17 @@ def lint(text: str, args: Mapping[str, SqlValue], tables: Mapping[str, Shape]) -
 
     ``args`` are the values of its parameters by ``:name``, ``tables`` the known tables by their names in lower case.
     """
-    if len(text) > LONGEST or (verb := head(text).verb) not in (*READING, *CHANGING):
+    if len(text) > LONGEST:
+        return []
+    statement = parse(text)
+    if not (statement.is_query or statement.changes_rows):
         return []
     blocks = list(blocks_of(tree(text), tables, None, 0))
     found = [
         _strings(blocks, tables) if '"' in text else None,
         *(note(block) for note in (_null_comparison, _bare_column) for block in blocks),
         _zero_division(blocks, args),
-        integer_division(blocks) if verb in READING and "/" in text else None,
+        integer_division(blocks) if statement.is_query and "/" in text else None,
     ]
     notes: dict[str, str] = {}
     for kind, note in filter(None, found):
@@ -97,7 +99,7 @@ def _strings(blocks: Sequence[Block], tables: Mapping[str, Shape]) -> Note | Non
             if is_operand and token.text.startswith('"'):
                 quoted.append(token)
             elif not is_operand:
-                names.add(unquote(token.text).lower())
+                names.add(normalize(token.text))
     nested = len([block for block in blocks if block.group.word(0) in QUERY]) > 1
     for token in quoted:
         name = unquote(token.text)

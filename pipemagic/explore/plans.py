@@ -84,20 +84,12 @@ def _mark(detail: str, derived: set[str]) -> str:
 def _derived(text: str, details: Sequence[str]) -> set[str]:
     """Name what is no table but a part of the statement: common table expressions, and other names for them."""
     names = {match[1].lower() for detail in details if (match := _DERIVED.fullmatch(detail))}
-    words = [token for token in sql.tokens(text) if token.kind not in ("space", "comment")]
+    words = sql.significant(text)
     for before, *after in zip(words, words[1:], words[2:] + words[-1:], strict=False):
         other = after[1] if after[0].text.upper() == "AS" else after[0]
-        if _plain(before) in names and other.kind in ("word", "quoted"):
-            names.add(_plain(other))
+        if sql.normalize(before.text) in names and other.kind in ("word", "quoted"):
+            names.add(sql.normalize(other.text))
     return names
-
-
-def _plain(token: sql.Token) -> str:
-    """Give a name as it is without its quotes, in small letters."""
-    if token.kind != "quoted":
-        return token.text.lower()
-    quote = token.text[0]
-    return token.text[1:-1].replace(quote * 2, quote).lower()
 
 
 def _lines(statements: Sequence[StatementPlan]) -> Iterator[str]:

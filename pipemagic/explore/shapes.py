@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile, zip_longest
 from typing import TYPE_CHECKING
 
-from pipemagic.sql import Token, tokens, unquote
+from pipemagic.sql import Token, normalize, significant, unquote
 
 if TYPE_CHECKING:
     from pipemagic.explore.schema import Relation
@@ -72,7 +72,7 @@ def is_name(token: Token) -> bool:
 
 def declared(text: str) -> Change | None:
     """Read a CREATE TABLE, CREATE VIEW, DROP or RENAME; None for anything else."""
-    found = [token for token in tokens(text) if token.kind not in ("space", "comment")]
+    found = significant(text)
     head = [token.text.upper() for token in found[:4]]
     if head[:1] not in (["CREATE"], ["DROP"]):
         return None
@@ -83,7 +83,7 @@ def declared(text: str) -> Change | None:
         return None
     rest = _after_if_exists(rest[1:])
     if len(rest) > 2 and rest[1].text == ".":
-        temporary = temporary or unquote(rest[0].text).lower() == "temp"
+        temporary = temporary or normalize(rest[0].text) == "temp"
         rest = rest[2:]
     if not rest or not is_name(rest[0]):
         return None

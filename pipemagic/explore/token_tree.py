@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pipemagic.sql import Token, tokens, unquote
+from pipemagic.sql import Token, significant, unquote
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Group:
 
 def tree(text: str) -> Group:
     """Return the tokens of a statement, without blanks and comments."""
-    return tree_of(token for token in tokens(text) if token.kind not in ("space", "comment", "semi"))
+    return tree_of(token for token in significant(text) if token.kind != "semi")
 
 
 def tree_of(found: Iterable[Token]) -> Group:
@@ -69,8 +69,8 @@ def tree_of(found: Iterable[Token]) -> Group:
 def group_at(text: str, offset: int) -> Group:
     """Return the group of a statement that holds a character, with the cursor there."""
     group, inside = Group(), None
-    for token in tokens(text):
-        if token.kind in ("space", "comment", "semi"):
+    for token in significant(text):
+        if token.kind == "semi":
             continue
         if inside is None and token.start >= offset:
             inside, group.cursor = group, len(group.items)

@@ -19,7 +19,7 @@ from pipemagic.notebook.options import OPTIONS, sql_usage
 
 if TYPE_CHECKING:
     from pipemagic.notebook.preferences import PipeMagic
-    from pipemagic.session.cells import Cell
+    from pipemagic.session.cell import Cell
     from pipemagic.session.wanted import Wanted
 
 _INTO = re.compile(r"\s*([^\W\d]\w*)\s*<<(?!<)")  # name << SELECT ...; no statement of SQL begins like this
@@ -94,7 +94,7 @@ def question(args: Arguments, text: str, local_ns: Mapping[str, Any] | None, use
     using = () if given is None else tuple(arguments.names(given, "--with"))
     if not args.on("--jinja"):
         return Question(text, source, known, using)
-    from pipemagic.session.text import templates
+    from pipemagic.session import templates
 
     rendered = templates.render(text, known, source=source)
     named = f"{source} as rendered" if source else templates.RENDERED
@@ -106,12 +106,12 @@ def check_cell(cell: Cell, args: Arguments, preferences: PipeMagic) -> None:
 
     UsageError if two of its results would go into one variable.
     """
-    from pipemagic.session.guards import refuse_sweeps
+    from pipemagic.session.guards import check_where
 
     if names := variables(args):
         combinations.check_names(cell, names)
     if not (args.on("--confirm") or preferences.confirm):
-        refuse_sweeps(cell)
+        check_where(cell)
 
 
 def variables(args: Arguments) -> list[str]:

@@ -12,7 +12,7 @@ from pipemagic.notebook.arguments import Arguments
 from pipemagic.notebook.options import OPTIONS, RESULTS, RUNNING
 
 if TYPE_CHECKING:
-    from pipemagic.session.cells import Cell
+    from pipemagic.session.cell import Cell
 
 _FLAGS = {option.flag for option in OPTIONS}
 _ASKING = ("--explain", "--dry-run")

@@ -72,7 +72,7 @@ def show_end(result: CellResult) -> None:
 
 
 def _writes(result: CellResult) -> bool:
-    return any(outcome.writes_rows for outcome in result.outcomes)
+    return any(outcome.statement.changes_rows for outcome in result.outcomes)
 
 
 def _done(result: CellResult) -> str:

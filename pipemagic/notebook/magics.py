@@ -28,7 +28,7 @@ from pipemagic.notebook.progress import shown
 if TYPE_CHECKING:
     from pipemagic.notebook.arguments import Arguments
     from pipemagic.session import CellResult, Session
-    from pipemagic.session.cells import Cell
+    from pipemagic.session.cell import Cell
 
 _log = logging.getLogger(__name__)
 

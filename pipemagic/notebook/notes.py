@@ -12,7 +12,7 @@ from pipemagic.svg import FAINT, printable
 from pipemagic.terminals import visible
 
 if TYPE_CHECKING:
-    from pipemagic.session.cells import Cell
+    from pipemagic.session.cell import Cell
     from pipemagic.session.schema_cache import SchemaCache
 
 _STATEMENTS = 50  # of a cell that are read

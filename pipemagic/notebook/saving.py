@@ -13,12 +13,12 @@ from pipemagic.notebook.display import say
 from pipemagic.notebook.preferences import PipeMagic
 
 if TYPE_CHECKING:
-    from pipemagic.session.text.snippets import Snippet, Snippets
+    from pipemagic.session.snippets import Snippet, Snippets
 
 
 def wished(name: str, asked: asking.Question, snippets: Snippets) -> Snippet:
     """Return what is to be saved of a cell, checked."""
-    from pipemagic.session.text.snippets import Snippet
+    from pipemagic.session.snippets import Snippet
 
     if asked.made:
         raise UsageError("--save keeps no values, and | bind made parameters of some: write :name instead")

@@ -84,7 +84,7 @@ def came_of(outcome: Outcome) -> str:
     elif outcome.has_columns:
         parts.append(plural(len(outcome.result.rows), "row"))
         parts += [f"{count:,} affected"] if count else []
-    elif outcome.writes_rows:
+    elif outcome.statement.changes_rows:
         parts.append(f"{plural(count, 'row')} affected")
     parts += ["undone"] if outcome.undone else []
     return ", ".join(parts) or "done"

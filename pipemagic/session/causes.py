@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from string import ascii_lowercase
 
 from pipemagic.client.arguments import values_of
-from pipemagic.client.heads import CHANGING, bare_word, head
 from pipemagic.errors import StatementError
 from pipemagic.explore.scope import QUERY, Source, scope_at, select_items
 from pipemagic.explore.shapes import Shape
@@ -17,7 +16,7 @@ from pipemagic.explore.words import written
 from pipemagic.hrana.messages import Stmt
 from pipemagic.hrana.values import SqlValue, is_integer
 from pipemagic.session.schema_cache import SchemaCache
-from pipemagic.sql import Token, character_offset, tokens, unquote
+from pipemagic.sql import Token, character_offset, normalize, parse, unquote
 
 _AMBIGUOUS = re.compile(r"\Aambiguous column name: (?:([^.\n]+)\.)?([^.\n]+)\Z")
 _MISMATCH = re.compile(r"\Adatatype mismatch\Z")
@@ -49,8 +48,8 @@ def _cause(error: StatementError, stmt: Stmt, schema: SchemaCache) -> str:
 
 def _places(name: str, text: str, owner: str | None) -> list[int]:
     """Return where the name stands, with or without an owner, for servers that do not say where the error is."""
-    words = [token for token in tokens(text) if token.kind not in ("space", "comment")]
-    alike = [at for at, token in enumerate(words) if unquote(token.text).lower() == name.lower()]
+    words = parse(text).tokens
+    alike = [at for at, token in enumerate(words) if normalize(token.text) == name.lower()]
     return [words[at].start for at in alike if at > 0 and (words[at - 1].text == ".") == (owner is not None)]
 
 
@@ -95,26 +94,25 @@ def _listed(names: Sequence[str], word: str) -> str:
 
 def _limits(text: str, values: Mapping[str, SqlValue]) -> Iterator[tuple[str, object]]:
     """Return each LIMIT and OFFSET with its value."""
-    words = [token for token in tokens(text) if token.kind not in ("space", "comment")]
+    words = parse(text).tokens
     for number, token in enumerate(words):
-        if bare_word(token) in ("LIMIT", "OFFSET"):
+        if token.word in ("LIMIT", "OFFSET"):
             after = words[number + 2 : number + 3]
-            ends = not after or after[0].text in (",", ")", ";") or bare_word(after[0]) == "OFFSET"
-            yield token.text.upper(), _value(words[number + 1 : number + 2], values) if ends else _UNKNOWN
+            ends = not after or after[0].text in (",", ")", ";") or after[0].word == "OFFSET"
+            yield token.word, _value(words[number + 1 : number + 2], values) if ends else _UNKNOWN
 
 
 def _rowid(text: str, values: Mapping[str, SqlValue], tables: Sequence[Shape]) -> str:
     """Return the message on an INTEGER PRIMARY KEY that gets another value; '' if that is not certain."""
-    statement = head(text)
-    if statement.verb not in CHANGING or not (table := statement.table):
+    statement = parse(text)
+    if not statement.changed_table:
         return ""
-    last = [token for token in tokens(table) if token.kind in ("word", "quoted", "string")][-1]  # after the schema
-    name = unquote(last.text).lower()
+    name = normalize(parse(statement.changed_table).tokens[-1].text)  # after the schema
     shape = next((one for one in tables if one.name.lower() == name), None)
     key = None if shape is None else rowid_column(shape)
     if shape is None or shape.relation is None or key is None:
         return ""
-    top = tree_of(statement.words)
+    top = tree_of(statement.body)
     written_values = _set(top, key) if statement.verb == "UPDATE" else _inserted(top, shape.columns, key)
     given = [_value(items, values) for items in written_values]
     column = f"{written(shape.name)}.{written(key)} is an INTEGER PRIMARY KEY and"
@@ -174,7 +172,7 @@ def _value(words: Sequence[Token | Group], values: Mapping[str, SqlValue]) -> ob
     if len(words) != 1 or isinstance(words[0], Group):
         return _UNKNOWN
     token = words[0]
-    if bare_word(token) == "NULL":
+    if token.word == "NULL":
         return None
     if token.kind == "param":
         return values.get(token.text, _UNKNOWN)

@@ -26,14 +26,14 @@ from pipemagic.errors import (
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Phase, Tx
-from pipemagic.session import atomic, guards, interrupts, messages, recovery
+from pipemagic.session import guards, interrupts, messages, recovery
 from pipemagic.session.causes import with_cause
-from pipemagic.session.cells import Cell, read
+from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.session.changes import Changes
+from pipemagic.session.error_position import locate
 from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.keep_alive import Clocks, KeepAlive
 from pipemagic.session.organization import Platform
-from pipemagic.session.places import fault_of
 from pipemagic.session.profiles import Profile
 from pipemagic.session.results import CellResult, fetch_large, may_have_written, outcomes
 from pipemagic.session.schema_cache import SchemaCache, cache_of
@@ -128,16 +128,16 @@ class Connection:
 
     def _run(self, cell: Cell, wanted: Wanted) -> CellResult:
         if self.database.read_only:
-            guards.refuse_writes(cell, self.name)
+            guards.check_reads(cell, self.name)
         if wanted.atomic:
-            atomic.check(cell)
+            guards.check_atomic(cell)
         lost, first = self._transaction.lost, cell.statements[0]
         done, cell = recovery.settle(self._transaction, cell) if lost is not None else ([], cell)
         if not cell.statements:
             return CellResult(tuple(done))
         try:
             if wanted.atomic and self._still_open():
-                raise atomic.open_already(self.name)
+                raise guards.transaction_open(self.name)
             cell = cell if wanted.limit is None else cell.limited(wanted.limit)
             before = self._transaction.copy()
             try:
@@ -199,7 +199,7 @@ class Connection:
 
     def begin(self, mode: str = "DEFERRED") -> CellResult:
         """Begin a transaction on the stream of the cells; StatementError if one is open."""
-        return self.run(read(f"BEGIN {mode}"))
+        return self.run(parse_cell(f"BEGIN {mode}"))
 
     def commit(self) -> int:
         """Commit the open transaction; return the number of its statements. StatementError if none is open."""
@@ -223,7 +223,7 @@ class Connection:
     def _end(self, how: str) -> int:
         with self._lock:
             count = self.statements_open
-            self.run(read(how))
+            self.run(parse_cell(how))
             return count
 
     def to_retry(self) -> Cell:
@@ -266,7 +266,7 @@ class Connection:
         try:
             return self._once(ask)
         except StatementError as error:
-            raise error.replace(message=fault_of(error, error.sql).message) from None
+            raise error.replace(message=locate(error, error.sql).message) from None
 
     def _once(self, ask: Callable[[Database], T]) -> T:
         self._check_not_gone()
@@ -367,7 +367,7 @@ class Connection:
         stream, notes = (self.stream, []) if self.stream is not None else self._open()
         reopened, known = stream.reopened, self.database.state
         own = not before.open and any(one.opens_transaction for one in cell.statements)
-        mode = atomic.mode(cell) if wanted.atomic else "DEFERRED"
+        mode = cell.begin_mode if wanted.atomic else "DEFERRED"
         if not wanted.atomic:
             sent = (stmt.sql or "" for stmt in cell.stmts)
             self._transaction.sources = dict(zip(sent, (one.text for one in cell.statements), strict=True))
@@ -439,7 +439,7 @@ class Connection:
         return stream, self._reopened(replayed)
 
     def _replay(self) -> Sequence[Request]:
-        return [Execute(Stmt(pragma)) for pragma in self._settings.replay()]
+        return [Execute(Stmt(pragma)) for pragma in self._settings.pragmas.values()]
 
     def _reopened(self, replayed: Sequence[Entry]) -> list[str]:
         """Return the lines for a stream that replaces an earlier one, if anything was lost with that."""

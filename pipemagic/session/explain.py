@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pipemagic.client.batch_runner import result_of, statement_error
-from pipemagic.client.heads import TRANSACTION
 from pipemagic.client.stream import Dialect
 from pipemagic.errors import StatementError
 from pipemagic.explore.dry_run import SCHEMA, Described, DryRun, Touched, touched
 from pipemagic.explore.plans import Plan, StatementPlan, plan_of
 from pipemagic.hrana.messages import Describe, DescribeResponse, Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.hrana.values import Blob, Float, Integer, Null, Text, decode
-from pipemagic.session import places
-from pipemagic.session.cells import Cell
+from pipemagic.session.cell import Cell
 from pipemagic.session.connection import Connection
-from pipemagic.session.kinds import verb
+from pipemagic.session.error_position import parse_message
 from pipemagic.session.messages import span
 from pipemagic.sql import ParsedStatement
 
@@ -30,7 +28,6 @@ _FRESH = Execute(Stmt("SELECT 1 FROM sqlite_master LIMIT 0"))
 """Sent ahead: only a statement that runs has SQLite notice that others changed the schema meanwhile."""
 
 _TYPES = {Null: "NULL", Integer: "INTEGER", Float: "REAL", Text: "TEXT", Blob: "BLOB"}
-_CHANGES_SCHEMA = frozenset({"CREATE", "DROP", "ALTER"})
 
 
 def explain(connection: Connection, cell: Cell) -> Plan:
@@ -104,7 +101,7 @@ def _columns(description: Entry | None) -> tuple[tuple[str, str], ...] | None:
 
 
 def _does(statement: ParsedStatement, found: Touched) -> str:
-    if statement.keyword in TRANSACTION:
+    if statement.controls_transaction:
         return "begins or ends a transaction"
     if statement.keyword in ("ATTACH", "DETACH"):
         return f"{statement.keyword.lower()}es a database file"
@@ -115,8 +112,8 @@ def _does(statement: ParsedStatement, found: Touched) -> str:
 
 def _problem(cell: Cell, at: int, error: StatementError) -> str:
     """Return the problem of a statement; it may need what an earlier one of the cell would have made."""
-    message = places.read(error.message, cell.sent(at)).message  # without places in what was put around it
-    makers = [number for number in range(at) if verb(cell.statements[number]) in _CHANGES_SCHEMA]
+    message = parse_message(error.message, cell.sent(at)).message  # without places in what was put around it
+    makers = [number for number in range(at) if cell.statements[number].changes_schema]
     if not makers:
         return message
     return f"{message}; it may need what {span(cell, makers[0], makers[-1] + 1)} would make, which was not run"

@@ -1,35 +1,19 @@
 """Cells that are refused before anything is sent.
 
-Writes on a read-only connection; and, where that was not confirmed, UPDATE and DELETE that go over a whole table
-because they have no WHERE.
+On a read-only connection whatever may write; UPDATE and DELETE without WHERE, unless that is confirmed; and in atomic
+cells what a transaction of their own cannot hold.
 """
 
 from __future__ import annotations
 
-from pipemagic.client.heads import head
 from pipemagic.client.readonly import find_write
-from pipemagic.errors import ConfirmError, ReadOnlyError
-from pipemagic.session.cells import Cell
-from pipemagic.session.text.woven import Source
+from pipemagic.errors import ConfirmError, ReadOnlyError, SessionError
+from pipemagic.session.cell import Cell
+from pipemagic.session.source_map import Source
 
 
-def refuse_sweeps(cell: Cell) -> None:
-    """ConfirmError if a statement of the cell changes or deletes all rows of a table."""
-    for index, statement in enumerate(cell.statements):
-        if statement.keyword not in ("UPDATE", "DELETE", "WITH"):
-            continue
-        sent = cell.sent(index)
-        if table := swept(sent):
-            does = "changes" if head(sent).verb == "UPDATE" else "deletes"
-            raise ConfirmError(
-                f"{_place(cell, index)}: this {head(sent).verb} has no WHERE and {does} all rows of "
-                f"{table}; nothing was sent",
-                hint="write --confirm behind %%sql or %sql if that is what you want, or add a WHERE",
-            )
-
-
-def refuse_writes(cell: Cell, connection: str) -> None:
-    """ReadOnlyError if a statement of the cell is not known to read; ``connection`` is a name for people."""
+def check_reads(cell: Cell, connection: str) -> None:
+    """Raise ReadOnlyError if a statement of the cell is not known to read; ``connection`` is a name for people."""
     for index in range(len(cell.statements)):
         if write := find_write(cell.sent(index)):
             raise ReadOnlyError(
@@ -38,15 +22,47 @@ def refuse_writes(cell: Cell, connection: str) -> None:
             )
 
 
+def check_where(cell: Cell) -> None:
+    """Raise ConfirmError if a statement of the cell changes or deletes all rows of a table."""
+    for index, written in enumerate(cell.statements):
+        if written.keyword not in ("UPDATE", "DELETE", "WITH"):
+            continue
+        statement = cell.as_sent(index)  # a name in braces is no word of it
+        if statement.changes_every_row:
+            does = "changes" if statement.verb == "UPDATE" else "deletes"
+            raise ConfirmError(
+                f"{_place(cell, index)}: this {statement.verb} has no WHERE and {does} all rows of "
+                f"{statement.changed_table or 'a table'}; nothing was sent",
+                hint="write --confirm behind %%sql or %sql if that is what you want, or add a WHERE",
+            )
+
+
+def check_atomic(cell: Cell) -> None:
+    """Raise SessionError for what would end the transaction of an atomic cell, or begin another one."""
+    for number, statement in enumerate(cell.statements):
+        where = f"statement {cell.before + number + 1}, line {statement.line}"
+        if statement.begin_mode or statement.commits or statement.rolls_back:
+            raise SessionError(
+                f"{where}: {statement.keyword} has no place in an atomic cell, which begins and commits by itself; "
+                "nothing was run",
+                hint="leave BEGIN and COMMIT out, or run the cell without --atomic; SAVEPOINT may stay",
+            )
+        if statement.is_ignored_in_transaction:
+            raise SessionError(
+                f"{where}: this PRAGMA does nothing inside a transaction, so not in an atomic cell; nothing was run",
+                hint="put it into a cell of its own, before this one",
+            )
+
+
+def transaction_open(name: str) -> SessionError:
+    """Return the error for an atomic cell in the middle of a transaction, which could still be rolled back."""
+    return SessionError(
+        f"a transaction is open on {name}, and an atomic cell commits by itself; nothing was run",
+        hint="COMMIT or ROLLBACK first; or run the cell without --atomic, as a part of the open transaction",
+    )
+
+
 def _place(cell: Cell, index: int) -> str:
     number = f"statement {cell.before + index + 1} of {cell.total}, " if cell.total > 1 else ""
     written = Source(cell.text, cell.source)  # what is sent may begin with a saved SELECT
     return f"{number}{written.where(cell.statements[index].start)}"
-
-
-def swept(text: str) -> str:
-    """Give the name, as it is written, of the table whose rows an UPDATE or DELETE takes without WHERE; '' for none."""
-    statement = head(text)
-    if statement.verb not in ("UPDATE", "DELETE") or "WHERE" in statement.outer_words():
-        return ""
-    return statement.table or "a table"

@@ -21,7 +21,7 @@ from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.client.transaction import Transaction
 from pipemagic.errors import AnswerTimeout, InterruptedRequest, PipemagicError
 from pipemagic.hrana.messages import Close, Execute, ExecuteResponse, OkEntry, Request, Stmt
-from pipemagic.session.cells import Cell
+from pipemagic.session.cell import Cell
 
 PATIENCE = 0.45
 """Seconds for the question: the cell has to end within a second of the interrupt."""

@@ -15,12 +15,11 @@ from pipemagic.explore.names import nearest
 from pipemagic.explore.syntax_errors import ends_early, unterminated_comment
 from pipemagic.explore.words import FUNCTIONS, written
 from pipemagic.hrana import faults
-from pipemagic.session import places
-from pipemagic.session.cells import Cell
-from pipemagic.session.places import Fault, excerpt
+from pipemagic.session.cell import Cell
+from pipemagic.session.error_position import LocatedMessage, excerpt, locate
 from pipemagic.session.results import CellResult, Outcome
-from pipemagic.session.text.woven import Place, Source
-from pipemagic.sql import tokens, unquote
+from pipemagic.session.source_map import Source, SourcePosition
+from pipemagic.sql import normalize, tokens
 from pipemagic.terminals import without_passwords
 
 if TYPE_CHECKING:
@@ -89,30 +88,30 @@ def statement_error(
     """
     error, cell = failure.error, failure.cell
     if failure.atomic and (outside := _outside(failure)):
-        return _error(failure, connection, done, Fault(error.message), [outside], [error.hint, *notes])
+        return _error(failure, connection, done, LocatedMessage(error.message), [outside], [error.hint, *notes])
     if error.code == faults.RESPONSE_TOO_LARGE and len(cell.statements) > 1 and failure.ran == error.index == 0:
         undone = "; a transaction that they had left open was rolled back" if not failure.before.open else ""
         lines = [f"The results of the cell are too large. Its statements may have run{undone}."]
         hint = "ask for fewer rows with LIMIT, or for one result in each cell"
-        return _error(failure, connection, done, Fault(error.message), lines, [hint])
+        return _error(failure, connection, done, LocatedMessage(error.message), lines, [hint])
     sent = cell.sent(error.index)
-    fault = places.fault_of(error, sent)
-    place = None if fault.offset is None else cell.place(error.index, fault.offset)
+    fault = locate(error, sent)
+    place = None if fault.offset is None else cell.position(error.index, fault.offset)
     comment = unterminated_comment(cell.text) if ends_early(error.message) else None
     if comment is not None and error.index == len(cell.statements) - 1:  # it is no part of what was sent
-        fault = Fault("unterminated comment", fault.offset, of_line=True)
-        place = Place(Source(cell.text, cell.source), comment)
+        fault = LocatedMessage("unterminated comment", fault.offset, of_line=True)
+        place = SourcePosition(Source(cell.text, cell.source), comment)
     still = failure.open_after
     hints = ["" if still is None else f"The transaction is still open, {so_far(still)}: {END_IT}.", error.hint, *notes]
     hints += [after_loss(failure.lost)] if failure.lost is not None else []
     if fault.of_line and place is not None:
-        fault = Fault(f"{place.where}: {fault.message}", fault.offset, of_line=True)
+        fault = LocatedMessage(f"{place.where}: {fault.message}", fault.offset, of_line=True)
     lines = [*_where(failure, place, named=fault.of_line), *_fate(failure)]
     return _error(failure, connection, done, fault, lines, hints, cell.before + error.index, sent)
 
 
 def _error(
-    failure: Failure, connection: Connection, done: Sequence[Outcome], fault: Fault, lines: Sequence[str],
+    failure: Failure, connection: Connection, done: Sequence[Outcome], fault: LocatedMessage, lines: Sequence[str],
     hints: Iterable[str], index: int = 0, sent: str = "",
 ) -> StatementError:  # fmt: skip
     message, hint = "\n".join([fault.message, *lines]), "\n".join(filter(None, hints))
@@ -154,11 +153,11 @@ def _outside(failure: Failure) -> str:
     return ""
 
 
-def _where(failure: Failure, place: Place | None, *, named: bool) -> list[str]:
+def _where(failure: Failure, place: SourcePosition | None, *, named: bool) -> list[str]:
     """Name the statement and its line, unless it is the only one and the line is ``named``, and draw the place."""
     cell, index = failure.cell, failure.error.index
     statement, total = cell.statements[index], cell.total
-    shown = place or Place(Source(cell.text, cell.source), statement.start)
+    shown = place or SourcePosition(Source(cell.text, cell.source), statement.start)
     number = f"statement {cell.before + index + 1} of {total}"
     if failure.atomic:
         head = [f"nothing was changed; {number} failed here, {shown.where}:"]
@@ -308,7 +307,7 @@ def _table(name: str, connection: Connection) -> str:
 
 def _column(name: str, text: str, connection: Connection) -> str:
     shapes = connection.schema.tables_soon()
-    named = {unquote(token.text).lower() for token in tokens(text) if token.kind in ("word", "quoted")}
+    named = {normalize(token.text) for token in tokens(text) if token.kind in ("word", "quoted")}
     inside = [shape for shape in shapes if shape.name.lower() in named]
     if hint := _near(name, (column for shape in inside for column in shape.columns)):
         return hint

@@ -12,7 +12,7 @@ from pipemagic.client.transaction import Held, LostTransaction, Transaction
 from pipemagic.errors import PipemagicError, SessionError, TransactionLost
 from pipemagic.hrana.stream import Phase, Tx
 from pipemagic.session import interrupts, messages
-from pipemagic.session.cells import Cell
+from pipemagic.session.cell import Cell
 from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.results import Outcome
 

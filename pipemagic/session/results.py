@@ -23,8 +23,7 @@ from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import Stmt, StmtResult
 from pipemagic.hrana.stream import Phase
 from pipemagic.session import interrupts
-from pipemagic.session.cells import Cell
-from pipemagic.session.kinds import is_query, only_reads, returns_rows, writes_rows
+from pipemagic.session.cell import Cell
 from pipemagic.session.wanted import Wanted
 from pipemagic.sql import ParsedStatement
 
@@ -57,7 +56,7 @@ class Outcome:
     @property
     def writes_rows(self) -> bool:
         """Whether it is a statement that returns how many rows it changed."""
-        return writes_rows(self.statement)
+        return self.statement.changes_rows
 
     @property
     def affected_row_count(self) -> int:
@@ -131,7 +130,7 @@ def outcomes(cell: Cell, results: Sequence[StmtResult], limit: int | None = None
     done = [Outcome(*one) for one in zip(cell.statements, results, names, strict=False)]
     for outcome in done if limit is not None else ():
         rows = outcome.result.rows
-        if len(rows) > (limit or 0) and is_query(outcome.statement):
+        if len(rows) > (limit or 0) and outcome.statement.is_query:
             outcome.result = msgspec.structs.replace(outcome.result, rows=rows[:limit])
             outcome.more = True
     return done
@@ -139,7 +138,7 @@ def outcomes(cell: Cell, results: Sequence[StmtResult], limit: int | None = None
 
 def check_tables(cell: Cell, wanted: int) -> None:
     """Raise SessionError if it is clear that another number of the cell's statements than is wanted returns columns."""
-    known = [returns_rows(statement) for statement in cell.statements]
+    known = [statement.returns_rows for statement in cell.statements]
     if not known.count(True) <= wanted <= len(known) - known.count(False):
         raise SessionError(f"{_tables(known.count(True))}, not {wanted}; nothing was run", hint=NAMES_FOR_TABLES)
 
@@ -161,7 +160,7 @@ def fetch_large(stream: ClientStream, cell: Cell, error: StatementError, wanted:
     if stream.dialect is not Dialect.V3:
         hint = "this server has no cursors; ask for fewer rows with LIMIT, or for fewer columns"
         return Run([], error.replace(hint=hint))
-    if not only_reads(cell.statements[0]) or not described(stream, stmt).is_readonly:
+    if not cell.statements[0].only_reads or not described(stream, stmt).is_readonly:
         message = "the rows that the statement returns are too large for one response"
         hint = "it ran, and what it changed may be applied; it was not sent again: look before you run it again"
         return Run([], error.replace(message=message, hint=hint))
@@ -184,7 +183,7 @@ def fetch_large(stream: ClientStream, cell: Cell, error: StatementError, wanted:
 def may_have_written(cell: Cell, ran: Run) -> bool:
     """Return True if the results were too large and a statement that is not known to have run may have written."""
     too_large = ran.error is not None and ran.error.code == RESPONSE_TOO_LARGE
-    return too_large and not all(map(only_reads, cell.statements[len(ran.results) :]))
+    return too_large and not all(one.only_reads for one in cell.statements[len(ran.results) :])
 
 
 def _fetched(stream: ClientStream, stmt: Stmt, wanted: Wanted) -> StmtResult:

@@ -29,8 +29,6 @@ PATIENCE = 0.3
 
 _log = logging.getLogger(__name__)
 
-_DDL = ("CREATE", "DROP", "ALTER")
-
 Tables = tuple[int, Sequence[Shape]]
 """A schema version and the tables and views that it has."""
 
@@ -102,7 +100,7 @@ class SchemaCache:
             for statement in statements:
                 if statement.keyword == "ROLLBACK":  # also one to a savepoint: the next read corrects that
                     self._uncommitted.clear()
-                elif statement.keyword in _DDL:
+                elif statement.changes_schema:
                     self._apply(statement.text)
             committed = self._changed and transaction is not Tx.OPEN
             if committed:  # known until the answer of the server; after a rollback that corrects it

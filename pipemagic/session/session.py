@@ -17,7 +17,7 @@ from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.explore.names import near, nearest
 from pipemagic.frames.collector import collector_paused
 from pipemagic.session import explain, foreign_addresses, tokens
-from pipemagic.session.cells import Cell, read
+from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.session.changes import Changes, Subject
 from pipemagic.session.connect import ConnectionFactory
 from pipemagic.session.connection import Connection
@@ -26,7 +26,7 @@ from pipemagic.session.organization import Platform, connections_of
 from pipemagic.session.profiles import FILE, Profile, Profiles, word
 from pipemagic.session.results import CellResult, check_tables
 from pipemagic.session.services import BEGIN_ANEW, SHUT_DOWN, Services
-from pipemagic.session.text.snippets import Snippets
+from pipemagic.session.snippets import Snippets
 from pipemagic.session.trace import RequestRecorder
 from pipemagic.session.wanted import AS_IT_IS, Wanted
 from pipemagic.terminals import without_passwords
@@ -116,7 +116,7 @@ class Session:
 
         ``source`` names the text in messages. Raises SessionError and ParameterError; nothing is sent.
         """
-        return read(sql, params, source=source, using=using, snippets=self.snippets)
+        return parse_cell(sql, params, source=source, using=using, snippets=self.snippets)
 
     def run_cell(
         self,
@@ -133,7 +133,7 @@ class Session:
         connection = self.connection(on)
         with self.wire.cell():
             try:
-                cell = sql if isinstance(sql, Cell) else read(sql, params)
+                cell = sql if isinstance(sql, Cell) else parse_cell(sql, params)
                 if wanted.tables is not None:
                     check_tables(cell, wanted.tables)
                 return connection.run(cell, wanted)
@@ -146,11 +146,11 @@ class Session:
 
         A statement without a plan says why. ``str()`` of it is a tree, notebooks show a picture.
         """
-        return explain.explain(self.connection(on), sql if isinstance(sql, Cell) else read(sql, params))
+        return explain.explain(self.connection(on), sql if isinstance(sql, Cell) else parse_cell(sql, params))
 
     def describe(self, sql: str | Cell, params: Mapping[str, object] | None = None, *, on: str | None = None) -> DryRun:
         """Tell what each statement takes, gives, reads and writes; nothing is run."""
-        return explain.describe(self.connection(on), sql if isinstance(sql, Cell) else read(sql, params))
+        return explain.describe(self.connection(on), sql if isinstance(sql, Cell) else parse_cell(sql, params))
 
     @contextmanager
     def transaction(self, mode: str | None = None, *, on: str | None = None) -> Iterator[Connection]:

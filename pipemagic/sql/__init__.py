@@ -2,10 +2,11 @@
 
 from pipemagic.sql.identifiers import normalize, quote, unquote
 from pipemagic.sql.positions import caret, character_offset, display_width, position
-from pipemagic.sql.statement import ParsedStatement, is_complete, parse, split, statements_of
-from pipemagic.sql.tokenizer import BLANK, FIRST_LETTER, LETTER, Token, tokens
+from pipemagic.sql.statement import HIGHEST_PARAMETER, ParsedStatement, is_complete, parse, split, statements_of
+from pipemagic.sql.tokenizer import FIRST_LETTER, LETTER, Token, significant, tokens
 
 __all__ = [
-    "BLANK", "FIRST_LETTER", "LETTER", "ParsedStatement", "Token", "caret", "character_offset", "display_width",
-    "is_complete", "normalize", "parse", "position", "quote", "split", "statements_of", "tokens", "unquote",
+    "FIRST_LETTER", "HIGHEST_PARAMETER", "LETTER", "ParsedStatement", "Token", "caret", "character_offset",
+    "display_width", "is_complete", "normalize", "parse", "position", "quote", "significant", "split",
+    "statements_of", "tokens", "unquote",
 ]  # fmt: skip

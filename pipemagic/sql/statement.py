@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import zip_longest
 
 from pipemagic.sql.identifiers import normalize
-from pipemagic.sql.tokenizer import BLANK, Token, tokens, tokens_of_chunks
+from pipemagic.sql.tokenizer import BLANK, Token, significant, tokens, tokens_of_chunks
 
 QUERIES = frozenset({"SELECT", "VALUES"})
 ROW_CHANGES = frozenset({"INSERT", "REPLACE", "UPDATE", "DELETE"})
@@ -17,6 +18,15 @@ HIGHEST_PARAMETER = 32766
 
 _TRANSACTION = frozenset({"BEGIN", "COMMIT", "END", "ROLLBACK", "SAVEPOINT", "RELEASE"})
 _SCHEMA_CHANGES = frozenset({"CREATE", "DROP", "ALTER"})
+READ_PRAGMAS = frozenset({
+    "analysis_limit", "collation_list", "compile_options", "data_version", "encoding", "foreign_key_check",
+    "foreign_key_list", "freelist_count", "function_list", "index_info", "index_list", "index_xinfo", "integrity_check",
+    "locking_mode", "mmap_size", "module_list", "page_count", "page_size", "pragma_list", "quick_check",
+    "schema_version", "stats", "table_info", "table_list", "table_xinfo", "threads", "wal_autocheckpoint",
+})  # fmt: skip
+"""Pragmas that only read, some of them only without a value: those that a read-only token may use."""
+
+_IN_WITH = frozenset({"(", ")", ",", "AS", "NOT", "MATERIALIZED"})
 _TABLES_FOLLOW = frozenset({"FROM", "JOIN", "INTO", "UPDATE"})
 _TABLES_END = frozenset({
     "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "WINDOW", "UNION", "EXCEPT", "INTERSECT", "SELECT", "SET", "VALUES",
@@ -38,8 +48,8 @@ class ParsedStatement:
     """One statement of a script. What it does is read from its tokens when it is first asked for.
 
     ``text`` has no leading blanks, comments or trailing ``;``. ``start`` is the offset of its first character in
-    the script; ``line`` counts from 1. ``head`` are its first tokens without blanks and comments. ``parameters`` holds
-    what SQLite would number from 1: the name with its prefix, or None for ``?``.
+    the script; ``line`` counts from 1. ``head`` are its first tokens without blanks and comments, with their offsets in
+    the script. ``parameters`` holds what SQLite would number from 1: the name with its prefix, or None for ``?``.
     """
 
     text: str
@@ -49,13 +59,13 @@ class ParsedStatement:
     parameters: tuple[str | None, ...] = ()
 
     @property
-    def tokens(self) -> tuple[Token, ...]:
+    def tokens(self) -> Sequence[Token]:
         """Its tokens without blanks and comments. A long statement does not keep them, which take a lot of memory."""
-        return self._kept_tokens if len(self.text) <= _SHORT else significant(tokens(self.text))
+        return self._kept_tokens if len(self.text) <= _SHORT else significant(self.text)
 
     @cached_property
-    def _kept_tokens(self) -> tuple[Token, ...]:
-        return significant(tokens(self.text))
+    def _kept_tokens(self) -> Sequence[Token]:
+        return significant(self.text)
 
     @cached_property
     def keyword(self) -> str:
@@ -67,52 +77,55 @@ class ParsedStatement:
     @cached_property
     def verb(self) -> str:
         """The word that says what is done: the keyword, or the one behind the tables of a WITH."""
-        if self.keyword != "WITH":
-            return self.keyword
-        return next((token.word for token in self.body[:1]), "")
+        return _word(self.outer_tokens, 0) if self.keyword == "WITH" else self.keyword
 
     @property
-    def body(self) -> tuple[Token, ...]:
+    def outer_tokens(self) -> Sequence[Token]:
+        """The tokens from the verb on that stand in no parentheses, with the outermost parentheses themselves."""
+        return self._names_and_rest[1]
+
+    @property
+    def body(self) -> Sequence[Token]:
         """Its tokens from the verb on."""
-        found = self.tokens
-        return found[_behind_with(found, []) :] if self.keyword == "WITH" else found
+        start = next((token.start for token in self.outer_tokens), len(self.text))
+        return [token for token in self.tokens if token.start >= start]
 
     @cached_property
     def common_tables(self) -> frozenset[str]:
         """The names that its own WITH gives, normalized."""
-        names: list[str] = []
-        if self.keyword == "WITH":
-            _behind_with(self.tokens, names)
-        return frozenset(map(normalize, names))
+        return frozenset(map(normalize, self._names_and_rest[0]))
 
     @property
-    def outer_tokens(self) -> Iterator[Token]:
-        """The tokens from the verb on that stand in no parentheses, with the outermost parentheses themselves."""
-        depth = 0
-        for token in self.body:
-            if token.text == ")":
-                depth = max(0, depth - 1)
-            if depth == 0:
-                yield token
-            if token.text == "(":
-                depth += 1
+    def _names_and_rest(self) -> tuple[Sequence[str], Sequence[Token]]:
+        """The names in WITH name [(columns)] AS [[NOT] MATERIALIZED] (...), ..., and the outer tokens behind it."""
+        outer = list(_outside(self.tokens))
+        if self.keyword != "WITH":
+            return [], outer
+        names = []
+        at, is_name = (2 if _word(outer, 1) == "RECURSIVE" else 1), True
+        while at < len(outer) and (is_name or outer[at].text.upper() in _IN_WITH):
+            if is_name:
+                names.append(outer[at].text)
+            is_name = outer[at].text == ","
+            at += 1
+        return names, outer[at:]
 
     @cached_property
     def outer_words(self) -> frozenset[str]:
         """The words that stand in no parentheses and no quotes, in capitals."""
         return frozenset(token.word for token in self.outer_tokens)
 
-    @property
+    @cached_property
     def is_query(self) -> bool:
         """Whether it is a SELECT or VALUES, with or without WITH."""
         return self.verb in QUERIES
 
-    @property
+    @cached_property
     def only_reads(self) -> bool:
         """Whether it cannot change anything, as far as its text tells; a PRAGMA may."""
         return self.is_query or self.keyword == "EXPLAIN"
 
-    @property
+    @cached_property
     def changes_rows(self) -> bool:
         """Whether it is an INSERT, REPLACE, UPDATE or DELETE."""
         return self.verb in ROW_CHANGES
@@ -122,7 +135,7 @@ class ParsedStatement:
         """The table whose rows it changes, as it is written, with its schema; '' if it changes none."""
         if not self.changes_rows:
             return ""
-        found = self.body if self.keyword == "WITH" else self.head
+        found = self.outer_tokens if self.keyword == "WITH" else self.head
         at = 3 if _word(found, 1) == "OR" else 1  # UPDATE OR IGNORE
         if _word(found, at) in ("INTO", "FROM"):
             at += 1
@@ -150,7 +163,7 @@ class ParsedStatement:
         listed = [False]  # for each open parenthesis: whether what it holds is a list of tables
         expected = False
         words = self.tokens
-        for token, after in zip(words, (*words[1:], None), strict=True):
+        for token, after in zip_longest(words, words[1:]):
             if token.text == "(":
                 listed.append(expected)  # FROM (a JOIN b)
             elif token.text == ")":
@@ -170,12 +183,12 @@ class ParsedStatement:
 
     # -- transactions
 
-    @property
+    @cached_property
     def controls_transaction(self) -> bool:
         """Whether it only begins, names or ends transactions."""
         return self.keyword in _TRANSACTION
 
-    @property
+    @cached_property
     def opens_transaction(self) -> bool:
         """Whether it opens a transaction if none is open."""
         return self.keyword in ("BEGIN", "SAVEPOINT")
@@ -188,12 +201,12 @@ class ParsedStatement:
         mode = _word(self.head, 1)
         return "DEFERRED" if mode in ("", "TRANSACTION") else mode
 
-    @property
+    @cached_property
     def commits(self) -> bool:
         """Whether it is a COMMIT of the whole transaction."""
         return self.keyword in ("COMMIT", "END")
 
-    @property
+    @cached_property
     def rolls_back(self) -> bool:
         """Whether it is a ROLLBACK of the whole transaction."""
         return self.keyword == "ROLLBACK" and self.rollback_to is None
@@ -218,12 +231,12 @@ class ParsedStatement:
 
     # -- schema and settings
 
-    @property
+    @cached_property
     def changes_schema(self) -> bool:
         """Whether it is a CREATE, DROP or ALTER."""
         return self.keyword in _SCHEMA_CHANGES
 
-    @property
+    @cached_property
     def creates_temporary(self) -> bool:
         """Whether it creates a temporary table, view or trigger."""
         return self.keyword == "CREATE" and _word(self.head, 1) in ("TEMP", "TEMPORARY")
@@ -247,15 +260,10 @@ class ParsedStatement:
         name, sign = self.pragma if self.keyword == "PRAGMA" else ("", "")
         return name if sign in ("=", "(") and name in _CONNECTION_SETTINGS else ""
 
-    @property
+    @cached_property
     def is_ignored_in_transaction(self) -> bool:
         """Whether SQLite ignores it in a transaction, without an error."""
         return self.connection_setting == "foreign_keys"
-
-
-def significant(found: Iterable[Token]) -> tuple[Token, ...]:
-    """Return the tokens that are neither blanks nor comments."""
-    return tuple(token for token in found if token.kind not in BLANK)
 
 
 def _word(found: Sequence[Token], at: int) -> str:
@@ -274,32 +282,14 @@ def _behind_explain(found: Sequence[Token]) -> int:
     return 3 if _word(found, 1) == "QUERY" and _word(found, 2) == "PLAN" else 1
 
 
-def _behind_with(found: Sequence[Token], names: list[str]) -> int:
-    """Return the index of the first token after the tables of a WITH: name [(columns)] AS [[NOT] MATERIALIZED] (...).
-
-    Their names are added to ``names``.
-    """
-    at = 2 if _word(found, 1) == "RECURSIVE" else 1
-    while at < len(found):
-        names.append(found[at].text)
-        at = _behind_parentheses(found, at + 1)
-        while _word(found, at) in ("AS", "NOT", "MATERIALIZED"):
-            at += 1
-        at = _behind_parentheses(found, at)
-        if at >= len(found) or found[at].text != ",":
-            break
-        at += 1
-    return at
-
-
-def _behind_parentheses(found: Sequence[Token], at: int) -> int:
+def _outside(found: Iterable[Token]) -> Iterator[Token]:
+    """Yield the tokens that stand in no parentheses, with the outermost parentheses themselves."""
     depth = 0
-    while at < len(found):
-        depth += {"(": 1, ")": -1}.get(found[at].text, 0)
+    for token in found:
+        depth -= depth > 0 and token.text == ")"
         if depth == 0:
-            return at + (found[at].text == ")")
-        at += 1
-    return at
+            yield token
+        depth += token.text == "("
 
 
 # -- from a script to its statements
@@ -348,8 +338,7 @@ def _split(script: str) -> Iterator[ParsedStatement]:
         start = draft.head[0].start
         line += script.count("\n", counted, start)
         counted = start
-        head = tuple(token._replace(start=token.start - start) for token in draft.head)
-        yield ParsedStatement(script[start : draft.last.end], start, line, head, tuple(draft.parameters))
+        yield ParsedStatement(script[start : draft.last.end], start, line, tuple(draft.head), tuple(draft.parameters))
 
 
 def _finished(script: str) -> Iterator[_Draft]:

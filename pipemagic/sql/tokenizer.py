@@ -64,6 +64,11 @@ def tokens(text: str) -> Iterable[Token]:
     return _tokens_of_short(text) if len(text) <= _SHORT else _tokens(text)
 
 
+def significant(text: str) -> list[Token]:
+    """Return the tokens of the text that are neither blanks nor comments."""
+    return [token for token in tokens(text) if token.kind not in BLANK]
+
+
 @lru_cache(maxsize=256)
 def _tokens_of_short(text: str) -> tuple[Token, ...]:
     return tuple(_tokens(text))

@@ -79,11 +79,11 @@ def test_each_kind_of_value_is_bound_as_documented(db):
 
 def test_what_has_no_exact_form_is_refused_by_name(shell):
     shell(IMPORTS)
-    from pipemagic.session.cells import read
+    from pipemagic.session.cell import parse_cell
 
     for written, message in REFUSED:
         with pytest.raises(ParameterError, match=r"^line 1: ") as caught:
-            read("SELECT :v", {"v": eval(written, shell.names)})
+            parse_cell("SELECT :v", {"v": eval(written, shell.names)})
         assert message in caught.value.message, written
 
 

@@ -3,9 +3,10 @@
 import pytest
 
 from pipemagic.errors import ConfirmError, ReadOnlyError
-from pipemagic.session.cells import read
-from pipemagic.session.guards import refuse_sweeps, refuse_writes, swept
-from pipemagic.session.text.snippets import Snippet, Snippets
+from pipemagic.session.cell import parse_cell
+from pipemagic.session.guards import check_reads, check_where
+from pipemagic.session.snippets import Snippet, Snippets
+from pipemagic.sql import parse
 
 SWEEPS = [
     ("DELETE FROM t", "t"),
@@ -51,17 +52,17 @@ HARMLESS = [
 
 @pytest.mark.parametrize(("text", "table"), SWEEPS)
 def test_a_statement_over_a_whole_table_is_known(text, table):
-    assert swept(text) == table
+    assert (parse(text).changes_every_row, parse(text).changed_table) == (True, table)
 
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_any_other_is_not(text):
-    assert swept(text) == ""
+    assert not parse(text).changes_every_row
 
 
 def test_the_error_names_statement_line_and_table_and_what_to_type():
     with pytest.raises(ConfirmError) as caught:
-        refuse_sweeps(read("SELECT 1;\n\nUPDATE {t} SET a = :a;", {"t": "we`ird", "a": 1}, source="x.sql"))
+        check_where(parse_cell("SELECT 1;\n\nUPDATE {t} SET a = :a;", {"t": "we`ird", "a": 1}, source="x.sql"))
     assert str(caught.value) == (
         "statement 2 of 2, x.sql, line 3: this UPDATE has no WHERE and changes all rows of `we``ird`; "
         "nothing was sent\n"
@@ -73,8 +74,8 @@ def test_the_error_names_statement_line_and_table_and_what_to_type():
 def test_the_place_is_that_of_the_statement_also_behind_a_saved_select():
     snippets = Snippets()
     snippets.save(Snippet("late", "SELECT 1 AS a"))
-    cell = read("\nSELECT 1;\nDELETE FROM t RETURNING (SELECT a FROM late)", using=["late"], snippets=snippets)
+    cell = parse_cell("\nSELECT 1;\nDELETE FROM t RETURNING (SELECT a FROM late)", using=["late"], snippets=snippets)
     with pytest.raises(ConfirmError, match=r"^statement 2 of 2, line 3: this DELETE"):
-        refuse_sweeps(cell)
+        check_where(cell)
     with pytest.raises(ReadOnlyError, match=r"^statement 2 of 2, line 3: DELETE writes"):
-        refuse_writes(cell, "db")
+        check_reads(cell, "db")

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from pipemagic.client.readonly import find_write
 from pipemagic.errors import ParameterError
-from pipemagic.session.cells import read
-from pipemagic.session.guards import swept
-from pipemagic.session.text.reading import tables
+from pipemagic.session.cell import parse_cell
+from pipemagic.sql import parse
 
 WORDS = (
     "SELECT", "VALUES", "WITH", "RECURSIVE", "INSERT", "INTO", "REPLACE", "UPDATE", "DELETE", "FROM", "SET",
@@ -74,22 +73,22 @@ def test_a_soup_of_words_that_sqlite_takes_is_judged_right(sqlite, text):
     said = find_write(text)
     if known is not None and not known[0] and not known[1]:
         assert said
-    swept(text), tables(text)
+    parse(text).changes_every_row, parse(text).tables
 
 
 @given(st.text(max_size=40))
 @settings(deadline=None)
 def test_any_text_at_all_is_judged(text):
-    find_write(text), swept(text), tables(text)
+    find_write(text), parse(text).changes_every_row, parse(text).tables
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=14).map(" ".join))
 @settings(deadline=None)
 def test_a_soup_of_words_is_read_or_refused_by_name(text):
     try:
-        cell = read(f"SELECT {text}", {"n": "name"})
+        cell = parse_cell(f"SELECT {text}", {"n": "name"})
     except ParameterError:
         return
     for index, one in enumerate(cell.statements):
         for offset in range(len(cell.sent(index)) + 1):  # every place is within what was written
-            assert one.start <= cell.place(index, offset).offset <= one.start + len(one.text)
+            assert one.start <= cell.position(index, offset).offset <= one.start + len(one.text)

@@ -20,7 +20,7 @@ from pipemagic.errors import (
 )
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session, interrupts, keep_alive, recovery
-from pipemagic.session.cells import read
+from pipemagic.session.cell import parse_cell
 from pipemagic.session.wanted import Wanted
 
 ATOMIC = Wanted(atomic=True)
@@ -323,5 +323,5 @@ def test_a_connection_that_was_forgotten_is_kept_no_more(numbers):
     connection.keep_alive(60)
     connection.forget()
     with pytest.raises(SessionError, match="was closed"):
-        connection.run(read("SELECT 1"))
+        connection.run(parse_cell("SELECT 1"))
     assert connection.keeping is None

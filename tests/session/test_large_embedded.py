@@ -11,7 +11,7 @@ from pipemagic.client.database import Database
 from pipemagic.hrana.stream import Tx
 from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
-from pipemagic.session.cells import read
+from pipemagic.session.cell import parse_cell
 from pipemagic.session.connection import Connection
 from pipemagic.session.wanted import Wanted
 
@@ -36,7 +36,7 @@ def connection(tmp_path):
 
 def test_a_query_is_asked_again_by_cursor(connection) -> None:
     seen: list[int] = []
-    frame = connection.run(read(MANY), Wanted(progress=seen.append)).frame
+    frame = connection.run(parse_cell(MANY), Wanted(progress=seen.append)).frame
     assert frame["n"].tolist() == list(range(1, ROWS + 1))
     assert frame["t"].tolist() == [f"{n:0100d}" for n in range(1, ROWS + 1)]
     assert frame["late"].tolist() == [None] * (ROWS - 1) + [b"\0\xff"]
@@ -44,30 +44,30 @@ def test_a_query_is_asked_again_by_cursor(connection) -> None:
 
 
 def test_in_a_transaction_it_sees_what_is_not_committed(connection) -> None:
-    connection.run(read("CREATE TABLE t(a); BEGIN; INSERT INTO t VALUES (7)"))
-    frame = connection.run(read(f"SELECT * FROM ({MANY}), t")).frame
+    connection.run(parse_cell("CREATE TABLE t(a); BEGIN; INSERT INTO t VALUES (7)"))
+    frame = connection.run(parse_cell(f"SELECT * FROM ({MANY}), t")).frame
     assert (len(frame), set(frame["a"])) == (ROWS, {7})
     assert connection.transaction is Tx.OPEN
-    connection.run(read("ROLLBACK"))
-    assert connection.run(read("SELECT count(*) AS n FROM t")).frame["n"].tolist() == [0]
+    connection.run(parse_cell("ROLLBACK"))
+    assert connection.run(parse_cell("SELECT count(*) AS n FROM t")).frame["n"].tolist() == [0]
 
 
 def test_a_write_is_never_sent_again(connection) -> None:
-    connection.run(read("CREATE TABLE t(n, t, late)"))
+    connection.run(parse_cell("CREATE TABLE t(n, t, late)"))
     with pytest.raises(errors.StatementError, match="too large for one response") as caught:
-        connection.run(read(f"INSERT INTO t {MANY} RETURNING *"))
+        connection.run(parse_cell(f"INSERT INTO t {MANY} RETURNING *"))
     assert "was not sent again" in caught.value.hint
-    assert connection.run(read("SELECT count(*) AS n FROM t")).frame["n"].tolist() in ([0], [ROWS])
+    assert connection.run(parse_cell("SELECT count(*) AS n FROM t")).frame["n"].tolist() in ([0], [ROWS])
 
 
 def test_an_interrupt_when_all_rows_have_come_leaves_the_transaction_open(connection) -> None:
-    connection.run(read("CREATE TABLE t(a); BEGIN; INSERT INTO t VALUES (7)"))
+    connection.run(parse_cell("CREATE TABLE t(a); BEGIN; INSERT INTO t VALUES (7)"))
     with pytest.raises(
         errors.InterruptedRequest, match="while the rows came\nThe cell only reads: nothing was changed"
     ):
-        connection.run(read(MANY), Wanted(progress=interrupted))
+        connection.run(parse_cell(MANY), Wanted(progress=interrupted))
     assert connection.transaction is Tx.OPEN
-    assert connection.run(read("COMMIT; SELECT count(*) AS n FROM t")).frame["n"].tolist() == [1]
+    assert connection.run(parse_cell("COMMIT; SELECT count(*) AS n FROM t")).frame["n"].tolist() == [1]
 
 
 def interrupted(_: int) -> None:
@@ -76,15 +76,15 @@ def interrupted(_: int) -> None:
 
 @pytest.mark.parametrize("cell", [f"INSERT INTO t {MANY} RETURNING *", f"SELECT 1; INSERT INTO t {MANY} RETURNING *"])
 def test_a_transaction_in_which_such_a_write_may_have_run_is_not_run_again(connection, cell) -> None:
-    connection.run(read("CREATE TABLE t(n, t, late); BEGIN; INSERT INTO t VALUES (1, 2, 3)"))
+    connection.run(parse_cell("CREATE TABLE t(n, t, late); BEGIN; INSERT INTO t VALUES (1, 2, 3)"))
     with pytest.raises(errors.StatementError) as caught:
-        connection.run(read(cell))
+        connection.run(parse_cell(cell))
     assert caught.value.code == "RESPONSE_TOO_LARGE"
-    connection.run(read("CREATE TRIGGER no BEFORE DELETE ON t BEGIN SELECT RAISE(ROLLBACK, 'no'); END"))
+    connection.run(parse_cell("CREATE TRIGGER no BEFORE DELETE ON t BEGIN SELECT RAISE(ROLLBACK, 'no'); END"))
     with pytest.raises(errors.StatementError, match="rolled back the whole transaction"):
-        connection.run(read("DELETE FROM t WHERE n = 1"))
+        connection.run(parse_cell("DELETE FROM t WHERE n = 1"))
     with pytest.raises(errors.SessionError, match="too large for one response may have been part of it"):
         connection.retry()
-    connection.run(read("ROLLBACK; BEGIN; INSERT INTO t VALUES (4, 5, 6)"))
+    connection.run(parse_cell("ROLLBACK; BEGIN; INSERT INTO t VALUES (4, 5, 6)"))
     assert connection.transaction is Tx.OPEN
     assert connection.statements_open == 1

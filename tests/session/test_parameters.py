@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pipemagic import sql
 from pipemagic.errors import ParameterError
 from pipemagic.hrana.values import decode
-from pipemagic.session.cells import read
+from pipemagic.session.cell import parse_cell
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def db():
 
 def sent(text, values=None):
     """Give what is sent for one statement: its text, and its arguments as Python values."""
-    (stmt,) = read(text, values or {}).stmts
+    (stmt,) = parse_cell(text, values or {}).stmts
     return stmt.sql, {arg.name: decode(arg.value) for arg in stmt.named_args or []}
 
 
@@ -77,7 +77,7 @@ def test_an_empty_list_is_an_empty_in():
 def test_a_list_in_another_place_is_an_error_that_names_it(text, message):
     values = {"ids": [1, 2, 3], "one": 1, "text": "abc", "deep": [1, [2]], "map": {}, "frame": pd.DataFrame()}
     with pytest.raises(ParameterError, match=message):
-        read(text, values)
+        parse_cell(text, values)
 
 
 def test_a_long_list_goes_as_one_json_text_where_that_is_exact():
@@ -91,17 +91,17 @@ def test_a_long_list_goes_as_one_json_text_where_that_is_exact():
 
 def test_more_values_than_sqlite_takes_are_refused_if_json_would_change_them():
     with pytest.raises(ParameterError, match=r"line 1: :x has 40000 values, and a statement takes 32766\nload them"):
-        read("SELECT 1 IN :x", {"x": np.arange(40000.0)})
+        parse_cell("SELECT 1 IN :x", {"x": np.arange(40000.0)})
     assert len(sent("SELECT 1 IN :x", {"x": np.arange(32766.0)})[1]) == 32766
     with pytest.raises(ParameterError, match=r"parameter :x\[2000\]: the integer"):
-        read("SELECT 1 IN :x", {"x": [*range(2000), 2**64]})
+        parse_cell("SELECT 1 IN :x", {"x": [*range(2000), 2**64]})
 
 
 @pytest.mark.parametrize("form", ["short", "json"])
 @pytest.mark.parametrize("column", ["INTEGER", "TEXT", "REAL", "NUMERIC", "BLOB", "TEXT COLLATE NOCASE"])
 def test_both_ways_of_a_list_find_the_same_rows(db, form, column, monkeypatch):
     """Affinity and collation are those of the column, as with a list that is written out."""
-    monkeypatch.setattr("pipemagic.session.text.parameters.JSON_FROM", 0 if form == "json" else 1000)
+    monkeypatch.setattr("pipemagic.session.parameters.JSON_FROM", 0 if form == "json" else 1000)
     db.execute(f"CREATE TABLE t (x {column})")
     db.executemany("INSERT INTO t VALUES (?)", [(1,), ("1",), (2.0,), ("2.0",), ("a",), ("A",), (None,), (10**16,)])
     for ids in ([1], ["1"], [2], ["2.0"], ["A"], [None], [1, None], [], [10**16, "a"], ["1", 1]):
@@ -141,7 +141,7 @@ def test_what_only_looks_like_a_parameter_is_left_alone(text):
 
 def test_casts_of_other_databases_are_no_parameters_and_slices_are_left_alone():
     with pytest.raises(ParameterError, match=r"line 2: SQLite has no ::text\nwrite CAST\(... AS text\)"):
-        read("SELECT 1,\n  x::text", {"text": 1})
+        parse_cell("SELECT 1,\n  x::text", {"text": 1})
     assert sent("SELECT a[1:2] FROM t") == ("SELECT a[1:2] FROM t", {})  # a name in brackets
 
 
@@ -206,4 +206,4 @@ def test_a_brace_that_means_no_name_is_an_error(text, message):
         "mixed": ["a", 1], "two": ["a", "b"],
     }  # fmt: skip
     with pytest.raises(ParameterError, match=message):
-        read(text, values)
+        parse_cell(text, values)

@@ -9,7 +9,7 @@ from read_only_statements import READS
 from pipemagic.errors import PipemagicError, ReadOnlyError
 from pipemagic.hrana.messages import Describe, DescribeResponse
 from pipemagic.session import Session
-from pipemagic.session.cells import read
+from pipemagic.session.cell import parse_cell
 from pipemagic.session.wanted import Wanted
 
 
@@ -66,7 +66,7 @@ def test_no_transaction_blocks_writers(reading):
     with connection.database.transaction() as inside:
         assert inside.execute("SELECT count(*) FROM n").rows == [(2,)]
     for text in ("SELECT count(*) AS c FROM n", "PRAGMA table_info(n)"):
-        connection.run(read(text), Wanted(atomic=True))
+        connection.run(parse_cell(text), Wanted(atomic=True))
         assert len(connection.database.batch([text])) == 1
 
 

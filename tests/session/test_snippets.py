@@ -9,8 +9,8 @@ import pytest
 
 from pipemagic.errors import SessionError, StatementError
 from pipemagic.session import Session
-from pipemagic.session.text.reading import tables
-from pipemagic.session.text.snippets import Snippet, Snippets
+from pipemagic.session.snippets import Snippet, Snippets
+from pipemagic.sql import parse
 
 
 @pytest.fixture
@@ -26,9 +26,9 @@ def saved():
 
 
 def sent(saved, text, *using, **values):
-    from pipemagic.session.cells import read
+    from pipemagic.session.cell import parse_cell
 
-    (stmt,) = read(text, {"least": 1, **values}, using=using, snippets=saved).stmts
+    (stmt,) = parse_cell(text, {"least": 1, **values}, using=using, snippets=saved).stmts
     return stmt.sql
 
 
@@ -75,9 +75,11 @@ def test_where_the_with_goes(saved):
 
 
 def test_only_the_statements_that_name_it_get_it(saved):
-    from pipemagic.session.cells import read
+    from pipemagic.session.cell import parse_cell
 
-    stmts = read("SELECT 1; SELECT * FROM top; SELECT 'top' -- top", {"least": 1}, using=["top"], snippets=saved).stmts
+    stmts = parse_cell(
+        "SELECT 1; SELECT * FROM top; SELECT 'top' -- top", {"least": 1}, using=["top"], snippets=saved
+    ).stmts
     assert [stmt.sql.startswith("WITH") for stmt in stmts] == [False, True, False]
     assert [bool(stmt.named_args) for stmt in stmts] == [False, True, False]
 
@@ -134,7 +136,7 @@ def test_saving_again_goes_through_to_what_uses_it(saved):
 
 def test_names_of_the_same_word_do_not_count_as_reading():
     text = 'SELECT n.delay, late FROM flights AS late, (SELECT a FROM b), main.c JOIN "d e" ON late = x, [f]'
-    assert tables(text) == {"flights", "b", "d e", "f"}
+    assert parse(text).tables == {"flights", "b", "d e", "f"}
 
 
 def test_an_error_inside_a_saved_select_is_shown_in_it(session: Session):

@@ -9,7 +9,7 @@ import pytest
 
 from pipemagic.errors import StatementError, TransactionLost
 from pipemagic.session import Session
-from pipemagic.session.cells import read
+from pipemagic.session.cell import parse_cell
 
 
 class Listener:
@@ -103,12 +103,12 @@ def test_who_is_gone_is_not_told_and_costs_nothing(session, listener):
     assert session.written.anybody
 
 
-def test_no_cell_is_looked_at_when_nobody_listens(session, monkeypatch):
-    def looked(_statement):
+def test_nobody_is_told_when_nobody_listens(session, monkeypatch):
+    def told(*_):
         raise AssertionError("nobody listens")
 
-    monkeypatch.setattr("pipemagic.sql.ParsedStatement.only_reads", property(looked))
-    session.connection().run(read("CREATE TABLE m (i)"))
+    monkeypatch.setattr("pipemagic.session.changes.Changes.tell", told)
+    session.connection().run(parse_cell("CREATE TABLE m (i)"))
 
 
 def test_who_listens_is_not_led_to_ask_a_service_that_stops(local_service):

@@ -1,10 +1,62 @@
-"""What a statement does, from its text: transactions, settings, the schema."""
+"""What a statement does, from its text."""
 
 from __future__ import annotations
 
 import pytest
 
 from pipemagic.sql import parse
+
+
+@pytest.mark.parametrize(
+    ("text", "verb", "rows"),
+    [
+        ("SELECT 1", "SELECT", True),
+        ("VALUES (1)", "VALUES", True),
+        ("EXPLAIN DELETE FROM t", "EXPLAIN", True),
+        ("WITH a AS (SELECT 1), b(x) AS NOT MATERIALIZED (SELECT 2) SELECT * FROM a", "SELECT", True),
+        ("with recursive replace as (values(1)) insert into t select * from replace", "INSERT", False),
+        ("WITH a AS (SELECT 1) UPDATE t SET x = (SELECT 1) RETURNING x", "UPDATE", True),
+        ("INSERT INTO t VALUES ('RETURNING')", "INSERT", False),
+        ('INSERT INTO t("returning") VALUES (1)', "INSERT", False),
+        ("DELETE FROM t /* returning */", "DELETE", False),
+        ("REPLACE INTO t VALUES (1) RETURNING *", "REPLACE", True),
+        ("CREATE TABLE t AS SELECT 1", "CREATE", False),
+        ("PRAGMA user_version", "PRAGMA", None),
+        ("BEGIN", "BEGIN", False),
+    ],
+)
+def test_what_a_statement_does(text, verb, rows):
+    statement = parse(text)
+    assert statement.verb == verb
+    assert statement.returns_rows is rows
+    assert statement.is_query is (verb in ("SELECT", "VALUES"))
+    assert statement.only_reads is (verb in ("SELECT", "VALUES", "EXPLAIN"))
+
+
+@pytest.mark.parametrize(
+    ("text", "verb", "table"),
+    [
+        ("INSERT INTO t VALUES (1)", "INSERT", "t"),
+        ("INSERT OR REPLACE INTO main.t(a) VALUES (1)", "INSERT", "main.t"),
+        ("REPLACE INTO [a b] SELECT * FROM u", "REPLACE", "[a b]"),
+        ("UPDATE t SET a = 1", "UPDATE", "t"),
+        ('UPDATE OR IGNORE temp . "t""t" AS x SET a = 1', "UPDATE", 'temp."t""t"'),
+        ("DELETE FROM /* u */ t WHERE a", "DELETE", "t"),
+        ("WITH a(x) AS (SELECT ')'), b AS NOT MATERIALIZED (SELECT 2) DELETE FROM t", "DELETE", "t"),
+        ("WITH a AS (SELECT replace(x, 1, 2) FROM u) SELECT * FROM a", "SELECT", ""),
+        ("EXPLAIN DELETE FROM t", "EXPLAIN", ""),
+        ("CREATE TRIGGER x AFTER INSERT ON t BEGIN DELETE FROM u; END", "CREATE", ""),
+        ("DELETE", "DELETE", ""),
+        ("", "", ""),
+    ],
+)
+def test_the_verb_and_the_table_that_it_changes(text, verb, table):
+    assert (parse(text).verb, parse(text).changed_table) == (verb, table)
+
+
+def test_outer_words_stand_in_no_parentheses_and_in_no_quotes():
+    text = """UPDATE t SET a = (SELECT 1 WHERE 2), "limit" = 'ORDER', b = [GROUP] RETURNING a -- HAVING"""
+    assert parse(text).outer_words - {""} == {"UPDATE", "T", "SET", "A", "B", "RETURNING"}
 
 
 @pytest.mark.parametrize(

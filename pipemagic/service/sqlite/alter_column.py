@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import apsw
 
 from pipemagic.service.sqlite import functions
-from pipemagic.sql import Token, quote, tokens, unquote
+from pipemagic.sql import Token, quote, significant, unquote
 
 _STORED = 3  # `hidden` of a column that is generated and stored
 _PROPERTIES = (
@@ -46,7 +46,7 @@ class AlterColumn:
 
 def parse(text: str) -> AlterColumn | None:
     """Parse one statement; None if it is another one or malformed, which SQLite then reports."""
-    found = [token for token in tokens(text) if token.kind not in ("space", "comment", "semi")]
+    found = [token for token in significant(text) if token.kind != "semi"]
     match [token.text.upper() for token in found]:
         case ["ALTER", "TABLE", _, ".", _, "ALTER", "COLUMN", _, "TO", _, *_]:
             schema, rest = unquote(found[2].text), found[4:10]
@@ -56,9 +56,9 @@ def parse(text: str) -> AlterColumn | None:
             return None
     table, alter, _, column, to, new_name = rest
     renaming = (
-        f"{text[: alter.start]}{'RENAME':{column.start - alter.start}}{text[column.start : _end(to)]} {column.text}"
+        f"{text[: alter.start]}{'RENAME':{column.start - alter.start}}{text[column.start : to.end]} {column.text}"
     )
-    definition = text[new_name.start : _end(found[-1])]
+    definition = text[new_name.start : found[-1].end]
     return AlterColumn(schema, unquote(table.text), unquote(column.text), unquote(new_name.text), definition, renaming)
 
 
@@ -89,7 +89,7 @@ def _replace_definition(connection: apsw.Connection, change: AlterColumn) -> Non
     where = f"{schema}.sqlite_schema", "WHERE type = 'table' AND name = ?"
     old = str(connection.execute(f"SELECT sql FROM {where[0]} {where[1]}", (name,)).get)
     column = _columns(old)[number]
-    new = old[: column[0].start] + change.definition + old[_end(column[-1]) :]
+    new = old[: column[0].start] + change.definition + old[column[-1].end :]
     if len(_columns(f"({change.definition})")) > 1:
         raise apsw.SQLError('near ",": syntax error')
     if hidden == _STORED or _properties(name, old) != _properties(name, new):
@@ -110,9 +110,7 @@ def _replace_definition(connection: apsw.Connection, change: AlterColumn) -> Non
 def _columns(sql: str) -> list[list[Token]]:
     """Return the tokens of each column of a CREATE TABLE, followed by those of each constraint."""
     depth, columns = 0, [list[Token]()]
-    for token in tokens(sql):
-        if token.kind in ("space", "comment"):
-            continue
+    for token in significant(sql):
         depth -= token.text == ")"
         if depth == 1 and token.text == ",":
             columns.append([])
@@ -120,10 +118,6 @@ def _columns(sql: str) -> list[list[Token]]:
             columns[-1].append(token)
         depth += token.text == "("
     return columns
-
-
-def _end(token: Token) -> int:
-    return token.start + len(token.text)
 
 
 def _properties(name: str, sql: str) -> list[object]:

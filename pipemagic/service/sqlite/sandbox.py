@@ -8,6 +8,7 @@ from __future__ import annotations
 import apsw
 
 from pipemagic.service.limits import Limits
+from pipemagic.sql.statement import READ_PRAGMAS
 
 SETTABLE = frozenset({
     "application_id", "automatic_index", "cache_size", "case_sensitive_like", "cell_size_check",
@@ -26,14 +27,7 @@ TAKES_NAME = frozenset({
 })  # fmt: skip
 """Pragmas whose argument is not a setting."""
 
-CATALOGUE = TAKES_NAME - {"incremental_vacuum", "optimize"} | {
-    "analysis_limit", "collation_list", "compile_options", "data_version", "encoding", "freelist_count",
-    "function_list", "locking_mode", "mmap_size", "module_list", "page_count", "page_size", "pragma_list",
-    "schema_version", "stats", "threads", "wal_autocheckpoint",
-}  # fmt: skip
-"""Pragmas that only read: those that a read-only token may use."""
-
-READABLE = CATALOGUE | TAKES_NAME | SETTABLE | {
+READABLE = READ_PRAGMAS | TAKES_NAME | SETTABLE | {
     "auto_vacuum", "busy_timeout", "cache_spill", "checkpoint_fullfsync", "fullfsync", "journal_mode",
     "journal_size_limit", "max_page_count", "read_uncommitted", "shrink_memory", "synchronous", "temp_store",
 }  # fmt: skip

@@ -14,12 +14,10 @@ from pipemagic.hrana.messages import Error, NamedArg
 from pipemagic.hrana.values import Float, SqlValue, Value, decode
 from pipemagic.service.sqlite import alter_column, functions
 from pipemagic.service.sqlite.alter_column import AlterColumn
-from pipemagic.service.sqlite.sandbox import CATALOGUE
+from pipemagic.sql import ParsedStatement
+from pipemagic.sql.statement import READ_PRAGMAS
 
-_VERBS = frozenset({"SELECT", "VALUES", "INSERT", "REPLACE", "UPDATE", "DELETE"})
-_ROW_CHANGES = frozenset({"INSERT", "REPLACE", "UPDATE", "DELETE"})
 _ENDS = frozenset({"COMMIT", "END", "ROLLBACK", "RELEASE"})
-_PRAGMA = re.compile(r"PRAGMA (?:\w+ \. )?(\w+)")
 _DATABASE_LIST = re.compile(r"PRAGMA (?:\w+ \. )?DATABASE_LIST")
 _BEGIN_READONLY = re.compile(r"BEGIN READONLY(?: TRANSACTION)?")
 
@@ -44,24 +42,25 @@ class Plan:
     """
 
     def __init__(
-        self, text: str, skipped: int, keyword: str, parameters: tuple[str | None, ...] = (), *,
+        self, statement: ParsedStatement, skipped: int, *, parameters: tuple[str | None, ...] | None = None,
         begins_read_only: bool = False, alters_column: AlterColumn | None = None,
     ) -> None:  # fmt: skip
-        self.text, self.keyword, self.parameters = text, keyword, parameters
+        self.text, self.keyword = statement.text, statement.keyword
+        self.parameters = statement.parameters if parameters is None else parameters
         self.skipped = skipped
         """UTF-8 bytes before the statement in the SQL text: comments, blanks, earlier statements."""
         self.begins_read_only = begins_read_only
         """Whether it is libSQL's BEGIN READONLY; ``text`` is then what SQLite understands."""
         self.alters_column = alters_column
         """libSQL's ALTER TABLE ... ALTER COLUMN; ``text`` is then a statement of SQLite with the same checks."""
-        verb = _verb_behind_with(text) if keyword == "WITH" else keyword
+        keyword, verb = statement.keyword, statement.verb
         self.commits = keyword in _ENDS
         """Whether it ends a transaction: once started, it is never interrupted."""
-        self.changes_rows = verb in _ROW_CHANGES
+        self.changes_rows = statement.changes_rows
         """Whether ``affected_row_count`` counts its rows."""
         self.explains = keyword == "EXPLAIN"
         """Whether it only shows a plan, so that nothing is written and parameters may stay unbound."""
-        self.only_reads = self.explains or verb in ("SELECT", "VALUES")
+        self.only_reads = statement.only_reads
         """Whether it can run at a replica: a query, or EXPLAIN of any statement."""
         self.inserts = verb in ("INSERT", "REPLACE")
         """Whether it sets ``last_insert_rowid``."""
@@ -69,13 +68,12 @@ class Plan:
         """Whether cached column lists may be stale after it."""
         self.frees_space = verb == "DELETE" or keyword in ("DROP", "VACUUM")
         """Whether it can make the database smaller."""
-        self.copies = keyword == "VACUUM" and "INTO" in _normalized(text).split()
+        self.copies = keyword == "VACUUM" and "INTO" in _normalized(statement.text).split()
         """Whether it is VACUUM INTO, which writes another file, with or without a name."""
-        pragma = _PRAGMA.match(_normalized(text)) if keyword == "PRAGMA" else None
-        name = "" if pragma is None else pragma[1].lower()
+        name = statement.pragma[0] if keyword == "PRAGMA" else ""
         self.writes_by_itself = name in ("optimize", "incremental_vacuum")
         """Whether it writes although SQLite reports it as read-only when it is prepared."""
-        self.needs_full_access = keyword == "PRAGMA" and name not in CATALOGUE
+        self.needs_full_access = keyword == "PRAGMA" and name not in READ_PRAGMAS
         """Whether it is a setting, which a read-only token may not change although the file is not written."""
 
 
@@ -97,7 +95,7 @@ cached_parse = lru_cache(maxsize=2048)(parse)
 """`parse`, for texts of up to `LONGEST_CACHED` characters."""
 
 
-def first(script: str, statement: sqltext.ParsedStatement) -> Plan:
+def first(script: str, statement: ParsedStatement) -> Plan:
     """Return the plan of the first statement of a script; raise `Rejected` if it is not valid."""
     return _of_statement(statement, _size(script[: statement.start]))
 
@@ -115,37 +113,23 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _of_statement(statement: sqltext.ParsedStatement, skipped: int) -> Plan:
+def _of_statement(statement: ParsedStatement, skipped: int) -> Plan:
     if "\0" in statement.text:  # SQLite would silently stop reading there
         raise Rejected("SQL text cannot hold a NUL character; pass it in an argument", faults.SQL_PARSE_ERROR)
     if statement.keyword == "BEGIN" and _BEGIN_READONLY.fullmatch(_normalized(statement.text)):
-        return Plan("BEGIN", skipped, "BEGIN", begins_read_only=True)
+        return Plan(sqltext.parse("BEGIN"), skipped, begins_read_only=True)
     if statement.keyword == "PRAGMA" and _DATABASE_LIST.fullmatch(_normalized(statement.text)):
-        return Plan(f"SELECT seq, name, file FROM {functions.DATABASE_LIST}", skipped, "SELECT")
+        return Plan(sqltext.parse(f"SELECT seq, name, file FROM {functions.DATABASE_LIST}"), skipped)
     if statement.keyword == "ALTER":
         change = alter_column.parse(statement.text)
-        text = statement.text if change is None else change.renaming
-        return Plan(text, skipped, "ALTER", statement.parameters, alters_column=change)
-    return Plan(statement.text, skipped, statement.keyword, statement.parameters)
+        sent = statement if change is None else sqltext.parse(change.renaming)
+        return Plan(sent, skipped, parameters=statement.parameters, alters_column=change)
+    return Plan(statement, skipped)
 
 
 def _normalized(text: str) -> str:
     """Return the tokens of a short statement in capitals, separated by one blank."""
-    found = (token for token in sqltext.tokens(text) if token.kind not in ("space", "comment", "semi"))
-    return " ".join(token.text for token in found).upper()
-
-
-def _verb_behind_with(text: str) -> str:
-    """Find the first verb outside parentheses."""
-    depth = 0
-    for token in sqltext.tokens(text):
-        if token.text == "(":
-            depth += 1
-        elif token.text == ")":
-            depth -= 1
-        elif depth == 0 and token.kind == "word" and token.text.upper() in _VERBS:
-            return token.text.upper()
-    return "WITH"
+    return " ".join(token.text for token in sqltext.significant(text)).upper()
 
 
 def bind(plan: Plan, args: Sequence[Value] | None, named: Sequence[NamedArg] | None) -> tuple[SqlValue, ...]:

@@ -89,7 +89,7 @@ def _system_tables(connection: apsw.Connection, has_counters: bool, encoding: st
 
 def _has_autoincrement(sql: str) -> bool:
     """Return True if creating the table also creates ``sqlite_sequence``."""
-    return any(token.kind == "word" and token.text.upper() == "AUTOINCREMENT" for token in tokens(sql))
+    return any(token.word == "AUTOINCREMENT" for token in tokens(sql))
 
 
 def _virtual_tables(tables: Mapping[str, str]) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""The place of an error, read from the messages of real engines."""
+"""The position of an error, from the messages of real engines."""
 
 import pytest
 
-from pipemagic.session.places import read
+from pipemagic.session.error_position import parse_message
 from pipemagic.sql import caret
 
 # Messages as sqld 0.24.32 and SQLite itself write them.
@@ -26,12 +26,12 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize(("sql", "message", "text", "offset"), MESSAGES, ids=[sql for sql, *_ in MESSAGES])
-def test_a_message_is_undressed_and_its_place_found(sql, message, text, offset):
-    fault = read(message, sql)
-    assert (fault.message, fault.offset) == (text, offset)
+def test_a_message_is_split_into_text_and_position(sql, message, text, offset):
+    located = parse_message(message, sql)
+    assert (located.message, located.offset) == (text, offset)
 
 
 @pytest.mark.parametrize("message", ["", "at (9, 9)", "x at (9, 99)", "y around L7:70: `zz`", "z (at offset 999)"])
-def test_a_place_that_is_not_there_does_no_harm(message):
-    offset = read(message, "SELECT 1").offset
+def test_a_position_outside_of_the_text_does_no_harm(message):
+    offset = parse_message(message, "SELECT 1").offset
     assert caret("SELECT 1", offset or 0)

@@ -1,48 +1,59 @@
-"""What a statement does, told from its text; and queries that stop early."""
-
-from __future__ import annotations
+"""From text to statements with arguments."""
 
 import sqlite3
 
 import pytest
 
-from pipemagic import sql
-from pipemagic.session import kinds
+from pipemagic.errors import ParameterError, SessionError
+from pipemagic.hrana.messages import NamedArg, Stmt
+from pipemagic.hrana.values import Integer, Text
+from pipemagic.session.cell import parse_cell
 
 
-def one(text):
-    (statement,) = sql.split(text)
-    return statement
+def test_each_statement_gets_its_own_parameters():
+    cell = parse_cell("SELECT :a, @b; SELECT $a; SELECT 1", {"a": 1, "b": "x", "unused": object()})
+    assert list(cell.stmts) == [
+        Stmt("SELECT :a, @b", named_args=[NamedArg(":a", Integer("1")), NamedArg("@b", Text("x"))]),
+        Stmt("SELECT $a", named_args=[NamedArg("$a", Integer("1"))]),
+        Stmt("SELECT 1"),
+    ]
 
 
-@pytest.mark.parametrize(
-    ("text", "verb", "rows"),
-    [
-        ("SELECT 1", "SELECT", True),
-        ("VALUES (1)", "VALUES", True),
-        ("EXPLAIN DELETE FROM t", "EXPLAIN", True),
-        ("WITH a AS (SELECT 1), b(x) AS NOT MATERIALIZED (SELECT 2) SELECT * FROM a", "SELECT", True),
-        ("with recursive replace as (values(1)) insert into t select * from replace", "INSERT", False),
-        ("WITH a AS (SELECT 1) UPDATE t SET x = (SELECT 1) RETURNING x", "UPDATE", True),
-        ("INSERT INTO t VALUES ('RETURNING')", "INSERT", False),
-        ('INSERT INTO t("returning") VALUES (1)', "INSERT", False),
-        ("DELETE FROM t /* returning */", "DELETE", False),
-        ("REPLACE INTO t VALUES (1) RETURNING *", "REPLACE", True),
-        ("CREATE TABLE t AS SELECT 1", "CREATE", False),
-        ("PRAGMA user_version", "PRAGMA", None),
-        ("BEGIN", "BEGIN", False),
-    ],
-)
-def test_what_a_statement_does(text, verb, rows):
-    assert kinds.verb(one(text)) == verb
-    assert kinds.returns_rows(one(text)) is rows
-    assert kinds.is_query(one(text)) is (verb in ("SELECT", "VALUES"))
-    assert kinds.only_reads(one(text)) is (verb in ("SELECT", "VALUES", "EXPLAIN"))
+@pytest.mark.parametrize("text", ["", "  \n", "-- nothing\n;;", "/* SELECT 1 */"])
+def test_a_cell_without_sql_is_refused(text):
+    with pytest.raises(SessionError, match="no SQL"):
+        parse_cell(text)
+
+
+@pytest.mark.parametrize("sql", ["SELECT ?", "SELECT ?1"])
+def test_parameters_without_a_name_are_refused_with_a_hint(sql):
+    with pytest.raises(ParameterError, match=r"line 2: the parameter .* has no name\nwrite :name"):
+        parse_cell(f"\n{sql}", {})
+
+
+def test_a_name_without_a_value_is_told_with_its_line_and_what_is_near():
+    with pytest.raises(ParameterError, match=r"line 3: :citi has no value.*'citi'\ndid you mean :city\?"):
+        parse_cell("SELECT 1;\n\nSELECT :citi", {"city": 1, 7: 2})
+    with pytest.raises(ParameterError, match=r"assign it first: x = \.\.\., or add the key to --params"):
+        parse_cell("SELECT :x", {})
+    with pytest.raises(ParameterError, match=r"pass params=\{"):
+        parse_cell("SELECT :x")
+
+
+def test_a_value_that_sql_cannot_hold_is_refused_by_name():
+    with pytest.raises(ParameterError, match=":rows"):
+        parse_cell("SELECT :rows", {"rows": [1, 2]})
+
+
+def test_colons_in_strings_and_comments_are_no_parameters():
+    assert parse_cell("SELECT ':a' -- :b", {}).stmts == (Stmt("SELECT ':a'"),)
+
+
+# -- queries with a limit
 
 
 def limited(text, rows):
-    edit = kinds.limited(one(text).text, rows)
-    return text if edit is None else one(text).text[: edit.start] + edit.text
+    return parse_cell(text).limited(rows - 1).sent(0)
 
 
 @pytest.fixture(scope="module")

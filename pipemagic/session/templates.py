@@ -6,16 +6,14 @@ instead, and ``{{ table | name }}`` a quoted name.
 
 from __future__ import annotations
 
-import difflib
 import re
 import traceback
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pipemagic.errors import PipemagicError, TemplateError, UnsupportedError
-from pipemagic.session.text import names
-from pipemagic.session.text.lookup import Values, Wish
+from pipemagic.session.parameters import ParameterRef, Values, close_names, quote_names
 
 if TYPE_CHECKING:
     from jinja2.sandbox import SandboxedEnvironment
@@ -38,7 +36,7 @@ class Rendered:
 def render(text: str, values: Values, *, source: str = "") -> Rendered:
     """Render a template; ``source`` names it in messages, if it is not the cell's own text.
 
-    Raises TemplateError with the line for a syntax error, an undefined name, and whatever an expression raises;
+    Raise TemplateError with the line for a syntax error, an undefined name, and whatever an expression raises;
     UnsupportedError without the package jinja2.
     """
     if find_spec("jinja2") is None:
@@ -76,7 +74,7 @@ def _environment(rendered: Rendered, prefix: str) -> SandboxedEnvironment:
     def name(value: object) -> str:
         if isinstance(value, StrictUndefined):
             str(value)
-        return names.quoted(value, Wish("name", "what goes into | name", ""))
+        return quote_names(value, ParameterRef("name", "what goes into | name", ""))
 
     environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
     environment.filters.update(bind=bind, name=name)
@@ -84,7 +82,7 @@ def _environment(rendered: Rendered, prefix: str) -> SandboxedEnvironment:
 
 
 def _free_prefix(text: str, values: Values) -> str:
-    """Give what the names of bound parameters begin with: nothing else does."""
+    """Return a prefix for the names of bound parameters that no other name has."""
     prefix = "bound_"
     while prefix in text or any(isinstance(key, str) and key.startswith(prefix) for key in values):
         prefix = f"_{prefix}"
@@ -101,10 +99,9 @@ def _line(error: BaseException) -> int:
     return next((frame.lineno or 1 for frame in reversed(frames) if frame.filename == _FILE), 1)
 
 
-def _near(message: str, values: Any) -> str:
+def _near(message: str, values: Values) -> str:
     match = _UNDEFINED.match(message)
     if match is None:
         return ""
-    known = [key for key in values if isinstance(key, str) and not key.startswith("_")]
-    near = difflib.get_close_matches(match[1], known, n=3)
+    near = close_names(match[1], values)
     return f"did you mean {' or '.join(near)}?" if near else f"assign it first: {match[1]} = ..."

@@ -1,6 +1,6 @@
-"""Where in a statement an error is, from the text of the server's message.
+"""The position of an error in a statement, from the text of the server's message.
 
-The protocol has no field for the place: every engine writes it into its message in a form of its own.
+The protocol has no field for it: every engine writes it into its message in a form of its own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pipemagic.errors import StatementError
 from pipemagic.explore.syntax_errors import cause
-from pipemagic.sql import caret, character_offset, tokens
+from pipemagic.sql import caret, character_offset, normalize, significant, tokens
 from pipemagic.terminals import without_passwords
 
 _PREFIX = re.compile(r"^(?:SQLite error|SQL input error|SQL string could not be parsed): ")
@@ -22,12 +22,11 @@ _NEAR = re.compile(r'^near "(.+)": ', re.DOTALL)
 _NAMED = re.compile(
     r"no such (?:table|column|function|view|index|trigger|collation sequence|savepoint): (?:main\.)?(.+)$"
 )
-_MEANING = ("space", "comment")
 
 
 @dataclass(frozen=True)
-class Fault:
-    """A server's message without its dressing, and the offset in characters it points to, if it does.
+class LocatedMessage:
+    """A server's message without prefixes and positions, and the offset in characters it points to, if it does.
 
     ``of_line`` marks a message that begins with the number of the line.
     """
@@ -37,12 +36,12 @@ class Fault:
     of_line: bool = False
 
 
-def fault_of(error: StatementError, sql: str) -> Fault:
-    """Return what is wrong with a statement: the cause where its text proves one, else what the server says."""
-    told = read(error.message, sql)
-    offset = told.offset if error.offset is None else character_offset(sql, error.offset)
-    found = cause(error.message, sql, offset)
-    return Fault(told.message, offset) if found is None else Fault(*found)
+def locate(error: StatementError, sql: str) -> LocatedMessage:
+    """Return what is wrong with a statement: the cause if its text proves one, else the server's message."""
+    found = parse_message(error.message, sql)
+    offset = found.offset if error.offset is None else character_offset(sql, error.offset)
+    proved = cause(error.message, sql, offset)
+    return LocatedMessage(found.message, offset) if proved is None else LocatedMessage(*proved)
 
 
 def excerpt(text: str, offset: int) -> str:
@@ -53,44 +52,40 @@ def excerpt(text: str, offset: int) -> str:
     return caret(without_passwords(text), len(without_passwords(text[:offset])))
 
 
-def read(message: str, sql: str) -> Fault:
-    """Read the message of an error that ``sql`` met."""
+def parse_message(message: str, sql: str) -> LocatedMessage:
+    """Split the message of an error of ``sql`` into text and position."""
     text = _PREFIX.sub("", message)
     if match := _OFFSET.search(text):
-        return Fault(text[: match.start()], character_offset(sql, int(match[1])))
+        return LocatedMessage(text[: match.start()], character_offset(sql, int(match[1])))
     if match := _AROUND.match(text):  # the column is that after the token
         end = _character(sql, int(match[2]), int(match[3]))
-        return Fault(f'{match[1]} near "{match[4]}"', max(0, end - len(match[4])))
+        return LocatedMessage(f'{match[1]} near "{match[4]}"', max(0, end - len(match[4])))
     if match := _AT.match(text):
         return _at(match[1], _character(sql, int(match[2]), int(match[3])), sql)
-    return Fault(text, _by_name(text, sql))
+    return LocatedMessage(text, _by_name(text, sql))
 
 
-def _at(text: str, offset: int, sql: str) -> Fault:
+def _at(text: str, offset: int, sql: str) -> LocatedMessage:
     kind = _NEAR_KIND.match(text)
     if not kind or offset == 0:
-        return Fault(text, offset)
+        return LocatedMessage(text, offset)
     # As above the column is that after the token, whose text the message does not have.
-    token = next(t for t in tokens(sql) if t.start + len(t.text) >= min(offset, len(sql)))
-    return Fault(f'{text[kind.end() :]} near "{token.text}"', token.start)
+    token = next(t for t in tokens(sql) if t.end >= min(offset, len(sql)))
+    return LocatedMessage(f'{text[kind.end() :]} near "{token.text}"', token.start)
 
 
 def _character(sql: str, line: int, column: int) -> int:
-    """Turn line and column, both from 1, the column in UTF-8 bytes, into an offset in characters."""
+    """Convert line and column, both from 1, the column in UTF-8 bytes, into an offset in characters."""
     lines = sql.split("\n")
     line = min(line, len(lines))
     return sum(len(text) + 1 for text in lines[: line - 1]) + character_offset(lines[line - 1], column - 1)
 
 
 def _by_name(text: str, sql: str) -> int | None:
-    """Find the name that the message quotes, if it stands in the statement exactly once."""
+    """Return the offset of the name that the message quotes, if it stands in the statement exactly once."""
     match = _NEAR.match(text) or _NAMED.search(text)
     if not match:
         return None
     wanted = match[1].split(".")[-1].lower()
-    places = [
-        token.start
-        for token in tokens(sql)
-        if token.kind not in _MEANING and token.text.strip("\"'`[]").lower() == wanted
-    ]
+    places = [token.start for token in significant(sql) if normalize(token.text) == wanted]
     return places[0] if len(places) == 1 else None

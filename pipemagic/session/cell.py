@@ -1,0 +1,199 @@
+"""From the text of a cell to statements with their arguments: nothing is sent here."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from pipemagic import sql
+from pipemagic.errors import SessionError
+from pipemagic.hrana.messages import Stmt
+from pipemagic.session.parameters import HAS_PARAMETERS, bind
+from pipemagic.session.snippets import Snippets
+from pipemagic.session.source_map import Edit, Segment, Source, SourceMap, SourcePosition
+from pipemagic.sql import ParsedStatement, Token
+
+_NAME = re.compile(r"--\s*name\s*:(.*)", re.IGNORECASE)
+_NAME_POSITION = "write `-- name: x` on a line of its own, directly before the statement whose rows x is to hold"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The text as written, its statements, and the same statements with arguments, ready to be sent.
+
+    ``stmts`` are what is sent; where that differs from what was written there are ``source_maps``, and `position` finds
+    the way back. ``before`` counts the statements that stand before these in the text and are dealt with already.
+    ``source`` says what the text is if it is not the cell's own, such as a file. ``names`` holds what ``-- name: x``
+    calls each of them, '' for nothing.
+    """
+
+    text: str
+    statements: tuple[ParsedStatement, ...]
+    stmts: tuple[Stmt, ...]
+    before: int = 0
+    source: str = ""
+    source_maps: tuple[SourceMap, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def without_first(self) -> Cell:
+        """Return the rest of the cell; statements and lines keep their numbers."""
+        return replace(
+            self, statements=self.statements[1:], stmts=self.stmts[1:], source_maps=self.source_maps[1:],
+            names=self.names[1:], before=self.before + 1,
+        )  # fmt: skip
+
+    def limited(self, rows: int | None) -> Cell:
+        """Return the cell with queries that stop one row after ``rows``, which tells whether there are more."""
+        if rows is None:
+            return self
+        stmts = list(self.stmts)
+        source_maps = list(self.source_maps or _as_written(self.statements, Source(self.text, self.source)))
+        for at in range(len(self.statements)):
+            statement = self.as_sent(at)
+            edit = _limit(statement, rows + 1) if statement.is_query else None
+            if edit is not None:
+                source_maps[at] = source_maps[at].edited([edit])
+                stmts[at] = msgspec.structs.replace(stmts[at], sql=source_maps[at].text)
+        return replace(self, stmts=tuple(stmts), source_maps=tuple(source_maps))
+
+    @property
+    def total(self) -> int:
+        """How many statements the text has."""
+        return self.before + len(self.statements)
+
+    @property
+    def begin_mode(self) -> str:
+        """How the transaction of an atomic cell begins: a cell that only reads waits for no writer."""
+        return "DEFERRED" if all(statement.only_reads for statement in self.statements) else "IMMEDIATE"
+
+    def sent(self, index: int) -> str:
+        """Return the text of a statement as it is sent."""
+        return self.stmts[index].sql or ""
+
+    def as_sent(self, index: int) -> ParsedStatement:
+        """Return a statement as it is sent."""
+        statement, text = self.statements[index], self.stmts[index].sql or ""
+        return statement if text == statement.text else sql.parse(text)
+
+    def position(self, index: int, offset: int) -> SourcePosition:
+        """Return where in what was written a character of a statement, as it is sent, comes from."""
+        if self.source_maps:
+            return self.source_maps[index].position(offset)
+        return SourcePosition(Source(self.text, self.source), self.statements[index].start + offset)
+
+
+def parse_cell(
+    text: str,
+    values: Mapping[str, object] | None = None,
+    *,
+    source: str = "",
+    using: Sequence[str] = (),
+    snippets: Snippets | None = None,
+) -> Cell:
+    """Split a cell and bind the parameters of its statements to ``values``.
+
+    ``source`` names the text in messages if it is not the cell's own. ``using`` are the ``snippets`` that its
+    statements read from. Raise SessionError if there is no statement, or none for one of these, or a ``-- name:`` that
+    names none; ParameterError for a ``?``, a name without a value, and a value that SQL cannot hold.
+    """
+    statements = sql.split(text)
+    if not statements:
+        raise SessionError("there is no SQL to run", hint="write a statement below %%sql, or after %sql")
+    names = _names(text, statements) if "--" in text else ("",) * len(statements)
+    if not using and not HAS_PARAMETERS.search(text):
+        return Cell(text, statements, tuple([Stmt(one.text) for one in statements]), source=source, names=names)
+    unbound = _as_written(statements, Source(text, source))
+    if using:
+        unbound = (snippets or Snippets()).put_in_front(unbound, using)
+    bound = [bind(one, values) for one in unbound]
+    source_maps, stmts = tuple(source_map for source_map, _ in bound), tuple(stmt for _, stmt in bound)
+    return Cell(text, statements, stmts, 0, source, source_maps, names)
+
+
+def _as_written(statements: Sequence[ParsedStatement], source: Source) -> list[SourceMap]:
+    return [SourceMap((Segment(one.text, source, one.start),)) for one in statements]
+
+
+# -- names: which variable holds the rows of a statement
+
+
+def _names(script: str, statements: Sequence[ParsedStatement]) -> tuple[str, ...]:
+    """Return the name of each statement, '' for none.
+
+    A name stands in a comment on a line of its own, directly before the statement. Raise SessionError for one that
+    stands elsewhere between statements, that no variable can have, or that is given twice.
+    """
+    found, end = [], 0
+    for statement in statements:
+        found.append(_name_between(script, end, statement.start))
+        end = statement.start + len(statement.text)
+    if left := _name_between(script, end, len(script)):
+        raise SessionError(f"`-- name: {left}` stands after the last statement and names nothing", hint=_NAME_POSITION)
+    twice = next((name for name in found if name and found.count(name) > 1), None)
+    if twice is not None:
+        raise SessionError(f"two statements have the name {twice}", hint="give each result a name of its own")
+    return tuple(found)
+
+
+def _name_between(script: str, start: int, end: int) -> str:
+    """Return the name in the comments between two statements, '' for none."""
+    name = ""
+    for token in sql.tokens(script[start:end]):
+        if token.kind == "semi" and name:
+            raise SessionError(f"`-- name: {name}` stands before an empty statement", hint=_NAME_POSITION)
+        match = _NAME.fullmatch(token.text.rstrip()) if token.kind == "comment" else None
+        if match is None:
+            continue
+        if name:
+            raise SessionError(f"`-- name: {name}` is followed by another name", hint=_NAME_POSITION)
+        name = match[1].strip()
+        line, column = sql.position(script, start + token.start)
+        if script[start + token.start - column : start + token.start].strip():
+            raise SessionError(f"line {line}: `-- name: {name}` stands behind other text", hint=_NAME_POSITION)
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise SessionError(f"line {line}: {name!r} is not a name that a variable can have", hint=_NAME_POSITION)
+    return name
+
+
+# -- queries with a limit
+
+
+def _limit(query: ParsedStatement, rows: int) -> Edit | None:
+    """Return the edit that has a query stop after ``rows`` rows, or earlier if it says so itself.
+
+    Only a LIMIT is added or changed: names, declared types and order stay. None for a query that ends in VALUES, which
+    takes no LIMIT and has no more rows than the user wrote.
+    """
+    outer, end = tuple(query.outer_tokens), len(query.text)
+    words = [token.word for token in outer]
+    if next((word for word in reversed(words) if word in ("SELECT", "VALUES")), "") != "SELECT":
+        return None
+    if "LIMIT" not in words:
+        return Edit(end, end, f"\nLIMIT {rows}")
+    clause = outer[len(words) - words[::-1].index("LIMIT") :]
+    if not clause:
+        return None
+    start = clause[0].start
+    given, offset = _limit_and_offset(query.text[start:], clause)
+    fewer = f"CASE WHEN typeof({given}) = 'integer' AND ({given}) NOT BETWEEN 0 AND {rows} THEN {rows} ELSE {given} END"
+    return Edit(start, end, f"{fewer} OFFSET {offset}" if offset else fewer)
+
+
+def _limit_and_offset(text: str, clause: Sequence[Token]) -> tuple[str, str]:
+    """Return the two expressions behind LIMIT, the second '' if there is none."""
+    for token in clause:
+        before, after = text[: token.start - clause[0].start], text[token.end - clause[0].start :]
+        if token.word == "OFFSET":
+            return _without_comments(before), _without_comments(after)
+        if token.text == ",":  # LIMIT offset, rows
+            return _without_comments(after), _without_comments(before)
+    return _without_comments(text), ""
+
+
+def _without_comments(text: str) -> str:
+    """Return an expression without comments, which could swallow what is written after it."""
+    return "".join(" " if token.kind == "comment" else token.text for token in sql.tokens(text)).strip()

@@ -1,0 +1,162 @@
+"""Saved SELECTs that a later cell puts in front of its statement as tables of a WITH.
+
+The snippets that a snippet was saved with stand in a WITH of its own, inside its parentheses: a cell sees only the
+tables that it names. In SQLite each table of a WITH sees all the others, so a name that would hide a table from another
+one is refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pipemagic import sql
+from pipemagic.errors import SessionError
+from pipemagic.session.source_map import Edit, Segment, Source, SourceMap
+from pipemagic.sql.statement import QUERIES, ROW_CHANGES
+
+_TAKES_WITH = QUERIES | ROW_CHANGES
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """One saved SELECT: ``text`` as it was written, ``uses`` the snippets that it needs itself."""
+
+    name: str
+    text: str
+    uses: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> Source:
+        """The text for errors that point into it."""
+        return Source(self.text, f"the saved {self.name}")
+
+
+@dataclass
+class Snippets:
+    """The snippets of a session, by name; as in SQL, capitals do not count."""
+
+    _saved: dict[str, Snippet] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Snippet]:
+        return iter(self._saved.values())
+
+    def get(self, name: str) -> Snippet:
+        """Return a snippet; raise SessionError if there is none of that name."""
+        if found := self._saved.get(name.lower()):
+            return found
+        near = difflib.get_close_matches(name, [one.name for one in self], n=1)
+        hint = f"did you mean {near[0]}?" if near else "%%sql --save NAME saves the SELECT of a cell"
+        raise SessionError(f"there is no saved {name!r}", hint=hint)
+
+    def check(self, snippet: Snippet) -> None:
+        """Raise SessionError if the snippet cannot be saved: no plain name, no SELECT, or it would read from itself."""
+        name = snippet.name
+        if not name.isidentifier():
+            raise SessionError(f"{name!r} is no name for a table", hint="letters, digits and _ make one")
+        statements = sql.split(snippet.text)
+        if len(statements) != 1 or not statements[0].is_query:
+            raise SessionError(f"--save {name}: a cell with one SELECT is saved, and nothing else")
+        if name.lower() in statements[0].tables and name.lower() not in map(str.lower, snippet.uses):
+            raise SessionError(
+                f"--save {name}: it reads a table of that name, and would read itself", hint="choose another name"
+            )
+        if path := self._path(name.lower(), snippet.uses):
+            raise SessionError(f"--save {name}: it would stand on itself ({' on '.join([name, *path])})")
+
+    def save(self, snippet: Snippet) -> None:
+        """Save a snippet in the place of one of the same name."""
+        self.check(snippet)
+        self._saved[snippet.name.lower()] = snippet
+
+    def delete(self, name: str) -> Snippet:
+        """Delete a snippet; raise SessionError if there is none, or others need it."""
+        found = self.get(name)
+        if users := [one.name for one in self if found.name.lower() in map(str.lower, one.uses)]:
+            raise SessionError(f"{found.name} is used by {', '.join(users)}", hint=f"delete {users[0]} first")
+        return self._saved.pop(name.lower())
+
+    def put_in_front(self, statements: Sequence[SourceMap], names: Sequence[str]) -> list[SourceMap]:
+        """Put each of the named snippets in front of the statements that read from it.
+
+        Raise SessionError for a snippet from which none of them reads.
+        """
+        done, used = [], set[str]()
+        for statement in statements:
+            changed, found = self._in_front(statement, names)
+            done.append(changed)
+            used |= found
+        for name in names:
+            if self.get(name).name not in used:
+                raise SessionError(f"--with {name}: no statement of the cell reads from {name}")
+        return done
+
+    def _in_front(self, statement: SourceMap, names: Sequence[str]) -> tuple[SourceMap, set[str]]:
+        text = statement.text
+        used = self._used(text, names)
+        insertion = _insertion(text) if used else None
+        if insertion is None:
+            return statement, set()
+        start, offset = insertion
+        self._refuse_hidden(used, sql.parse(text[start:]).common_tables)
+        before, after = ("", ", ") if start < offset else ("WITH ", " ")
+        tables = tuple(self._tables(used, before, after))
+        return statement.edited([Edit(offset, offset, tables)]), {one.name for one in used}
+
+    def _used(self, text: str, names: Sequence[str]) -> list[Snippet]:
+        words = {sql.normalize(token.text) for token in sql.parse(text).tokens if token.kind in ("word", "quoted")}
+        return [one for one in dict.fromkeys(map(self.get, names)) if one.name.lower() in words]
+
+    def _tables(self, used: Sequence[Snippet], before: str, after: str) -> Iterator[Segment]:
+        for one in used:
+            start = before if one is used[0] else ", "
+            yield Segment(f"{start}{sql.quote(one.name)} AS (", one.source, 0, copied=False)
+            yield from self._in_front(SourceMap((Segment(one.text, one.source, 0),)), one.uses)[0].segments
+            yield Segment(f"){after}" if one is used[-1] else ")", one.source, len(one.text), copied=False)
+
+    def _refuse_hidden(self, used: Sequence[Snippet], own: frozenset[str]) -> None:
+        """Raise SessionError if a name in the WITH would take the place of a table that a snippet reads."""
+        names = {one.name.lower() for one in used}
+        if taken := names & own:
+            name = min(taken)
+            raise SessionError(f"the WITH of the statement has a {name} of its own, beside the saved {name}")
+        for one in used:
+            if hidden := self._reads(one) & (names | own) - {one.name.lower()}:
+                name = min(hidden)
+                raise SessionError(
+                    f"the saved {one.name} reads a table {name}, and would read what the WITH calls so",
+                    hint=f"save or name it as something else, or save {one.name} --with {name} if that is meant",
+                )
+
+    def _reads(self, snippet: Snippet) -> frozenset[str]:
+        """Return the tables that a snippet reads, with those of the snippets inside it."""
+        inside = [self.get(name) for name in snippet.uses]
+        own = sql.parse(snippet.text).tables - {one.name.lower() for one in inside}
+        return own.union(*map(self._reads, inside))
+
+    def _path(self, name: str, uses: Iterable[str]) -> list[str]:
+        """Return the path from these snippets to one of that name; nothing if there is none."""
+        for one in map(self.get, uses):
+            if one.name.lower() == name:
+                return [one.name]
+            if path := self._path(name, one.uses):
+                return [one.name, *path]
+        return []
+
+
+def _insertion(text: str) -> tuple[int, int] | None:
+    """Return where the statement's WITH begins, or would, and where tables are added to it; None if it has none."""
+    found = sql.parse(text).tokens
+    words = [token.word for token in found]
+    at = 0
+    if words[0] == "EXPLAIN":
+        at = 3 if words[1:3] == ["QUERY", "PLAN"] else 1
+    elif words[0] == "CREATE" and {"TABLE", "VIEW"} & {*words[1:3]} and "AS" in words:
+        at = words.index("AS") + 1
+    if words[at : at + 1] == ["WITH"]:
+        first = at + 2 if words[at + 1 : at + 2] == ["RECURSIVE"] else at + 1
+        return found[at].start, found[first].start if first < len(found) else len(text)
+    if not _TAKES_WITH.intersection(words[at : at + 1]):
+        return None
+    return found[at].start, found[at].start

@@ -1,0 +1,102 @@
+"""A statement as it is sent, with the position in what was written of each of its characters.
+
+What is sent may differ from what was written: lists are expanded, names quoted, saved statements put in front. The
+server's errors point into what was sent; messages show the position in what was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pipemagic import sql
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text that a user wrote: ``name`` says which one, '' for the cell itself."""
+
+    text: str
+    name: str = ""
+
+    def where(self, offset: int) -> str:
+        """Return the line of an offset, in words."""
+        line = f"line {sql.position(self.text, offset)[0]}"
+        return f"{self.name}, {line}" if self.name else line
+
+
+class SourcePosition(NamedTuple):
+    """An offset in characters in a text that a user wrote."""
+
+    source: Source
+    offset: int
+
+    @property
+    def where(self) -> str:
+        """Its line, in words."""
+        return self.source.where(self.offset)
+
+
+class Segment(NamedTuple):
+    """Some text and where it comes from; ``copied`` says that it stands there just so."""
+
+    text: str
+    source: Source
+    start: int
+    copied: bool = True
+
+    def part(self, start: int, end: int) -> Segment:
+        """Return the text between two of its offsets, which may lie outside of it."""
+        start = max(start, 0)
+        return self._replace(text=self.text[start : max(end, 0)], start=self.start + start * self.copied)
+
+
+class Edit(NamedTuple):
+    """A replacement of what stands from ``start`` to ``end``: by a text, or by segments of other sources."""
+
+    start: int
+    end: int
+    new: str | tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMap:
+    """A text made of segments."""
+
+    segments: tuple[Segment, ...]
+
+    @property
+    def text(self) -> str:
+        """The text as it is sent."""
+        return "".join(segment.text for segment in self.segments)
+
+    def position(self, offset: int) -> SourcePosition:
+        """Return where a character of the text was written; of one that was not, what it stands for."""
+        for segment in self.segments:
+            if offset < len(segment.text):
+                break
+            offset -= len(segment.text)
+        else:
+            offset = len(segment.text)
+        return SourcePosition(segment.source, segment.start + offset * segment.copied)
+
+    def edited(self, edits: Iterable[Edit]) -> SourceMap:
+        """Return the text with the edits made, which are in order and do not overlap."""
+        segments: list[Segment] = []
+        end = 0
+        for edit in edits:
+            segments += self._between(end, edit.start)
+            if isinstance(edit.new, str):
+                segments.append(Segment(edit.new, *self.position(edit.start), copied=False))
+            else:
+                segments += edit.new
+            end = edit.end
+        segments += self._between(end, len(self.text))
+        return SourceMap(tuple(segments)) if segments else self
+
+    def _between(self, start: int, end: int) -> Iterator[Segment]:
+        for segment in self.segments:
+            if (part := segment.part(start, end)).text:
+                yield part
+            start, end = start - len(segment.text), end - len(segment.text)

@@ -1,1 +1,0 @@
-"""What becomes of the text of a cell before it is sent: templates, saved statements, names and parameters."""
