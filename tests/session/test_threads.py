@@ -11,7 +11,7 @@ from waiting import until
 from pipemagic import launcher
 from pipemagic.errors import ConnectError, PipemagicError, SessionError
 from pipemagic.hrana.stream import Tx
-from pipemagic.session import Session
+from pipemagic.session import Profile, Session
 from pipemagic.session.organization import Platform
 
 ROWS = 1_000_000
@@ -166,7 +166,7 @@ def test_nothing_that_a_thread_still_asks_for_starts_a_service_after_the_end(ses
 
 
 def test_a_connection_that_is_there_only_after_the_end_is_closed(session):
-    late = session.open("other")
+    late = session.open(Profile("other", database="other"))
     session.shut_down()
     with pytest.raises(SessionError, match="the session was shut down"):
         session.adopt(late)
