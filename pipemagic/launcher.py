@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from pipemagic import __version__, service
+from pipemagic.config import make_private_folder
 from pipemagic.errors import ServiceError
 from pipemagic.service import files
-from pipemagic.service.files import make_private_folder
 
 FOLDER_VARIABLE = "PIPEMAGIC_DATA"
 

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 from waiting import until
 
-from pipemagic import launcher
+from pipemagic import config, launcher
 from pipemagic.cli import doctor, shell
 from pipemagic.cli.platform import Credentials
 from pipemagic.errors import ServiceError, SessionError
@@ -66,24 +66,24 @@ def test_modes_of_folders_are_checked_where_they_exist(on, tmp_path):
     tmp_path.chmod(0o777)
     (tmp_path / files.KEY_FILE).touch()
     (tmp_path / files.KEY_FILE).chmod(0o666)
-    for check in (files.make_private_folder, files.check_data_folder):
+    for check in (config.make_private_folder, files.check_data_folder):
         with pytest.raises(ServiceError, match="other users"):
             check(tmp_path)
-    on("win32", files)
-    files.make_private_folder(tmp_path)
+    on("win32", files, config)
+    config.make_private_folder(tmp_path)
     files.check_data_folder(tmp_path)
     assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o777
-    files.write_private(tmp_path / "file", b"a\nb\r\n")
+    config.write_private(tmp_path / "file", b"a\nb\r\n")
     assert (tmp_path / "file").read_bytes() == b"a\nb\r\n"
 
 
 def test_windows_opens_no_folder_to_sync_it(on, tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", synced.append)
-    files.sync_folder(tmp_path)
+    config.sync_folder(tmp_path)
     assert len(synced) == 1
-    on("win32", files)
-    files.sync_folder(tmp_path)
+    on("win32", config)
+    config.sync_folder(tmp_path)
     assert len(synced) == 1
 
 

@@ -21,7 +21,7 @@ import click
 from pipemagic import __version__, launcher
 from pipemagic.cli import console
 from pipemagic.cli.platform import Credentials, SelectedService, data_option, management
-from pipemagic.configuration import config_folder
+from pipemagic.config import config_folder, make_private_folder
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.service import files
 
@@ -149,7 +149,7 @@ def check_data_folder(data: Path | None) -> Finding:
         if existing.is_dir() and os.access(existing, os.W_OK):
             return Finding(OK, f"{folder} will be created by the first command that needs it")
         return Finding(FAIL, f"{folder} cannot be created: {existing} is not a writable folder", OTHER_DATA)
-    files.make_private_folder(folder)  # raises what the service would raise; an existing folder is not changed
+    make_private_folder(folder)  # raises what the service would raise; an existing folder is not changed
     files.check_data_folder(folder)
     try:
         with tempfile.TemporaryFile(dir=folder) as file:

@@ -17,10 +17,9 @@ import click
 from pipemagic import launcher
 from pipemagic.cli.console import absolute_path, check_exclusive
 from pipemagic.client import urls
-from pipemagic.configuration import config_folder
+from pipemagic.config import config_folder, make_config_folder, write_private
 from pipemagic.errors import SessionError
 from pipemagic.management_api.client import Management, Refusal, hint_for
-from pipemagic.service.files import make_private_folder, write_private
 
 LOG_IN = "log in with `pipemagic auth login`, or put a platform token into PIPEMAGIC_API_TOKEN"
 LOCK_TIMEOUT = 10.0  # seconds; other processes hold the lock for milliseconds
@@ -176,7 +175,7 @@ class Credentials:
         """Lock the file, and write what the block changed."""
         from filelock import FileLock
 
-        make_private_folder(self.path.parent, "the folder for settings", "name another one with PIPEMAGIC_CONFIG")
+        make_config_folder(self.path.parent)
         with FileLock(self.path.with_suffix(".lock"), timeout=LOCK_TIMEOUT):
             accounts = self._read()
             yield accounts

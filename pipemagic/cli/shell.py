@@ -19,13 +19,12 @@ from pipemagic.client import transfer
 from pipemagic.client.batch_runner import run
 from pipemagic.client.database import Database, Result
 from pipemagic.client.stream import ClientStream
-from pipemagic.configuration import config_folder
+from pipemagic.config import config_folder, make_config_folder
 from pipemagic.counts import plural
 from pipemagic.errors import PipemagicError, SessionError, StatementError, TransactionLost
 from pipemagic.hrana.messages import Stmt
 from pipemagic.hrana.stream import Tx
 from pipemagic.management_api.client import Management
-from pipemagic.service.files import make_private_folder
 
 HISTORY = "shell_history"
 HISTORY_LENGTH = 1000  # lines
@@ -248,7 +247,7 @@ def _history() -> Iterator[None]:
     import readline
 
     folder = config_folder()
-    make_private_folder(folder, "the folder for settings", "name another one with PIPEMAGIC_CONFIG")
+    make_config_folder(folder)
     path = folder / HISTORY
     with suppress(OSError):
         path.touch(0o600)

@@ -108,10 +108,10 @@ class PipeMagic(Configurable):
     @cached_property
     def project(self) -> dict[str, Any]:
         """What the project settles, checked; what does not fit is said once, in one line, and left out."""
-        from pipemagic.configuration import project_of
+        from pipemagic.config import project_settings
 
         try:
-            path, table = project_of(Path.cwd())
+            path, table = project_settings(Path.cwd())
         except PipemagicError as error:
             warn(f"The settings of the project are not used: {_one_line(error)}")
             return {}

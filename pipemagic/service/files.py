@@ -1,15 +1,13 @@
-"""The files and paths that the service shares with its clients, and how private files and folders are written."""
+"""The files and paths that the service shares with its clients, and the check of a data folder."""
 
 from __future__ import annotations
 
-import os
-import secrets
 import stat
 import sys
 from contextlib import closing, suppress
 from pathlib import Path
 
-from pipemagic.errors import ServiceError
+from pipemagic.config import check_owner, unusable_folder
 
 # In the data folder.
 RUNTIME_FILE = "service.json"  # url, port, pid, host, version, organization (and public_url) of the running service
@@ -33,31 +31,6 @@ METRICS_PATH = "/metrics"
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def make_private_folder(
-    folder: Path, what: str = "the data folder", hint: str = "name another one with PIPEMAGIC_DATA or --data"
-) -> None:
-    """Create the folder (mode 0700), or check that no other user can write to an existing one or owns a file in it.
-
-    Raise `ServiceError` if the folder cannot be used. The mode of an existing folder is not changed, and other users
-    may list its files: the files themselves are private. On Windows, access follows from the parent folder.
-    """
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if sys.platform == "win32":
-            return
-        status, content = folder.stat(), list(folder.iterdir())
-    except OSError as error:
-        raise _unusable(f"{what} {folder} cannot be used: {error.strerror}", hint) from None
-    if status.st_mode & stat.S_ISVTX and status.st_mode & stat.S_IWOTH:  # such as /tmp
-        raise _unusable(f"{what} {folder} is shared by all users", hint)
-    _check_owner(status, f"{what} {folder}", hint)
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise _unusable(f"other users can write to {what} {folder}", f"run: chmod 700 '{folder}'; or {hint}")
-    for path in content:  # links, too: a log or a lock would be written to the file that they lead to
-        with suppress(FileNotFoundError):
-            _check_owner(path.lstat(), f"{path}", hint)
-
-
 def check_data_folder(folder: Path) -> None:
     """Raise `ServiceError` if other users have access to the files of a data folder, or if its catalog is missing."""
     catalog, databases = folder / CATALOG_FILE, folder / DATABASES_FOLDER
@@ -66,7 +39,7 @@ def check_data_folder(folder: Path) -> None:
             _check_access(path)
     finished = (path for path in databases.glob(f"*/{PRIMARY_FILE}") if not path.with_name(UNFINISHED_FILE).exists())
     if any(finished) and not _lists_databases(catalog):
-        raise _unusable(
+        raise unusable_folder(
             f"{catalog} is missing or lists no databases, but there are databases in {databases}",
             f"restore {CATALOG_FILE} from a backup, or name another folder with --data",
         )
@@ -76,9 +49,9 @@ def _check_access(path: Path) -> None:
     """Raise `ServiceError` if a file of a data folder was made by another user, or if other users can open it."""
     with suppress(FileNotFoundError):
         status = path.stat()
-        _check_owner(status, f"{path}", "name another folder with PIPEMAGIC_DATA or --data")
+        check_owner(status, f"{path}", "name another folder with PIPEMAGIC_DATA or --data")
         if status.st_mode & _OTHERS and path.parent.stat().st_mode & _OTHERS:
-            raise _unusable(f"other users have access to {path}", f"run: chmod 700 '{path.parent}'")
+            raise unusable_folder(f"other users have access to {path}", f"run: chmod 700 '{path.parent}'")
 
 
 def _lists_databases(catalog: Path) -> bool:
@@ -93,39 +66,3 @@ def _lists_databases(catalog: Path) -> bool:
             return bool(connection.execute(f"SELECT EXISTS ({rows})").get)
     except apsw.Error:  # an existing one is damaged, or of another version: the catalog itself reports that
         return catalog.exists()
-
-
-def _check_owner(status: os.stat_result, what: str, hint: str) -> None:
-    """Raise `ServiceError` if a file or folder belongs to another user, except root."""
-    if sys.platform != "win32" and status.st_uid not in (os.getuid(), 0):
-        raise _unusable(f"{what} belongs to another user", hint)
-
-
-def _unusable(message: str, hint: str) -> ServiceError:
-    return ServiceError(message, hint=hint, code="DATA_FOLDER")
-
-
-def write_private(path: Path, data: bytes) -> None:
-    """Write a file (mode 0600); after a crash it has the old content or the new one."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            draft.unlink()
-        raise
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make a rename durable. Windows cannot open folders and does not need this."""
-    if sys.platform != "win32":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -23,6 +23,7 @@ import apsw
 from filelock import FileLock, Timeout
 
 from pipemagic import __version__
+from pipemagic.config import make_private_folder, write_private
 from pipemagic.errors import ServiceError
 from pipemagic.service.app import create_app
 from pipemagic.service.control import Leases, operator_routes
@@ -34,8 +35,6 @@ from pipemagic.service.files import (
     PORT_FILE,
     RUNTIME_FILE,
     check_data_folder,
-    make_private_folder,
-    write_private,
 )
 from pipemagic.service.hosting import LOOPBACK, Hosting
 from pipemagic.service.logs import AccessLog, logging_to

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import uvicorn
 
+from pipemagic.config import write_private
 from pipemagic.errors import ServiceError
-from pipemagic.service.files import write_private
 from pipemagic.service.hosting import LOOPBACK
 from pipemagic.service.http_protocol import HttpProtocol
 

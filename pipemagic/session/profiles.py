@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from pipemagic.configuration import config_folder, project_of, read_toml
+from pipemagic.config import config_folder, make_config_folder, project_settings, read_toml, write_private
 from pipemagic.errors import SessionError
 from pipemagic.explore.names import near
 from pipemagic.session import durations
@@ -229,7 +229,7 @@ class Profiles:
         if route is None:
             raise SessionError(f"{name} needs no word of trust: it is yours, or on this machine")
         with self._locked():
-            self._write_file(self.trusted.path, self.trusted.text_with(route, _value))
+            write_private(self.trusted.path, self.trusted.text_with(route, _value).encode())
         return route
 
     def _own(self) -> Iterator[Profile]:
@@ -275,7 +275,7 @@ class Profiles:
     def _tables(self) -> list[tuple[Path, dict[str, Any]]]:
         tables = [(self.path, read_toml(self.path))]
         if self._folder is not None:
-            path, table = project_of(self._folder())
+            path, table = project_settings(self._folder())
             found = table.get("connections", {})
             tables.append((path, found if isinstance(found, dict) else {}))
         return tables
@@ -292,21 +292,14 @@ class Profiles:
                 raise self._by_hand()
         except tomllib.TOMLDecodeError:
             raise self._by_hand() from None
-        self._write_file(self.path, text)
-
-    def _write_file(self, path: Path, text: str) -> None:
-        from pipemagic.service.files import write_private
-
-        write_private(path, text.encode())
+        write_private(self.path, text.encode())
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Keep other processes from writing between what is read here and what is written."""
         from filelock import FileLock, Timeout
 
-        from pipemagic.service.files import make_private_folder
-
-        make_private_folder(self.path.parent, "the folder for settings", "name another one with PIPEMAGIC_CONFIG")
+        make_config_folder(self.path.parent)
         try:
             with FileLock(self.path.with_suffix(".lock"), timeout=LOCK_TIMEOUT):
                 yield

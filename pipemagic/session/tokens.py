@@ -18,7 +18,7 @@ from typing import Protocol
 
 from pipemagic.client.secrets import Secret
 from pipemagic.client.urls import Endpoint
-from pipemagic.configuration import open_at_once
+from pipemagic.config import open_without_waiting, write_private
 from pipemagic.errors import SessionError
 
 DATABASE_TOKENS = ("PIPEMAGIC_TOKEN", "TURSO_AUTH_TOKEN")
@@ -128,7 +128,7 @@ def read_token_file(path: Path) -> Secret:
     path = expand_home(path)
     try:
         _refuse_foreign(path, path.lstat())
-        with open_at_once(path) as file:
+        with open_without_waiting(path) as file:
             _refuse_open_to_others(path, os.fstat(file.fileno()))
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
@@ -306,8 +306,6 @@ class FileTarget:
 
     def store(self, token: Secret) -> None:
         """Write the whole file, or nothing."""
-        from pipemagic.service.files import write_private
-
         data = f"{token}\n".encode()
         try:
             if self._replace:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipemagic.client import urls
-from pipemagic.configuration import read_toml
+from pipemagic.config import read_toml
 from pipemagic.errors import PipemagicError, SessionError
 
 if TYPE_CHECKING:

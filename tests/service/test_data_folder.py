@@ -14,6 +14,7 @@ import apsw
 import pytest
 
 import pipemagic
+from pipemagic.config import make_private_folder
 from pipemagic.errors import ServiceError
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.files import (
@@ -26,7 +27,6 @@ from pipemagic.service.files import (
     PRIMARY_FILE,
     UNFINISHED_FILE,
     check_data_folder,
-    make_private_folder,
 )
 
 MAIN = Path(pipemagic.__file__).parent / "service" / "__main__.py"

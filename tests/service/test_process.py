@@ -393,7 +393,7 @@ def test_a_row_of_huge_values_is_an_error_and_not_the_end(lasting):
 
 
 @posix
-def test_hundreds_of_streams_are_open_at_once_where_a_process_starts_with_1024_files(tmp_path):
+def test_hundreds_of_streams_are_open_without_waiting_where_a_process_starts_with_1024_files(tmp_path):
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 4096:

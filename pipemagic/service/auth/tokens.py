@@ -23,12 +23,13 @@ import msgspec
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from pipemagic.config import write_private
 from pipemagic.errors import ServiceError
 from pipemagic.service.auth import jwt
 from pipemagic.service.catalog.accounts import Account, Credential, PlatformToken
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.records import DatabaseRecord, GroupRecord
-from pipemagic.service.files import KEY_FILE, PLATFORM_TOKEN_FILE, write_private
+from pipemagic.service.files import KEY_FILE, PLATFORM_TOKEN_FILE
 from pipemagic.service.responses import Refused
 
 PLATFORM_PREFIX = "pmp_"

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 
+from pipemagic.config import sync_folder
 from pipemagic.service.executor import Waiter
-from pipemagic.service.files import sync_folder
 from pipemagic.service.replicas.replica_file import ReplicaFile
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.connection import Connection

@@ -24,8 +24,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from pipemagic.config import make_private_folder, write_private
 from pipemagic.errors import ServiceError
-from pipemagic.service.files import make_private_folder, write_private
 from pipemagic.service.hosting import LOOPBACK
 from pipemagic.service.sqld.admin import Admin, NodeDown
 from pipemagic.service.sqld.binary import NOT_FOR_WINDOWS, NoSqld

@@ -8,10 +8,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from pipemagic.config import sync_folder, write_private
 from pipemagic.service.catalog.catalog import Catalog
 from pipemagic.service.catalog.records import DatabaseRecord
 from pipemagic.service.executor import Waiter
-from pipemagic.service.files import PRIMARY_FILE, UNFINISHED_FILE, sync_folder, write_private
+from pipemagic.service.files import PRIMARY_FILE, UNFINISHED_FILE
 from pipemagic.service.limits import Limits
 from pipemagic.service.responses import Refused
 from pipemagic.service.sqlite.database import OpenDatabase
