@@ -29,7 +29,6 @@ from pipemagic.hrana.stream import Phase, Tx
 from pipemagic.session import guards, interrupts, messages, recovery
 from pipemagic.session.causes import with_cause
 from pipemagic.session.cell import Cell, parse_cell
-from pipemagic.session.changes import Changes
 from pipemagic.session.error_position import locate
 from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.keep_alive import Clocks, KeepAlive
@@ -38,6 +37,7 @@ from pipemagic.session.profiles import Profile
 from pipemagic.session.results import CellResult, fetch_large, may_have_written, outcomes
 from pipemagic.session.schema_cache import SchemaCache, cache_of
 from pipemagic.session.settings import Settings
+from pipemagic.session.signals import Signal
 from pipemagic.session.wanted import AS_IT_IS, Wanted
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Connection:
     listed_as: str = field(default="", repr=False)
     refused: bool = field(default=False, repr=False)  # the server no longer takes the token
     keeping: KeepAlive | None = field(default=None, repr=False)
-    written: Changes[Connection] = field(default_factory=Changes, repr=False)  # tells of it when it was written to
+    written: Signal[Connection] = field(default_factory=Signal, repr=False)  # tells of it when it was written to
     others: Callable[[], Mapping[str, Connection]] = field(default=dict, repr=False)  # of its session, for hints
     schema: SchemaCache = field(init=False, repr=False)
     stream: ClientStream | None = field(default=None, repr=False)  # of the cells; None before the first one
@@ -111,8 +111,8 @@ class Connection:
                     self._restart_keep_alive()
         finally:  # also of a cell that failed
             ended = was_open and not self._transaction.open
-            if self.written.anybody and (ended or not all(one.only_reads for one in cell.statements)):
-                self.written.tell(self)
+            if self.written and (ended or not all(one.only_reads for one in cell.statements)):
+                self.written.send(self)
 
     def keep_alive(self, seconds: float | None) -> None:
         """Keep the server-side connection alive for so long after each cell; None for as long as the server does."""
@@ -315,7 +315,7 @@ class Connection:
             self._transaction.lost = lost
             self.schema.forget_temporary()
         if was_open and tell:
-            self.written.tell(self)
+            self.written.send(self)
         return was_open
 
     def leave(self) -> None:

@@ -18,7 +18,6 @@ from pipemagic.explore.names import near, nearest
 from pipemagic.frames.collector import collector_paused
 from pipemagic.session import explain, foreign_addresses, tokens
 from pipemagic.session.cell import Cell, parse_cell
-from pipemagic.session.changes import Changes, Subject
 from pipemagic.session.connect import ConnectionFactory
 from pipemagic.session.connection import Connection
 from pipemagic.session.messages import ROLLED_BACK
@@ -26,6 +25,7 @@ from pipemagic.session.organization import Platform, connections_of
 from pipemagic.session.profiles import FILE, Profile, Profiles, word
 from pipemagic.session.results import CellResult, check_tables
 from pipemagic.session.services import BEGIN_ANEW, SHUT_DOWN, Services
+from pipemagic.session.signals import Signal, Subject
 from pipemagic.session.snippets import Snippets
 from pipemagic.session.trace import RequestRecorder
 from pipemagic.session.wanted import AS_IT_IS, Wanted
@@ -72,8 +72,8 @@ class Session:
         self.connections: Mapping[str, Connection] = {}  # another one after each change, so that any thread can read it
         self.current: str | None = None
         self.wire = RequestRecorder()
-        self.changes: Changes[Subject] = Changes()
-        self.written: Changes[Connection] = Changes()
+        self.changes: Signal[Subject] = Signal()
+        self.written: Signal[Connection] = Signal()
         self._tell = tell or (lambda _: None)
         self.snippets = Snippets()
         self._environment = tokens.Environment(environ)
@@ -339,7 +339,7 @@ class Session:
             self.current = name
         if last is not None and last is not connection:
             last.leave()
-        self.changes.tell("connections")
+        self.changes.send("connections")
         return connection
 
     def close(self, name: str | None = None) -> str:
@@ -418,14 +418,14 @@ class Session:
             if self.current == connection.name:
                 self.current = None
         self._end(connection)
-        self.changes.tell("connections")
+        self.changes.send("connections")
 
     def _organization_changed(self, platform: Platform, deleted: Sequence[str]) -> None:
         """Close the connections to databases of an organization that were deleted."""
         for name in deleted:
             for one in connections_of(self, name, platform.organization, platform.where):
                 self._forget(one)
-        self.changes.tell("organization")
+        self.changes.send("organization")
 
     def _end(self, connection: Connection) -> None:
         if connection.forget():

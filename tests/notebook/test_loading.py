@@ -111,7 +111,7 @@ def test_what_is_loaded_or_copied_is_told_to_who_shows_rows(db):
             self.told.append(connection.name)
 
     listener = Listener()
-    db.ip.magics_manager.registry["PipeMagics"].session.written.listen(listener.hear)
+    db.ip.magics_manager.registry["PipeMagics"].session.written.connect(listener.hear)
     db("import pandas\nflights = pandas.DataFrame({'n': [1, 2]})")
     db("%pipedb load flights --table t")
     assert listener.told == ["db"]

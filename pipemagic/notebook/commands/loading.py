@@ -88,7 +88,7 @@ def wish(args: Arguments, *options: Option) -> IfExists:
 
 def _report_written(connection: Connection) -> None:
     """Report a written table to panels, and read the schema again for completion: it may be a new one."""
-    connection.written.tell(connection)
+    connection.written.send(connection)
     connection.schema.refresh()
 
 

@@ -9,7 +9,7 @@ from traitlets import Bool, List, Unicode
 
 from pipemagic.notebook.panels.ground.shared import OneForASession
 from pipemagic.notebook.panels.ground.work import WorkingModel
-from pipemagic.session.changes import Subject
+from pipemagic.session.signals import Subject
 
 if TYPE_CHECKING:
     from pipemagic.session import Session
@@ -42,7 +42,7 @@ class Holdings(WorkingModel):
         self._shown: Platform | None = None
         self._closest: tuple[Platform, str] | None = None
         self._read_connections()
-        session.changes.listen(self._heard)
+        session.changes.connect(self._heard)
 
     @property
     def asked(self) -> bool:

@@ -65,7 +65,7 @@ class DatabasesModel(WorkingModel):
         self._written: set[str] = set()
         self._follows = False
         self._again = Pacing(self._look_at_what_was_written, fresh)
-        holdings.session.written.listen(self._heard_of_rows)
+        holdings.session.written.connect(self._heard_of_rows)
         for one in (self, self.preview, self.tokens):
             one.observe(self._failed, "code")
 

@@ -58,7 +58,7 @@ class BrowsingModel(FollowingModel):
         self._counting = Questions(holdings.session)
         self._counted: tuple[object, ...] | None = None  # what `total` is of
         self._newest_count = 0
-        self.session.written.listen(self._written)
+        self.session.written.connect(self._written)
 
     def follow(self, *_: object) -> None:
         """Go to the current connection, unless a table of another one is being looked at."""

@@ -35,7 +35,7 @@ class ProfilingModel(AskingModel):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._of = ("", "")
-        session.written.listen(self._written)
+        session.written.connect(self._written)
 
     def _written(self, connection: Connection) -> None:
         if self.profiles and connection.name == self._of[0]:

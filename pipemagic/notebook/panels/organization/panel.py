@@ -17,9 +17,9 @@ from pipemagic.notebook.panels.ground.widget import Values, View
 from pipemagic.notebook.panels.ground.work import WorkingModel
 from pipemagic.notebook.panels.holdings import Holdings
 from pipemagic.notebook.panels.organization.quotas import bars
-from pipemagic.session.changes import Subject
 from pipemagic.session.organization import Platform
 from pipemagic.session.profiles import word
+from pipemagic.session.signals import Subject
 
 if TYPE_CHECKING:
     from traitlets import HasTraits
@@ -55,7 +55,7 @@ class Figures(WorkingModel):
         super().__init__()
         self.holdings = holdings
         self._follows = self._stale = False
-        holdings.session.changes.listen(self._heard)
+        holdings.session.changes.connect(self._heard)
 
     @property
     def known(self) -> bool:

@@ -14,7 +14,7 @@ from traitlets import HasTraits, List, Unicode
 from pipemagic.notebook.panels.ground.shared import OneForASession
 from pipemagic.notebook.panels.session.answering import AGAIN, UNASKED, Answer, ask
 from pipemagic.notebook.panels.session.seen import Said, Seen, see, tell
-from pipemagic.session.changes import Subject
+from pipemagic.session.signals import Subject
 
 if TYPE_CHECKING:
     from pipemagic.session import Connection, Session
@@ -49,7 +49,7 @@ class Opened(HasTraits):
         self._followers = 0
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
-        session.changes.listen(self._heard)
+        session.changes.connect(self._heard)
 
     def look(self) -> None:
         """Read what is open anew."""
