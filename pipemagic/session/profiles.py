@@ -1,4 +1,9 @@
-"""Connections under a name, in files without secrets: the user's connections.toml and the project's pyproject.toml."""
+"""Profiles: named connections, in files without secrets: the user's connections.toml, a project's pyproject.toml.
+
+The file of a project may be a stranger's, but the token that is sent is the user's. So nothing is sent to a host that
+only a project names until the user trusts that route: the address together with the source of the token. Addresses on
+this machine need no trust.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +12,21 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from pipemagic.client import urls
 from pipemagic.config import config_folder, make_config_folder, project_settings, read_toml, write_private
-from pipemagic.errors import SessionError
+from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.explore.names import near
 from pipemagic.session import durations
 from pipemagic.session.tokens import KEYRING_SERVICE, TokenSource, expand_home
-from pipemagic.session.trust import FILE as TRUSTED
-from pipemagic.session.trust import Route, Trusted
 from pipemagic.terminals import without_passwords
 
 FILE = "connections.toml"
+TRUST_FILE = "trusted.toml"
 LISTED = "%pipedb profiles lists them"
 LOCK_TIMEOUT = 10.0
 """Seconds to wait for another process that saves a profile."""
@@ -29,10 +34,23 @@ LOCK_TIMEOUT = 10.0
 _LONGEST = 10**9
 """Seconds; what is longer is a mistake, and no socket takes it."""
 
+_LONGEST_SHOWN = 100  # characters of what a stranger wrote, in a message
 _NOT_WRITTEN = ("name", "path", "of_project")
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _PLAIN = re.compile(r"[\w./~][\w./~-]*")
 _TOKEN_KEYS = re.compile(r"(auth[_-]?|api[_-]?|access[_-]?)?(token|jwt|key)|password|secret", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Route:
+    """An address, and the source of the token that is sent there; '' stands for the usual variables."""
+
+    address: str
+    token: str = ""
+
+    def __str__(self) -> str:
+        token = self.token or "PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN"
+        return f"{_printable(self.address)} (token: {_printable(token)})"
 
 
 @dataclass(frozen=True)
@@ -101,6 +119,22 @@ class Profile:
         if self.address is not None:
             return self.address
         return f"{self.database} of {self.organization}" if self.organization else str(self.database)
+
+    @property
+    def route(self) -> Route | None:
+        """Where a token is sent; None on this machine or to the current organization. AddressError if malformed."""
+        if self.address is not None:
+            source = self.token_source
+            named = (("variable", source.env), ("file", source.absolute_file), ("keyring", source.keyring))
+            address, token = self.address, next((f"{kind} {value}" for kind, value in named if value), "")
+        else:
+            variable = self.api_token_env
+            token = f"platform token in variable {variable}" if variable else "platform token"
+            if self.at is None:
+                return Route("PIPEMAGIC_API_URL", token) if variable else None
+            address = self.at
+        endpoint = urls.parse(address)
+        return None if endpoint.loopback else Route(endpoint.address, token)
 
     def settings(self) -> dict[str, Any]:
         """Give what a file says of it: the keys as they are written there."""
@@ -213,31 +247,54 @@ class Profiles:
         return None
 
     @property
-    def trusted(self) -> Trusted:
-        """Where profiles of a project may lead."""
-        return Trusted(self.path.with_name(TRUSTED), self._own)
+    def trust_file(self) -> Path:
+        """The file of the routes that the user trusts, besides those of the user's own profiles."""
+        return self.path.with_name(TRUST_FILE)
+
+    def check_trusted(self, profile: Profile) -> None:
+        """Raise SessionError if a profile of a project has a route that the user does not trust."""
+        route = profile.route if profile.of_project else None
+        if route is None or route in self._trusted() or route in self._own_routes():
+            return
+        name = word(profile.name) if profile.name.isprintable() else ascii(profile.name)
+        raise SessionError(
+            f"{profile.path.name if profile.path else 'the project'} of this project leads to {route}, which you "
+            "did not name yourself; nothing was sent",
+            hint=f"if that is right, say so once: %pipedb profiles --trust {name}",
+        )
 
     def trust(self, name: str) -> Route:
-        """Note that a profile of the project, or an address as its default, may lead where it does; gives that.
+        """Trust the route of a project's profile, or of an address as the project's default, and return it.
 
-        SessionError if there is none of the name, or if it needs no such word.
+        Raise SessionError if no profile has that name, or if it needs no trust.
         """
         profile = Profile(name, address=name, of_project=True) if "://" in name else self.get(name)
         if profile is None:
             raise SessionError(f"there is no profile {name!r}", hint=near(name, self.names()) or LISTED)
-        route = Route.of(profile) if profile.of_project else None
+        route = profile.route if profile.of_project else None
         if route is None:
             raise SessionError(f"{name} needs no word of trust: it is yours, or on this machine")
         with self._locked():
-            write_private(self.trusted.path, self.trusted.text_with(route, _value).encode())
+            entries = (
+                f"[[trusted]]\naddress = {_value(one.address)}\ntoken = {_value(one.token)}\n"
+                for one in dict.fromkeys([*self._trusted(), route])
+            )
+            text = "\n".join(("# Where profiles of projects may lead: %pipedb profiles --trust\n", *entries))
+            write_private(self.trust_file, text.encode())
         return route
 
-    def _own(self) -> Iterator[Profile]:
+    def _trusted(self) -> list[Route]:
+        entries = read_toml(self.trust_file).get("trusted", [])
+        return [
+            Route(one["address"], one.get("token", ""))
+            for one in (entries if isinstance(entries, list) else [])
+            if isinstance(one, dict) and isinstance(one.get("address"), str) and isinstance(one.get("token", ""), str)
+        ]
+
+    def _own_routes(self) -> Iterator[Route | None]:
         for name, table in read_toml(self.path).items():
-            try:
-                yield parse(name, table, self.path)
-            except SessionError:
-                continue  # said when it is used
+            with suppress(PipemagicError):  # raised when the profile is used
+                yield parse(name, table, self.path).route
 
     def save(self, profile: Profile) -> None:
         """Add a profile to the user's file; SessionError if the name is taken there."""
@@ -325,3 +382,9 @@ def word(name: str) -> str:
         return name
     mark = "'" if '"' in name else '"'
     return mark + name.replace(mark, mark * 2) + mark
+
+
+def _printable(text: str) -> str:
+    """Return what a stranger wrote without control characters, and with letters that look like others escaped."""
+    plain = text if text.isascii() and text.isprintable() else ascii(text)
+    return plain if len(plain) <= _LONGEST_SHOWN else f"{plain[:_LONGEST_SHOWN]}..."

@@ -250,7 +250,7 @@ class Session:
                 return self.use(str(target))
             found = None if target is None or temporary else self.profiles.get(target)
             profile = found or Profile("", database=target)
-            self.profiles.trusted.check(profile)
+            self.profiles.check_trusted(profile)
         profile = profile.with_options(name, source, timeout, read_only=read_only)
         if profile.address is not None:
             connection = self._factory.at_address(profile, token, remember=remember)
@@ -270,7 +270,7 @@ class Session:
         """Return the configured target, None if there is none; SessionError if a project's is not trusted."""
         target = self._default() or None
         if target is not None and "://" in target and self._default_of_project():
-            self.profiles.trusted.check(Profile(target, address=target, of_project=True))
+            self.profiles.check_trusted(Profile(target, address=target, of_project=True))
         return target
 
     def _has(self, name: str, *, read_only: bool) -> bool:

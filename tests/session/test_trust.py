@@ -89,9 +89,9 @@ def test_what_is_trusted_is_one_address_with_one_place_of_a_token(session, profi
     project(tmp_path, f"address = '{EVIL}'\ntoken-env = 'OTHER'")
     assert str(profiles.trust("x")) == "https://evil.example.io (token: variable OTHER)"
     profiles.trust("x")
-    assert profiles.trusted.path.read_text().count("[[trusted]]") == 1
+    assert profiles.trust_file.read_text().count("[[trusted]]") == 1
     if os.name == "posix":
-        assert profiles.trusted.path.stat().st_mode & 0o077 == 0
+        assert profiles.trust_file.stat().st_mode & 0o077 == 0
     with pytest.raises(ConnectError):
         session.connect("x")
     assert sent[-1] == ("evil.example.io", "Bearer other")
@@ -148,10 +148,10 @@ def test_the_default_of_a_project_is_held_back_too(session, profiles, sent, tmp_
 def test_a_damaged_file_of_trust_trusts_nothing(session, profiles, sent, tmp_path):
     project(tmp_path, f"address = '{EVIL}'")
     for text in ("trusted = 3", "[[trusted]]\naddress = 3", f"[trusted]\naddress = '{EVIL}'"):
-        profiles.trusted.path.write_text(text)
+        profiles.trust_file.write_text(text)
         with pytest.raises(SessionError, match="nothing was sent"):
             session.connect("x")
-    profiles.trusted.path.write_text("[")
+    profiles.trust_file.write_text("[")
     with pytest.raises(SessionError, match="is not TOML"):
         session.connect("x")
     assert sent == []

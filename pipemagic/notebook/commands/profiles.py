@@ -70,7 +70,7 @@ def _listing(known: Profiles) -> DataFrame:
 def _file(known: Profiles, profile: Profile) -> str:
     name = profile.path.name if profile.path else ""
     try:
-        known.trusted.check(profile)
+        known.check_trusted(profile)
     except PipemagicError as error:
         return f"{name}, {'not trusted' if isinstance(error, SessionError) else error.message}"
     return name
