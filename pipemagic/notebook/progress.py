@@ -105,10 +105,10 @@ class InTerminal:
 
 def text(label: str, done: int | None, total: int | None, seconds: float) -> str:
     """Return the line: ``rows sent: 1,000 of 20,000 (3 s)``; ``Running (3 s)`` while nothing is counted."""
-    from pipemagic.session.durations import words
+    from pipemagic.counts import duration
 
     count = "Running" if done is None else f"{label}: {done:,}" + (f" of {total:,}" if total else "")
-    return f"{count} ({words(seconds)})"
+    return f"{count} ({duration(seconds)})"
 
 
 @contextmanager

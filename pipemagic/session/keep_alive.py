@@ -6,6 +6,7 @@ them loosely must not hold its locks for longer because of us. A stream that is 
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 from pipemagic.client.stream import ClientStream
 from pipemagic.client.tracing import RequestOrigin, current_origin
-from pipemagic.errors import PipemagicError
+from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Tx
 
 RENEW_AFTER = 0.6 * IDLE_LIMIT
@@ -24,6 +25,8 @@ CHECK_EVERY = 1.0
 
 ORIGIN = RequestOrigin("keep-alive")
 """What a trace lists its requests under."""
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 THREAD_NAME = "pipemagic: keeping a connection"
 
@@ -135,3 +138,13 @@ class KeepAlive:
         current_origin.set(ORIGIN)
         while not stop.wait(CHECK_EVERY) and self.check():
             pass
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of ``90``, ``90s``, ``1.5m`` or ``2h``; raise SessionError for anything else, and for 0."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip(), re.ASCII)
+    if match is None or not float(match[1]):
+        raise SessionError(
+            f"{text!r} is not a length of time", hint="write 90s, 10m or 1h; without a unit it is seconds"
+        )
+    return float(match[1]) * _UNITS[match[2]]

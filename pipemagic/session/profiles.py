@@ -21,7 +21,7 @@ from pipemagic.client import urls
 from pipemagic.config import config_folder, make_config_folder, project_settings, read_toml, write_private
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.explore.names import near
-from pipemagic.session import durations
+from pipemagic.session.keep_alive import parse_duration
 from pipemagic.session.tokens import KEYRING_SERVICE, TokenSource, expand_home
 from pipemagic.terminals import without_passwords
 
@@ -104,7 +104,7 @@ class Profile:
     @property
     def kept_for(self) -> float | None:
         """For how many seconds the server-side connection is kept alive."""
-        return None if self.keep_alive is None else durations.seconds(str(self.keep_alive))
+        return None if self.keep_alive is None else parse_duration(str(self.keep_alive))
 
     @property
     def token_from(self) -> str:
@@ -214,7 +214,7 @@ def _checked(at: str, key: str, value: object) -> object:
         raise SessionError(f"{at}: {key} is {expected}")
     if name == "keep_alive":
         try:
-            durations.seconds(str(value))
+            parse_duration(str(value))
         except SessionError as error:
             raise SessionError(f"{at}: {key}: {error.message}", hint=error.hint) from None
     return value

@@ -8,9 +8,10 @@ import pytest
 from magic_shell import make_database
 from waiting import until
 
+from pipemagic.counts import duration
 from pipemagic.errors import SessionError, TransactionLost
-from pipemagic.session import Session, durations, keep_alive
-from pipemagic.session.durations import seconds
+from pipemagic.session import Session, keep_alive
+from pipemagic.session.keep_alive import parse_duration
 
 LONG = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 2000000) SELECT count(*) FROM n"
 
@@ -150,16 +151,16 @@ def test_its_requests_belong_to_no_cell(local_service, monkeypatch):
 
 @pytest.mark.parametrize(("text", "length"), [("90", 90), ("90s", 90), ("1.5m", 90), (" 2 h ", 7200), ("0.5", 0.5)])
 def test_lengths_of_time(text, length):
-    assert seconds(text) == length
+    assert parse_duration(text) == length
 
 
 @pytest.mark.parametrize("text", ["", "0", "0m", "-5", "10 days", "m", "1e3", "٣m", "ten"])
 def test_what_is_no_length_of_time(text):
     with pytest.raises(SessionError, match="write 90s, 10m or 1h"):
-        seconds(text)
+        parse_duration(text)
 
 
 def test_lengths_in_words():
-    assert [durations.words(length) for length in (0.4, 59, 60, 598, 7200, 7500)] == [
+    assert [duration(length) for length in (0.4, 59, 60, 598, 7200, 7500)] == [
         "0 s", "59 s", "1 min", "9 min 58 s", "2 h", "2 h 5 min",
     ]  # fmt: skip

@@ -30,11 +30,11 @@ def connect(context: Context, args: Arguments) -> None:
 
 
 def _seconds(args: Arguments, flag: str) -> float | None:
-    from pipemagic.session.durations import seconds
+    from pipemagic.session.keep_alive import parse_duration
 
     text = args.get(flag)
     try:
-        return None if text is None else seconds(text)
+        return None if text is None else parse_duration(text)
     except SessionError as error:
         raise UsageError(f"{flag}: {error.message}; {error.hint}") from None
 
@@ -55,7 +55,7 @@ def connections(context: Context, args: Arguments) -> object:  # noqa: ARG001
 
 def keep_alive(context: Context, args: Arguments) -> None:
     """Keep the server-side connection between cells from now on, or no longer."""
-    from pipemagic.session.durations import words
+    from pipemagic.counts import duration
 
     seconds = None if args["TIME"] == "off" else _seconds(args, "TIME")
     connection = context.session.connection(args.get("--on"))
@@ -63,7 +63,7 @@ def keep_alive(context: Context, args: Arguments) -> None:
     if seconds is None:
         say(f"{connection.name} is no longer kept alive between cells.")
     else:
-        say(f"{connection.name} is kept alive for {words(seconds)} after each cell.")
+        say(f"{connection.name} is kept alive for {duration(seconds)} after each cell.")
 
 
 def close(context: Context, args: Arguments) -> None:

@@ -49,14 +49,14 @@ def _transaction(connection: Connection) -> str:
 
 
 def _kept(connection: Connection) -> str:
-    from pipemagic.session import durations
+    from pipemagic.counts import duration
 
     keeping = connection.keeping
     if keeping is None:
         return ""
     if keeping.ended:
         return f"no longer kept alive: {keeping.ended}"
-    return f"kept alive for {durations.words(keeping.left)} more without a cell"
+    return f"kept alive for {duration(keeping.left)} more without a cell"
 
 
 def version(context: Context, args: Arguments) -> None:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, ClassVar
 
-from pipemagic.counts import plural
+from pipemagic.counts import duration, plural
 from pipemagic.errors import TransactionLost
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Tx
 from pipemagic.notebook.panels.ground.parts import age, button, choice, clock, empty, row, section, state, table
@@ -15,7 +15,7 @@ from pipemagic.notebook.panels.ground.widget import Values, View
 from pipemagic.notebook.panels.ground.work import WorkingModel
 from pipemagic.notebook.panels.session.opened import Opened
 from pipemagic.notebook.panels.session.seen import OFF, Lost, Said, Seen, Statements
-from pipemagic.session import durations
+from pipemagic.session.keep_alive import parse_duration
 from pipemagic.session.profiles import word
 
 if TYPE_CHECKING:
@@ -104,11 +104,11 @@ class SessionModel(WorkingModel):
 
     def _begin_to_keep(self, name: str, time: str) -> bool:
         def work(connection: Connection) -> str:
-            seconds = None if time == OFF else durations.seconds(time)
+            seconds = None if time == OFF else parse_duration(time)
             connection.keep_alive(seconds)
             if seconds is None:
                 return f"{name} is no longer kept alive between cells."
-            return f"{name} is kept alive for {durations.words(seconds)} after each cell."
+            return f"{name} is kept alive for {duration(seconds)} after each cell."
 
         return self._on(name, f"Keeping {name} ...", work, f"keep-alive {time}")
 

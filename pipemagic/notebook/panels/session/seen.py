@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pipemagic.client.trace_format import format_seconds, format_size, redact
+from pipemagic.counts import duration
 from pipemagic.errors import SessionError
 from pipemagic.hrana.stream import Tx
-from pipemagic.session import durations
 from pipemagic.session.messages import shorten, so_far
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _look(connection: Connection, before: Seen, now: float) -> Seen:
         since=None if opened is None else _steady(now - opened, before.since),
         instance="" if opened is None or stream is None else stream.instance or "",
         lost=_lost(connection, before.lost),
-        keeping=OFF if connection.keeping is None else durations.words(connection.keeping.seconds),
+        keeping=OFF if connection.keeping is None else duration(connection.keeping.seconds),
         kept=_kept(connection, before.kept, now),
     )
 
