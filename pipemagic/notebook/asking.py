@@ -20,7 +20,7 @@ from pipemagic.notebook.options import OPTIONS, sql_usage
 if TYPE_CHECKING:
     from pipemagic.notebook.preferences import PipeMagic
     from pipemagic.session.cell import Cell
-    from pipemagic.session.wanted import Wanted
+    from pipemagic.session.connection import RunOptions
 
 _INTO = re.compile(r"\s*([^\W\d]\w*)\s*<<(?!<)")  # name << SELECT ...; no statement of SQL begins like this
 
@@ -164,12 +164,12 @@ def _from_json(text: str) -> Mapping[str, Any]:
     return found
 
 
-def wanted(args: Arguments, progress: Callable[[int], None]) -> Wanted:
+def run_options(args: Arguments, progress: Callable[[int], None]) -> RunOptions:
     """Return how the cell is to be run; ``progress`` is called with the number of rows received."""
-    from pipemagic.session.wanted import Wanted
+    from pipemagic.session.connection import RunOptions
 
     names, limit, timeout = variables(args), args.get("--limit"), args.get("--timeout")
-    return Wanted(
+    return RunOptions(
         close=args.on("--close"),
         atomic=args.on("--atomic"),
         clock=args.on("--clock"),

@@ -156,7 +156,7 @@ class PipeMagics(Magics):
     def _run(self, cell: Cell, args: Arguments) -> CellResult:
         """Run a cell, with progress while a large result comes."""
         with shown("rows received", self.preferences) as progress:
-            result = self.session.run_cell(cell, on=args.get("--on"), wanted=asking.wanted(args, progress))
+            result = self.session.run_cell(cell, on=args.get("--on"), options=asking.run_options(args, progress))
         if self.preferences.notes and not (self.preferences.quiet or args.on("--quiet")):
             try:
                 schema = self.session.connection(args.get("--on")).schema

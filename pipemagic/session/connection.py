@@ -38,9 +38,30 @@ from pipemagic.session.results import CellResult, fetch_large, may_have_written,
 from pipemagic.session.schema_cache import SchemaCache, cache_of
 from pipemagic.session.settings import Settings
 from pipemagic.session.signals import Signal
-from pipemagic.session.wanted import AS_IT_IS, Wanted
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to run a cell.
+
+    ``close`` ends the stream afterwards. ``tables`` is how many statements have to return columns. With ``atomic`` all
+    of the cell is applied, or nothing. With ``clock`` the line about an open transaction names the seconds left.
+    ``limit`` is the maximum number of rows of a query, ``timeout`` how many seconds to wait for the response.
+    ``progress`` is called with the number of rows of a large result received so far.
+    """
+
+    close: bool = False
+    tables: int | None = None
+    atomic: bool = False
+    clock: bool = False
+    limit: int | None = None
+    timeout: float | None = None
+    progress: Callable[[int], None] | None = None
+
+
+DEFAULTS = RunOptions()
 
 
 @dataclass(eq=False)
@@ -95,10 +116,10 @@ class Connection:
         """Whether the cells have a transaction open, or lost one."""
         return self._transaction.state
 
-    def run(self, cell: Cell, wanted: Wanted = AS_IT_IS) -> CellResult:
+    def run(self, cell: Cell, options: RunOptions = DEFAULTS) -> CellResult:
         """Run a cell on the stream, stopping at the first error.
 
-        With ``wanted.close`` close() comes next, so that nothing is reported as open which then no longer is.
+        With ``options.close`` close() comes next, so that nothing is reported as open which then no longer is.
         Raises StatementError, TransactionLost, and what ClientStream.send raises.
         """
         was_open = self._transaction.open
@@ -106,7 +127,7 @@ class Connection:
             with self._lock:
                 self._check_not_gone()
                 try:
-                    return self._run(cell, wanted)
+                    return self._run(cell, options)
                 finally:
                     self._restart_keep_alive()
         finally:  # also of a cell that failed
@@ -126,45 +147,45 @@ class Connection:
         if self.keeping is not None and self.stream is not None:
             self.keeping.restart()
 
-    def _run(self, cell: Cell, wanted: Wanted) -> CellResult:
+    def _run(self, cell: Cell, options: RunOptions) -> CellResult:
         if self.database.read_only:
             guards.check_reads(cell, self.name)
-        if wanted.atomic:
+        if options.atomic:
             guards.check_atomic(cell)
         lost, first = self._transaction.lost, cell.statements[0]
         done, cell = recovery.settle(self._transaction, cell) if lost is not None else ([], cell)
         if not cell.statements:
             return CellResult(tuple(done))
         try:
-            if wanted.atomic and self._still_open():
+            if options.atomic and self._still_open():
                 raise guards.transaction_open(self.name)
-            cell = cell if wanted.limit is None else cell.limited(wanted.limit)
+            cell = cell if options.limit is None else cell.limited(options.limit)
             before = self._transaction.copy()
             try:
-                ran, notes = self._attempt(cell, before, wanted)
+                ran, notes = self._attempt(cell, before, options)
             except ConnectError as error:
                 if error.ran:  # where each statement is a request of its own
                     raise
                 self._move(error)  # nothing was sent
-                ran, notes = self._attempt(cell, before, wanted)
+                ran, notes = self._attempt(cell, before, options)
         except (ConnectError, ServerError, ServiceError) as error:
             if not (error.ran or self._transaction.lost or first.rolls_back):
                 self._transaction.lost = lost  # nothing ran: as if it was not typed
             raise
-        done += outcomes(cell, ran.results, wanted.limit)
-        self._note_ran(cell, before, len(ran.results), atomic=wanted.atomic)
-        is_open = self._transaction.open and not wanted.close
+        done += outcomes(cell, ran.results, options.limit)
+        self._note_ran(cell, before, len(ran.results), atomic=options.atomic)
+        is_open = self._transaction.open and not options.close
         if ran.error is not None:
             self._transaction.incomplete |= self._transaction.open and may_have_written(cell, ran)
             refused, count = ran.error, self.statements_open if is_open else None
             if 0 <= refused.index < len(cell.stmts):
                 refused = with_cause(refused, cell.stmts[refused.index], self.schema)
-            failure = messages.Failure(cell, refused, len(ran.results), before, count, atomic=wanted.atomic)
+            failure = messages.Failure(cell, refused, len(ran.results), before, count, atomic=options.atomic)
             raise messages.statement_error(recovery.ended_by(failure, self._transaction), self, done, notes)
         if not is_open:
             return CellResult(tuple(done), tuple(notes))
         left = self.clocks
-        clock = f"Transaction: {left.transaction_left}; connection: {left.idle_left}." if wanted.clock else ""
+        clock = f"Transaction: {left.transaction_left}; connection: {left.idle_left}." if options.clock else ""
         return CellResult(tuple(done), tuple(notes), messages.open_line(self.statements_open, clock))
 
     @property
@@ -251,7 +272,7 @@ class Connection:
             cell, lost = self.to_retry(), self._transaction.lost
             self._transaction.settle()
             try:
-                return self.run(cell, Wanted(atomic=True))
+                return self.run(cell, RunOptions(atomic=True))
             except PipemagicError:
                 now = self._transaction.lost
                 if now is None or lost is None or now.held == lost.held:  # it is certain that nothing was changed
@@ -362,31 +383,31 @@ class Connection:
             raise recovery.failed(error, stream, Cell("", (), ()), before) from None
         return entries
 
-    def _attempt(self, cell: Cell, before: Transaction, wanted: Wanted) -> tuple[Run, list[str]]:
+    def _attempt(self, cell: Cell, before: Transaction, options: RunOptions) -> tuple[Run, list[str]]:
         """Send the cell; return also the lines to show if the stream replaces an earlier one."""
         stream, notes = (self.stream, []) if self.stream is not None else self._open()
         reopened, known = stream.reopened, self.database.state
         own = not before.open and any(one.opens_transaction for one in cell.statements)
-        mode = cell.begin_mode if wanted.atomic else "DEFERRED"
-        if not wanted.atomic:
+        mode = cell.begin_mode if options.atomic else "DEFERRED"
+        if not options.atomic:
             sent = (stmt.sql or "" for stmt in cell.stmts)
             self._transaction.sources = dict(zip(sent, (one.text for one in cell.statements), strict=True))
         try:
-            with stream.deadline.within(wanted.timeout):
-                ran = run(stream, cell.stmts, atomic=wanted.atomic, undo=own and not wanted.atomic, mode=mode)
+            with stream.deadline.within(options.timeout):
+                ran = run(stream, cell.stmts, atomic=options.atomic, undo=own and not options.atomic, mode=mode)
                 if ran.error is not None and ran.error.code == RESPONSE_TOO_LARGE and len(cell.stmts) == 1:
-                    ran = ran if wanted.atomic else fetch_large(stream, cell, ran.error, wanted)
+                    ran = ran if options.atomic else fetch_large(stream, cell, ran.error, options.progress)
         except PipemagicError as error:
             if stream.phase is Phase.IDLE and not isinstance(error, TransactionLost):
                 raise self._refused(
-                    error, stream, cell, before, undo=own or wanted.atomic, atomic=wanted.atomic
+                    error, stream, cell, before, undo=own or options.atomic, atomic=options.atomic
                 ) from None
 
             def ask() -> InterruptOutcome | None:
                 long = stream.sent_for() > interrupts.UNDER_WAY and stream.instance is None
                 return interrupts.ask(self.database, known) if known is not None and long else InterruptOutcome.OPEN
 
-            raise recovery.failed(error, stream, cell, before, atomic=wanted.atomic, ask=ask) from None
+            raise recovery.failed(error, stream, cell, before, atomic=options.atomic, ask=ask) from None
         finally:
             self._transaction.sources = {}
         if ran.error is not None and self._transaction.open:

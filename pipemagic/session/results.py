@@ -6,7 +6,7 @@ stream of the cells, so it sees what an open transaction has not committed yet.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,6 @@ from pipemagic.hrana.messages import Stmt, StmtResult
 from pipemagic.hrana.stream import Phase
 from pipemagic.session import interrupts
 from pipemagic.session.cell import Cell
-from pipemagic.session.wanted import Wanted
 from pipemagic.sql import ParsedStatement
 
 if TYPE_CHECKING:
@@ -150,7 +149,7 @@ def _tables(count: int) -> str:
 # -- results that are too large for one response
 
 
-def fetch_large(stream: ClientStream, cell: Cell, error: StatementError, wanted: Wanted) -> Run:
+def fetch_large(stream: ClientStream, cell: Cell, error: StatementError, progress: Callable[[int], None] | None) -> Run:
     """Run a query whose rows one response could not hold by a cursor; the run of a cell with that one statement.
 
     A statement that may have written, by its text or by what the server says of it, is never sent again, and its error
@@ -166,7 +165,7 @@ def fetch_large(stream: ClientStream, cell: Cell, error: StatementError, wanted:
         return Run([], error.replace(message=message, hint=hint))
     unchanged = interrupts.InterruptOutcome.ONLY_READS.value
     try:
-        return Run([_fetched(stream, stmt, wanted)])
+        return Run([_fetched(stream, stmt, progress)])
     except StatementError as refused:
         return Run([], refused)
     except KeyboardInterrupt:  # between two chunks
@@ -186,11 +185,11 @@ def may_have_written(cell: Cell, ran: Run) -> bool:
     return too_large and not all(one.only_reads for one in cell.statements[len(ran.results) :])
 
 
-def _fetched(stream: ClientStream, stmt: Stmt, wanted: Wanted) -> StmtResult:
+def _fetched(stream: ClientStream, stmt: Stmt, progress: Callable[[int], None] | None) -> StmtResult:
     with Cursor(stream, stmt) as cursor:
         rows = GrowingRows(cursor.cols)
         for batch in cursor:
             rows.add(batch)
-            if wanted.progress is not None:
-                wanted.progress(len(rows))
+            if progress is not None:
+                progress(len(rows))
     return StmtResult(list(cursor.cols), rows.taken())

@@ -19,7 +19,7 @@ from pipemagic.frames.collector import collector_paused
 from pipemagic.session import explain, foreign_addresses, tokens
 from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.session.connect import ConnectionFactory
-from pipemagic.session.connection import Connection
+from pipemagic.session.connection import DEFAULTS, Connection, RunOptions
 from pipemagic.session.messages import ROLLED_BACK
 from pipemagic.session.organization import Platform, connections_of
 from pipemagic.session.profiles import FILE, Profile, Profiles, word
@@ -28,7 +28,6 @@ from pipemagic.session.services import BEGIN_ANEW, SHUT_DOWN, Services
 from pipemagic.session.signals import Signal, Subject
 from pipemagic.session.snippets import Snippets
 from pipemagic.session.trace import RequestRecorder
-from pipemagic.session.wanted import AS_IT_IS, Wanted
 from pipemagic.terminals import without_passwords
 
 if TYPE_CHECKING:
@@ -124,9 +123,9 @@ class Session:
         params: Mapping[str, object] | None = None,
         *,
         on: str | None = None,
-        wanted: Wanted = AS_IT_IS,
+        options: RunOptions = DEFAULTS,
     ) -> CellResult:
-        """Run SQL as `run` does, in the way that is ``wanted``; gives what every statement returned.
+        """Run SQL as `run` does, with ``options``; return the result of every statement.
 
         A Cell that was read before has its values already.
         """
@@ -134,11 +133,11 @@ class Session:
         with self.wire.cell():
             try:
                 cell = sql if isinstance(sql, Cell) else parse_cell(sql, params)
-                if wanted.tables is not None:
-                    check_tables(cell, wanted.tables)
-                return connection.run(cell, wanted)
+                if options.tables is not None:
+                    check_tables(cell, options.tables)
+                return connection.run(cell, options)
             finally:
-                if wanted.close and connection.close():
+                if options.close and connection.close():
                     self._tell(ROLLED_BACK)
 
     def explain(self, sql: str | Cell, params: Mapping[str, object] | None = None, *, on: str | None = None) -> Plan:

@@ -8,7 +8,7 @@ from served import serve
 from pipemagic import errors
 from pipemagic.service.sqld.cluster import free_port
 from pipemagic.session import Session
-from pipemagic.session.wanted import Wanted
+from pipemagic.session.connection import RunOptions
 
 LARGE = """WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 150)
     SELECT n, hex(zeroblob(500000)) AS t FROM c"""  # 150 MB, of which an answer may hold 128
@@ -28,7 +28,7 @@ def test_a_service_that_dies_in_the_middle_of_a_large_result(tmp_path) -> None:
                 service.process.wait()
 
             with pytest.raises(errors.UnknownOutcome) as caught:
-                session.run_cell(LARGE, wanted=Wanted(progress=kill))
+                session.run_cell(LARGE, options=RunOptions(progress=kill))
             assert "ended in the middle of an answer\nThe cell only reads: nothing was changed." in caught.value.message
             assert caught.value.hint == "run it again"
         with serve(tmp_path / "data", "--port", port):

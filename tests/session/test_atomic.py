@@ -8,9 +8,9 @@ from pipemagic.client.database import Database
 from pipemagic.errors import ParameterError, SessionError, StatementError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
-from pipemagic.session.wanted import Wanted
+from pipemagic.session.connection import RunOptions
 
-ATOMIC = Wanted(atomic=True)
+ATOMIC = RunOptions(atomic=True)
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ def values(session):
 
 def fails(session, sql, params=None, kind=StatementError):
     with pytest.raises(kind) as caught:
-        session.run_cell(sql, params, wanted=ATOMIC)
+        session.run_cell(sql, params, options=ATOMIC)
     return caught.value
 
 
 def test_all_of_it_is_applied(numbers):
-    result = numbers.run_cell("INSERT INTO n VALUES (:a); SELECT count(*) AS c FROM n", {"a": 3}, wanted=ATOMIC)
+    result = numbers.run_cell("INSERT INTO n VALUES (:a); SELECT count(*) AS c FROM n", {"a": 3}, options=ATOMIC)
     assert result.frame.to_dict("list") == {"c": [3]}
     assert [outcome.affected_row_count for outcome in result.outcomes] == [1, 0]
     assert result.open_line == ""
@@ -105,7 +105,7 @@ def test_what_cannot_be_in_a_transaction_is_refused_before_anything_is_sent(numb
 
 def test_savepoints_are_fine(numbers):
     numbers.run_cell(
-        "SAVEPOINT a; INSERT INTO n VALUES (3); ROLLBACK TO a; INSERT INTO n VALUES (4); RELEASE a", wanted=ATOMIC
+        "SAVEPOINT a; INSERT INTO n VALUES (3); ROLLBACK TO a; INSERT INTO n VALUES (4); RELEASE a", options=ATOMIC
     )
     assert values(numbers) == [1, 2, 4]
 
@@ -147,5 +147,5 @@ def test_one_round_trip_where_the_server_can(timed, transport, monkeypatch):
     timed.run("CREATE TABLE n (i)")
     sent, handle = [], transport.handle_request
     monkeypatch.setattr(transport, "handle_request", lambda request: (sent.append(1), handle(request))[1])
-    timed.run_cell("INSERT INTO n VALUES (3); INSERT INTO n VALUES (4); SELECT * FROM n", wanted=ATOMIC)
+    timed.run_cell("INSERT INTO n VALUES (3); INSERT INTO n VALUES (4); SELECT * FROM n", options=ATOMIC)
     assert len(sent) == 1

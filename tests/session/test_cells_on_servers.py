@@ -9,8 +9,8 @@ from pipemagic.client.database import Database
 from pipemagic.errors import ParameterError, StatementError, UnsupportedError
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
+from pipemagic.session.connection import RunOptions
 from pipemagic.session.messages import open_line
-from pipemagic.session.wanted import Wanted
 
 
 @pytest.fixture
@@ -166,20 +166,20 @@ def test_a_trigger_is_one_statement(numbers):
 def test_close_ends_the_stream_after_the_cell(numbers):
     told = []
     numbers._tell = told.append
-    assert numbers.run_cell("SELECT 1", wanted=Wanted(close=True)).frame is not None
+    assert numbers.run_cell("SELECT 1", options=RunOptions(close=True)).frame is not None
     assert numbers.connection().stream is None
     assert told == []
-    numbers.run_cell("BEGIN; DELETE FROM n", wanted=Wanted(close=True))
+    numbers.run_cell("BEGIN; DELETE FROM n", options=RunOptions(close=True))
     assert told == ["The open transaction was rolled back."]
     assert values(numbers, "SELECT count(*) FROM n") == [2]
 
 
 def test_a_transaction_that_close_ends_is_not_reported_as_open(numbers):
     numbers.run("BEGIN")
-    assert numbers.run_cell("DELETE FROM n", wanted=Wanted(close=True)).open_line == ""
+    assert numbers.run_cell("DELETE FROM n", options=RunOptions(close=True)).open_line == ""
     numbers.run("BEGIN")
     with pytest.raises(StatementError) as caught:
-        numbers.run_cell("DELETE FROM n; SELECT nope", wanted=Wanted(close=True))
+        numbers.run_cell("DELETE FROM n; SELECT nope", options=RunOptions(close=True))
     assert "still open" not in str(caught.value)
     assert "part of the open transaction" not in str(caught.value)
     assert values(numbers, "SELECT count(*) FROM n") == [2]
@@ -188,13 +188,13 @@ def test_a_transaction_that_close_ends_is_not_reported_as_open(numbers):
 def test_settings_are_made_again_on_a_new_stream(numbers):
     if numbers.connection().database.offers() == frozenset():
         numbers.run("PRAGMA foreign_keys = ON")  # the plain engine of that server has it off
-        wanted = [1]
+        options = [1]
     else:
         numbers.run("PRAGMA foreign_keys = OFF")
-        wanted = [0]
+        options = [0]
     numbers.connection().close()
     result = numbers.run_cell("PRAGMA foreign_keys")
-    assert result.frame.iloc[:, 0].tolist() == wanted
+    assert result.frame.iloc[:, 0].tolist() == options
     (note,) = result.notes
     assert note.startswith("The connection was opened anew (set again: PRAGMA foreign_keys = O")
     assert numbers.run_cell("SELECT 1").notes == ()
@@ -215,7 +215,7 @@ def test_a_server_without_parameters_is_found_out_before_it_takes_them_for_null(
 
 def test_a_limit_gives_the_first_rows_on_every_server(numbers):
     result = numbers.run_cell(
-        "SELECT value AS v FROM json_each('[5, 6, 7]') ORDER BY 1 DESC; SELECT 1 AS one", wanted=Wanted(limit=2)
+        "SELECT value AS v FROM json_each('[5, 6, 7]') ORDER BY 1 DESC; SELECT 1 AS one", options=RunOptions(limit=2)
     )
     first, last = result.outcomes
     assert (first.frame()["v"].tolist(), first.more) == ([7, 6], True)

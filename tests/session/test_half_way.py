@@ -21,9 +21,9 @@ from pipemagic.errors import (
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session, interrupts, keep_alive, recovery
 from pipemagic.session.cell import parse_cell
-from pipemagic.session.wanted import Wanted
+from pipemagic.session.connection import RunOptions
 
-ATOMIC = Wanted(atomic=True)
+ATOMIC = RunOptions(atomic=True)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_an_atomic_cell_that_is_refused_half_way_leaves_nothing_open(seed, answe
     answer, kind = refusal
     answering("(3)", answer)
     with pytest.raises(kind) as caught:
-        seed.run_cell("INSERT INTO n VALUES (2); INSERT INTO n VALUES (3)", wanted=ATOMIC)
+        seed.run_cell("INSERT INTO n VALUES (2); INSERT INTO n VALUES (3)", options=ATOMIC)
     assert caught.value.message.endswith("\nnothing was changed")
     assert seed.connection().transaction is Tx.NONE
     seed.run("INSERT INTO n VALUES (4)")

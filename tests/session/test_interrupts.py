@@ -19,8 +19,8 @@ from pipemagic.client.database import Database
 from pipemagic.errors import AnswerTimeout, InterruptedRequest, SessionError, TransactionLost
 from pipemagic.hrana.stream import Phase
 from pipemagic.session import Connection, Session
+from pipemagic.session.connection import RunOptions
 from pipemagic.session.interrupts import InterruptOutcome, where_to_look
-from pipemagic.session.wanted import Wanted
 from pipemagic.sql import split
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
@@ -44,7 +44,7 @@ def numbers(request, starts_processes):
     session.shut_down()
 
 
-def interrupt(session, cell, wanted=Wanted()):  # noqa: B008 - it is frozen
+def interrupt(session, cell, options=RunOptions()):  # noqa: B008 - it is frozen
     """Run a cell and interrupt it once the server is at it; the cell has to end within a second."""
     connection, watches = session.connection(), []
     session.run("SELECT 1")  # there is a stream to watch
@@ -58,7 +58,7 @@ def interrupt(session, cell, wanted=Wanted()):  # noqa: B008 - it is frozen
     pressing = threading.Thread(target=press)
     pressing.start()
     with pytest.raises(InterruptedRequest) as caught:
-        session.run_cell(cell, wanted=wanted)
+        session.run_cell(cell, options=options)
     took = watches[0].stop()
     pressing.join()
     assert took < 1
@@ -86,7 +86,7 @@ def test_a_read_changed_nothing(numbers):
 @pytest.mark.parametrize("text", [ENDLESS, f"INSERT INTO n {ENDLESS}"])
 def test_a_timeout_after_which_nothing_was_changed(numbers, text, atomic):
     with pytest.raises(AnswerTimeout) as caught:
-        numbers.run_cell(text, wanted=Wanted(timeout=0.4, atomic=atomic))
+        numbers.run_cell(text, options=RunOptions(timeout=0.4, atomic=atomic))
     error = caught.value
     assert (error.code, error.message, error.hint) == ("TIMEOUT", "stopped after 0.4 s. Nothing was changed.", "")
     assert count(numbers) == 1
@@ -94,7 +94,7 @@ def test_a_timeout_after_which_nothing_was_changed(numbers, text, atomic):
 
 def test_a_timeout_after_which_it_is_not_known_what_was_changed(numbers):
     with pytest.raises(AnswerTimeout, match=r"stopped waiting after 0\.4 s") as caught:
-        numbers.run_cell(f"INSERT INTO n VALUES (2); {ENDLESS}", wanted=Wanted(timeout=0.4))
+        numbers.run_cell(f"INSERT INTO n VALUES (2); {ENDLESS}", options=RunOptions(timeout=0.4))
     assert caught.value.code == "UNKNOWN_OUTCOME"
     assert lines(caught.value)[1] == InterruptOutcome.CHANGED.value
     assert caught.value.hint == "look before you run it again: SELECT count(*) FROM n"
@@ -125,7 +125,8 @@ def test_nothing_is_claimed_of_a_write_that_may_come_later(numbers):
 
 
 def test_an_atomic_cell_is_known_not_to_be_applied(numbers):
-    error = interrupt(numbers, f"INSERT INTO n VALUES (2); {ENDLESS}; INSERT INTO n VALUES (3)", Wanted(atomic=True))
+    text = f"INSERT INTO n VALUES (2); {ENDLESS}; INSERT INTO n VALUES (3)"
+    error = interrupt(numbers, text, RunOptions(atomic=True))
     assert lines(error)[1] == InterruptOutcome.NOTHING.value
     assert count(numbers) == 1
 

@@ -8,7 +8,7 @@ from pandas.testing import assert_frame_equal
 from pipemagic import errors
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Session
-from pipemagic.session.wanted import Wanted
+from pipemagic.session.connection import RunOptions
 
 ROWS = 12_000
 MANY = f"""WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {ROWS})
@@ -26,7 +26,7 @@ def session(sqld_database):
 
 def test_a_query_is_asked_again_by_cursor(session) -> None:
     seen: list[int] = []
-    result = session.run_cell(MANY, wanted=Wanted(progress=seen.append))
+    result = session.run_cell(MANY, options=RunOptions(progress=seen.append))
     frame = result.frame
     assert len(frame) == ROWS
     assert [str(kind) for kind in frame.dtypes] == ["int64", "float64", "str", "str"]
@@ -65,12 +65,12 @@ def test_several_statements_are_not_sent_again(session) -> None:
 def test_an_interrupt_while_the_rows_come(session) -> None:
     session.run("CREATE TABLE t(a)")
     with pytest.raises(errors.InterruptedRequest) as caught:
-        session.run_cell(MANY, wanted=Wanted(progress=interrupted))
+        session.run_cell(MANY, options=RunOptions(progress=interrupted))
     first = "interrupted while a request was under way"
     assert caught.value.message == f"{first}\nThe cell only reads: nothing was changed."
     session.run("BEGIN; INSERT INTO t VALUES (7)")
     with pytest.raises(errors.InterruptedRequest, match="Nothing of the transaction is applied"):
-        session.run_cell(MANY, wanted=Wanted(progress=interrupted))
+        session.run_cell(MANY, options=RunOptions(progress=interrupted))
     assert session.connection().transaction is Tx.LOST
     assert session.run("ROLLBACK; SELECT count(*) AS n FROM t")["n"].tolist() == [0]
 

@@ -12,8 +12,7 @@ from pipemagic.hrana.stream import Tx
 from pipemagic.service.limits import Limits
 from pipemagic.service.service import Service
 from pipemagic.session.cell import parse_cell
-from pipemagic.session.connection import Connection
-from pipemagic.session.wanted import Wanted
+from pipemagic.session.connection import Connection, RunOptions
 
 ROWS = 3000
 MANY = f"""WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < {ROWS})
@@ -36,7 +35,7 @@ def connection(tmp_path):
 
 def test_a_query_is_asked_again_by_cursor(connection) -> None:
     seen: list[int] = []
-    frame = connection.run(parse_cell(MANY), Wanted(progress=seen.append)).frame
+    frame = connection.run(parse_cell(MANY), RunOptions(progress=seen.append)).frame
     assert frame["n"].tolist() == list(range(1, ROWS + 1))
     assert frame["t"].tolist() == [f"{n:0100d}" for n in range(1, ROWS + 1)]
     assert frame["late"].tolist() == [None] * (ROWS - 1) + [b"\0\xff"]
@@ -65,7 +64,7 @@ def test_an_interrupt_when_all_rows_have_come_leaves_the_transaction_open(connec
     with pytest.raises(
         errors.InterruptedRequest, match="while the rows came\nThe cell only reads: nothing was changed"
     ):
-        connection.run(parse_cell(MANY), Wanted(progress=interrupted))
+        connection.run(parse_cell(MANY), RunOptions(progress=interrupted))
     assert connection.transaction is Tx.OPEN
     assert connection.run(parse_cell("COMMIT; SELECT count(*) AS n FROM t")).frame["n"].tolist() == [1]
 

@@ -8,7 +8,7 @@ import pytest
 
 from pipemagic.errors import InterruptedRequest, ServiceError, StatementError, TransactionLost
 from pipemagic.session import Connection, Session
-from pipemagic.session.wanted import Wanted
+from pipemagic.session.connection import RunOptions
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_closing_the_stream_does_not_hide_the_loss(numbers, clock):
     numbers.run("BEGIN; INSERT INTO n VALUES (2)")
     clock.advance(6)
     with pytest.raises(TransactionLost):
-        numbers.run_cell("INSERT INTO n VALUES (3)", wanted=Wanted(close=True))
+        numbers.run_cell("INSERT INTO n VALUES (3)", options=RunOptions(close=True))
     with pytest.raises(TransactionLost, match="not run"):
         numbers.run("INSERT INTO n VALUES (3)")
     numbers.run("ROLLBACK; INSERT INTO n VALUES (4)")

@@ -10,7 +10,7 @@ from pipemagic.errors import PipemagicError, ReadOnlyError
 from pipemagic.hrana.messages import Describe, DescribeResponse
 from pipemagic.session import Session
 from pipemagic.session.cell import parse_cell
-from pipemagic.session.wanted import Wanted
+from pipemagic.session.connection import RunOptions
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_no_transaction_blocks_writers(reading):
     with connection.database.transaction() as inside:
         assert inside.execute("SELECT count(*) FROM n").rows == [(2,)]
     for text in ("SELECT count(*) AS c FROM n", "PRAGMA table_info(n)"):
-        connection.run(parse_cell(text), Wanted(atomic=True))
+        connection.run(parse_cell(text), RunOptions(atomic=True))
         assert len(connection.database.batch([text])) == 1
 
 

@@ -11,9 +11,9 @@ from pipemagic.client.database import Database
 from pipemagic.errors import SessionError, StatementError, TransactionLost, UnknownOutcome
 from pipemagic.hrana.stream import Tx
 from pipemagic.session import Connection, Session
-from pipemagic.session.wanted import Wanted
+from pipemagic.session.connection import RunOptions
 
-ATOMIC = Wanted(atomic=True)
+ATOMIC = RunOptions(atomic=True)
 
 
 @pytest.fixture(params=["silent", "told"])
@@ -39,7 +39,7 @@ def ids(session):
 
 def test_only_the_two_request_types_are_sent(numbers, server):
     numbers.run("SELECT :a AS a; BEGIN; INSERT INTO n VALUES (2, 'two'); COMMIT", {"a": 1})
-    numbers.run_cell("INSERT INTO n VALUES (3, 'three'); SELECT 1", wanted=ATOMIC)
+    numbers.run_cell("INSERT INTO n VALUES (3, 'three'); SELECT 1", options=ATOMIC)
     numbers.connection().close()
     assert {kind for call in server.posts for kind in call.kinds} == {"execute", "close"}
     assert {call.path for call in server.posts} == {"/v2/pipeline"}
@@ -111,9 +111,9 @@ def test_a_cell_that_fails_inside_its_own_transaction_is_rolled_back(numbers):
 
 
 def test_atomic_cells(numbers):
-    numbers.run_cell("INSERT INTO n VALUES (2, :v); INSERT INTO n VALUES (3, :v)", {"v": "both"}, wanted=ATOMIC)
+    numbers.run_cell("INSERT INTO n VALUES (2, :v); INSERT INTO n VALUES (3, :v)", {"v": "both"}, options=ATOMIC)
     with pytest.raises(StatementError, match="nothing was changed; statement 2 of 3 failed here, line 1:"):
-        numbers.run_cell("INSERT INTO n VALUES (4, 4); INSERT INTO n VALUES (1, 1); SELECT 1", wanted=ATOMIC)
+        numbers.run_cell("INSERT INTO n VALUES (4, 4); INSERT INTO n VALUES (1, 1); SELECT 1", options=ATOMIC)
     assert ids(numbers) == [1, 2, 3]
     assert numbers.connection().transaction is Tx.NONE
 
