@@ -46,12 +46,12 @@ class Session:
 
     ``ask_token`` asks the user for a token, given what it is for. ``tell`` is called with lines about what happens
     on the side, such as a transaction that is rolled back because its connection is replaced. ``profiles`` are the
-    connections that files name, by default those of the user and of the project. ``default`` gives the target to
-    connect to where none is named, '' for none; ``default_of_project`` tells that a project's file says so, which must
-    be trusted first. While ``reads_ahead`` says so the schemas of new connections and the names in the organization are
-    read in the background, for completion. ``while_starting`` is called while an embedded service starts: the time for
-    what would be waited for later. ``written`` tells of each connection whose rows may be others now: after what may
-    have written on it, and when a transaction on it ended.
+    connections that files name, by default those of the user and of the project. ``default`` returns the target to
+    connect to if none is named, '' for none; ``default_of_project`` returns True if a project's file sets it, which is
+    used only if trusted. While ``reads_ahead`` returns True, the schemas of new connections and the names in the
+    organization are read in the background, for completion. ``while_starting`` is called while an embedded service
+    starts, to do what would take time later. ``written`` is the signal for a connection whose rows may have changed:
+    after statements that may have written, and at the end of a transaction.
 
     For one thread; only the platform, and `connect` and `Connection.once`, may be used from others at the same time.
     """
@@ -95,9 +95,9 @@ class Session:
     # -- cells
 
     def run(self, sql: str, params: Mapping[str, object] | None = None, *, on: str | None = None) -> DataFrame | None:
-        """Run SQL on the current connection, or on another; gives the last result that has columns.
+        """Run SQL on the current connection, or on another; return the last result that has columns.
 
-        ``params`` holds the values of ``:name`` parameters. Raises StatementError for a statement that fails (those
+        ``params`` holds the values of ``:name`` parameters. Raise StatementError for a statement that fails (those
         after it do not run), TransactionLost, ParameterError, and SessionError without a connection.
         """
         with collector_paused():  # until the answer's rows are a frame
@@ -141,14 +141,14 @@ class Session:
                     self._tell(ROLLED_BACK)
 
     def explain(self, sql: str | Cell, params: Mapping[str, object] | None = None, *, on: str | None = None) -> Plan:
-        """Give the plan of each statement (EXPLAIN QUERY PLAN), with the values it would have; nothing is run.
+        """Return the plan of each statement (EXPLAIN QUERY PLAN), with its values; run nothing.
 
         A statement without a plan says why. ``str()`` of it is a tree, notebooks show a picture.
         """
         return explain.explain(self.connection(on), sql if isinstance(sql, Cell) else parse_cell(sql, params))
 
     def describe(self, sql: str | Cell, params: Mapping[str, object] | None = None, *, on: str | None = None) -> DryRun:
-        """Tell what each statement takes, gives, reads and writes; nothing is run."""
+        """Return the parameters, columns, reads and writes of each statement; run nothing."""
         return explain.describe(self.connection(on), sql if isinstance(sql, Cell) else parse_cell(sql, params))
 
     @contextmanager
@@ -175,9 +175,9 @@ class Session:
     # -- connections
 
     def connection(self, name: str | None = None) -> Connection:
-        """Give a connection by name, by default the current one, or else the one to connect to by default.
+        """Return a connection by name, by default the current one; if none is, connect to the default target.
 
-        SessionError if there is none.
+        Raise SessionError if there is none.
         """
         with self._lock:
             found = self.connections.get(self.current or "" if name is None else name)
@@ -305,9 +305,9 @@ class Session:
         return self._factory.in_organization(platform or self.platform, profile, similar)
 
     def adopt(self, connection: Connection) -> Connection:
-        """Take a connection in under its name and make it the current one; an earlier one of the name is closed.
+        """Keep a connection under its name and make it the current one; close an earlier one of that name.
 
-        If the server no longer took the earlier one's token and it is the same database, that one goes on.
+        If the server refused the earlier one's token and the database is the same, the earlier one gets the new token.
         """
         connection.written, connection.others = self.written, lambda: self.connections
         with self._lock:
@@ -342,7 +342,7 @@ class Session:
         return connection
 
     def close(self, name: str | None = None) -> str:
-        """Close a connection, the current one by default, and forget it; gives its name."""
+        """Close a connection, the current one by default, and forget it; return its name."""
         connection = self.connection(name)
         self._forget(connection)
         return connection.name
