@@ -26,6 +26,9 @@ CHECK_EVERY = 1.0
 ORIGIN = RequestOrigin("keep-alive")
 """What a trace lists its requests under."""
 
+LONGEST = 10**9
+"""Seconds; a longer duration is a mistake, and no socket takes it."""
+
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 THREAD_NAME = "pipemagic: keeping a connection"
@@ -141,10 +144,11 @@ class KeepAlive:
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds of ``90``, ``90s``, ``1.5m`` or ``2h``; raise SessionError for anything else, and for 0."""
+    """Return the seconds of ``90``, ``90s``, ``1.5m`` or ``2h``; raise SessionError for anything else, also for 0."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip(), re.ASCII)
-    if match is None or not float(match[1]):
+    seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    if not 0 < seconds <= LONGEST:
         raise SessionError(
             f"{text!r} is not a length of time", hint="write 90s, 10m or 1h; without a unit it is seconds"
         )
-    return float(match[1]) * _UNITS[match[2]]
+    return seconds

@@ -21,7 +21,7 @@ from pipemagic.client import urls
 from pipemagic.config import config_folder, make_config_folder, project_settings, read_toml, write_private
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.explore.names import near
-from pipemagic.session.keep_alive import parse_duration
+from pipemagic.session.keep_alive import LONGEST, parse_duration
 from pipemagic.session.tokens import KEYRING_SERVICE, TokenSource, expand_home
 from pipemagic.terminals import without_passwords
 
@@ -30,9 +30,6 @@ TRUST_FILE = "trusted.toml"
 LISTED = "%pipedb profiles lists them"
 LOCK_TIMEOUT = 10.0
 """Seconds to wait for another process that saves a profile."""
-
-_LONGEST = 10**9
-"""Seconds; what is longer is a mistake, and no socket takes it."""
 
 _LONGEST_SHOWN = 100  # characters of what a stranger wrote, in a message
 _NOT_WRITTEN = ("name", "path", "of_project")
@@ -80,7 +77,7 @@ class Profile:
 
     @property
     def token_source(self) -> TokenSource:
-        """Where the token of the address lies; a file is named from the folder of the profile's own."""
+        """Where the token of the address is; a relative file starts at the folder of the profile's file."""
         file = self.token_file
         if file is not None and self.path is not None:
             file = str(self.path.parent / expand_home(file))
@@ -108,7 +105,7 @@ class Profile:
 
     @property
     def token_from(self) -> str:
-        """Say where the token lies, '' for the usual variables and the prompt."""
+        """Where the token is, '' for the usual variables and the prompt."""
         if self.token_env or self.token_file:
             return f"variable {self.token_env}" if self.token_env else f"file {self.token_file}"
         return "keyring" if self.keyring else ""
@@ -137,7 +134,7 @@ class Profile:
         return None if endpoint.loopback else Route(endpoint.address, token)
 
     def settings(self) -> dict[str, Any]:
-        """Give what a file says of it: the keys as they are written there."""
+        """Return the keys and values as a file has them."""
         found = {
             one.name.replace("_", "-"): getattr(self, one.name) for one in fields(self) if one.name not in _NOT_WRITTEN
         }
@@ -158,14 +155,18 @@ _TOKEN_SOURCES = ("token_env", "token_file", "keyring")
 
 
 def parse(name: str, table: object, path: Path, *, of_project: bool = False) -> Profile:
-    """Read the table of a profile; SessionError if it is not one, or holds a token."""
+    """Return the profile in a table; raise SessionError if it is malformed or has a token."""
     at = f"profile {name} in {path.name}"
     if not isinstance(table, dict):
         raise SessionError(f"{at} is not a table", hint=f'write [{_key(name)}] and address = "..." below it')
     given: dict[str, Any] = {}
     for key, value in table.items():
         _refuse_token(at, key, value)
-        given[key.replace("-", "_")] = _checked(at, key, value)
+        field_name = key.replace("-", "_")
+        checked = _checked(at, key, value)
+        if field_name in given:
+            raise SessionError(f"{at} has {key} twice", hint=f"write it once, as {field_name.replace('_', '-')}")
+        given[field_name] = checked
     if ("address" in given) == ("database" in given):
         raise SessionError(f"{at} says {'both ' if 'address' in given else 'neither '}address and database",
                            hint="it has one of the two")  # fmt: skip
@@ -208,8 +209,8 @@ def _checked(at: str, key: str, value: object) -> object:
     if (
         not isinstance(value, types)
         or (is_switch and bool not in types)
-        or (isinstance(value, int | float) and not is_switch and not 0 < value <= _LONGEST)
-        or value == ""
+        or (isinstance(value, int | float) and not is_switch and not 0 < value <= LONGEST)
+        or (isinstance(value, str) and not value.strip())
     ):
         raise SessionError(f"{at}: {key} is {expected}")
     if name == "keep_alive":
@@ -223,7 +224,7 @@ def _checked(at: str, key: str, value: object) -> object:
 class Profiles:
     """The profiles of the user, then those of the project; read anew each time, since files are edited.
 
-    ``path`` is the user's file; ``folder`` gives the folder from which a pyproject.toml is looked for upward.
+    ``path`` is the user's file; ``folder`` returns the folder from which a pyproject.toml is searched upward.
     """
 
     def __init__(self, path: Path | None = None, folder: Callable[[], Path] | None = Path.cwd) -> None:
@@ -236,11 +237,11 @@ class Profiles:
         return self._path or config_folder() / FILE
 
     def names(self) -> list[str]:
-        """List the names, also of profiles that cannot be used."""
+        """Return the names, also of profiles that cannot be used."""
         return list(dict.fromkeys(name for _, table in self._tables() for name in table))
 
     def get(self, name: str) -> Profile | None:
-        """Give a profile, None if there is none of that name; SessionError if it is not a usable one."""
+        """Return a profile, None if no profile has that name; raise SessionError if it cannot be used."""
         for place, (path, table) in enumerate(self._tables()):
             if name in table:
                 return parse(name, table[name], path, of_project=place > 0)
@@ -297,7 +298,7 @@ class Profiles:
                 yield parse(name, table, self.path).route
 
     def save(self, profile: Profile) -> None:
-        """Add a profile to the user's file; SessionError if the name is taken there."""
+        """Add a profile to the user's file; raise SessionError if the name is taken there."""
         with self._locked():
             self._add(profile)
 
@@ -313,7 +314,7 @@ class Profiles:
         self._write(text + gap + "\n".join(lines) + "\n", {**known, profile.name: profile.settings()})
 
     def delete(self, name: str) -> None:
-        """Take a profile out of the user's file; SessionError if there is none."""
+        """Remove a profile from the user's file; raise SessionError if it is not there."""
         with self._locked():
             self._take_out(name)
 
@@ -343,7 +344,7 @@ class Profiles:
         return text, known
 
     def _write(self, text: str, meant: Mapping[str, Any]) -> None:
-        """Write the file if the text says what is meant: whatever else people wrote there stays as it is."""
+        """Write the file if the text has the expected content; the rest of the file stays as it is."""
         try:
             if tomllib.loads(text) != meant:
                 raise self._by_hand()
@@ -353,7 +354,7 @@ class Profiles:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keep other processes from writing between what is read here and what is written."""
+        """Lock the file from reading it to writing it."""
         from filelock import FileLock, Timeout
 
         make_config_folder(self.path.parent)
