@@ -107,7 +107,7 @@ def test_nobody_is_told_when_nobody_listens(session, monkeypatch):
     def told(*_):
         raise AssertionError("nobody listens")
 
-    monkeypatch.setattr("pipemagic.session.changes.Changes.tell", told)
+    monkeypatch.setattr("pipemagic.session.signals.Signal.send", told)
     session.connection().run(parse_cell("CREATE TABLE m (i)"))
 
 
