@@ -156,7 +156,8 @@ class ClientStream:
         - ReadOnlyError: nothing was sent, the stream is as before;
         - TransactionLost: a transaction was open and the server rolled it back, now or earlier (`Transaction.settle`);
         - UnknownOutcome: no whole response came, what ran is not known; the stream is dropped;
-        - AuthError (401), BusyError, ConnectError: nothing of it ran, the stream and its baton are as before;
+        - AuthError (401), BusyError, ConnectError, InterruptedRequest with ``nothing_ran``: nothing of it ran, the
+          stream and its baton are as before;
         - AuthError (403), NotFound, ServerError, ProtocolError, AddressError: refused, the stream is dropped.
         """
         self.check(requests)

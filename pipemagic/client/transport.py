@@ -34,7 +34,7 @@ READ_TIMEOUT = 60.0
 TRANSFER_TIMEOUT = 600.0
 """Seconds to wait for the next part of an export, or for the response to an upload."""
 
-EXAMINED_PER_SECOND = 5_000_000
+EXAMINED_PER_SECOND = 1_000_000
 """Bytes of an upload that a server examines in a second, at least: so much longer is its response waited for."""
 
 BUSY_PAUSES = (0.1, 0.25, 0.5, 1.0, 1.5)
@@ -283,7 +283,7 @@ class Transport:
             self._sleep(seconds)
         except KeyboardInterrupt:
             raise InterruptedRequest(
-                "interrupted while the server was busy; nothing of this ran", nothing_ran=True
+                "interrupted while the server was busy", hint="nothing of this ran", nothing_ran=True
             ) from None
 
     def _headers(self, endpoint: Endpoint, content: bytes | Iterable[bytes] | None, size: int | None) -> dict[str, str]:

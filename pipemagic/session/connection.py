@@ -16,6 +16,7 @@ from pipemagic.errors import (
     AuthError,
     BusyError,
     ConnectError,
+    InterruptedRequest,
     PipemagicError,
     ServerError,
     ServiceError,
@@ -168,7 +169,9 @@ class Connection:
                     raise
                 self._move(error)  # nothing was sent
                 ran, notes = self._attempt(cell, before, options)
-        except (ConnectError, ServerError, ServiceError) as error:
+        except (ConnectError, ServerError, ServiceError, InterruptedRequest) as error:
+            if isinstance(error, InterruptedRequest) and not error.nothing_ran:
+                raise
             if not (error.ran or self._transaction.lost or first.rolls_back):
                 self._transaction.lost = lost  # nothing ran: as if it was not typed
             raise

@@ -47,7 +47,9 @@ _UNCHANGED = (InterruptOutcome.ONLY_READS, InterruptOutcome.ROLLED_BACK, Interru
 
 def is_about(error: PipemagicError) -> bool:
     """Return True if an error leaves open what ran, and the server can be asked."""
-    return isinstance(error, AnswerTimeout) or (isinstance(error, InterruptedRequest) and not error.answered)
+    if isinstance(error, InterruptedRequest):
+        return not (error.answered or error.nothing_ran)
+    return isinstance(error, AnswerTimeout)
 
 
 def find_out(

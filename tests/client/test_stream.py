@@ -389,6 +389,25 @@ def test_429_is_tried_again_with_pauses(scripted, stream_to, pauses) -> None:
     assert stream.reopened == 0
 
 
+@pytest.mark.parametrize("rows", [False, True])
+def test_an_interrupt_in_the_pause_after_a_429_leaves_the_transaction(scripted, stream_to, monkeypatch, rows) -> None:
+    def interrupted(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    server = scripted(opened, as_json({"error": "Too many concurrent requests"}, 429), good)
+    stream = stream_to(server)
+    open_transaction(stream)
+    monkeypatch.setattr(stream._transport, "_sleep", interrupted)
+    with pytest.raises(errors.InterruptedRequest) as caught:
+        stream.stream(Stmt("SELECT 1")) if rows else stream.send([sql("INSERT INTO t VALUES (1)")])
+    assert (caught.value.message, caught.value.hint) == ("interrupted while the server was busy", "nothing of this ran")
+    assert (stream.phase, stream.transaction.state) == (Phase.IDLE, Tx.OPEN)
+    stream.send([sql("COMMIT")])
+    assert [call.baton for call in server.posts] == [None, *["in-transaction"] * 2]
+    assert stream.transaction.state is Tx.NONE
+    assert stream.reopened == 0
+
+
 def test_an_export_is_tried_again_after_429(scripted, pauses) -> None:
     server = scripted(as_json({"error": "another export is running"}, 429), Answer(200, b"SELECT 1;"))
     with (

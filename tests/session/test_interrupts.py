@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from counting_relay import CountingRelay
 from magic_shell import make_database
+from scripted_server import ScriptedServer, as_json, good
 from waiting import AT_ONCE, Stopwatch, pause, until
 
 from pipemagic.client.database import Database
@@ -209,3 +210,28 @@ def test_after_the_answer_nothing_takes_the_write_lock(local_service, request, s
 )
 def test_where_to_look(statement, query):
     assert where_to_look(split(statement)) == query
+
+
+def test_an_interrupt_while_the_server_is_busy_changes_nothing():
+    def opened(call):
+        return good(call, autocommit="COMMIT" in str(call.body))
+
+    def interrupted(_seconds):
+        raise KeyboardInterrupt
+
+    server = ScriptedServer(opened, opened, as_json({"error": "busy"}, 429), opened)
+    session = Session(environ={})
+    try:
+        connection = session.adopt(Connection("main", Database(server.url, "t"), "a test"))
+        session.run("BEGIN")
+        session.run("INSERT INTO n VALUES (2)")
+        connection.database.transport._sleep = interrupted
+        with pytest.raises(InterruptedRequest) as caught:
+            session.run("INSERT INTO n VALUES (3)")
+        assert str(caught.value) == "interrupted while the server was busy\nnothing of this ran"
+        assert connection.statements_open == 1
+        assert connection.commit() == 1
+        assert {call.baton for call in server.posts} == {None, "b"}
+    finally:
+        session.shut_down()
+        server.close()
