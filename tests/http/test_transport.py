@@ -4,10 +4,12 @@ import gc
 import gzip
 import os
 import signal
+import socket
 import ssl
 import threading
 import time
 import traceback
+import tracemalloc
 from contextlib import contextmanager
 
 import httpx
@@ -20,10 +22,12 @@ from small_heap import small_heap
 from waiting import PATIENCE, until
 
 from pipemagic import errors
-from pipemagic.client import urls
+from pipemagic.client import bodies, transport, urls
 from pipemagic.client.stream import ClientStream
 from pipemagic.client.transport import Transport
 from pipemagic.hrana.messages import Close
+from pipemagic.http import transport as below
+from pipemagic.http.connection import KEEP_ALIVE
 from pipemagic.http.transport import HttpTransport
 
 OK = plain(b"hello")
@@ -588,6 +592,64 @@ def test_a_limit_is_for_the_whole_answer(directly):
             stream.send([Close()])
 
 
+def test_a_whole_answer_has_a_lowest_rate(monkeypatch):
+    monkeypatch.setattr(bodies, "RATE_PERIOD", 0.2)
+    monkeypatch.setattr(bodies, "MIN_RATE", 5_000)
+    with talking(endless, timeout=0.2) as (http, _):
+        with pytest.raises(errors.AnswerTimeout):
+            http.post("/", b"{}")
+        chunks = http.post_for_chunks("/", b"{}")  # rows may come as slowly as they are found
+        for _ in range(30):
+            next(chunks)
+        chunks.close()
+
+
+def test_a_head_ends_in_time(monkeypatch):
+    def serve(talk):
+        talk.request()
+        talk.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        threading.Event().wait(0.3)  # which may be long
+        talk.send(b"HTTP/1.1 200 OK\r\n")
+        while True:  # until the client hangs up
+            talk.send(b"X: y\r\n")
+            threading.Event().wait(0.01)
+
+    monkeypatch.setattr(below, "HEAD_TIMEOUT", 0.2)
+    with talking(serve) as (http, _), pytest.raises(errors.AnswerTimeout):
+        http.get("/")
+
+
+BOMB = plain(gzip.compress(bytes(50_000_000)), "200 OK", "Content-Encoding: gzip")
+
+
+def bomb(talk):
+    talk.request()
+    talk.send(BOMB)
+
+
+@pytest.mark.parametrize("serve", [bomb, endless])
+def test_an_answer_that_is_read_as_a_whole_has_a_largest_size(serve, monkeypatch):
+    monkeypatch.setattr(bodies, "MAX_SIZE", 100 if serve is endless else 3_000_000)
+    tracemalloc.start()
+    try:
+        with talking(serve) as (http, _):
+            with pytest.raises(errors.UnknownOutcome, match="larger than 256 MB") as caught:
+                http.post("/", b"{}")
+            assert caught.value.hint.startswith("take fewer rows")
+            assert len(pool_of(http)) == 0
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_chunks_have_no_largest_size(monkeypatch):
+    monkeypatch.setattr(bodies, "MAX_SIZE", 100)
+    with talking(bomb) as (http, _):
+        sizes = [len(chunk) for chunk in http.post_for_chunks("/", b"{}")]
+    assert sum(sizes) == 50_000_000
+    assert max(sizes) <= 1024 * 1024
+
+
 def test_a_server_that_takes_nothing():
     done = threading.Event()
 
@@ -612,6 +674,44 @@ def test_each_request_has_a_time_out_of_its_own():
         with pytest.raises(errors.AnswerTimeout):
             http.post("/silent", b"{}", timeout=0.05)
     assert server.connections == 1
+
+
+def test_a_transfer_ends_when_the_server_stops(monkeypatch):
+    def serve(talk):
+        head, _, _ = talk.head().partition(b" HTTP")
+        if b"/stops" in head:
+            talk.send(chunked(b"first")[:-5])
+        if b"/takes" in head:
+            done.wait(PATIENCE)
+        else:
+            talk.end_of_client()
+
+    done = threading.Event()
+    monkeypatch.setattr(transport, "TRANSFER_TIMEOUT", 0.1)
+    large = [bytes(1_000_000)] * 50
+    with talking(serve, timeout=0.1) as (http, _):
+        with (
+            pytest.raises(errors.ConnectError, match="ended before everything came"),
+            http.streamed("GET", "/stops") as chunks,
+        ):
+            list(chunks)
+        with pytest.raises(errors.AnswerTimeout), http.streamed("GET", "/silent"):
+            pass
+        with pytest.raises(errors.AnswerTimeout), http.streamed("POST", "/silent", [b"abc"], size=3):
+            pass
+        with pytest.raises(errors.AnswerTimeout), http.streamed("POST", "/takes", large, size=50_000_000):
+            pass
+        done.set()
+
+
+def test_a_peer_that_is_gone_is_noticed():
+    with talking(echo) as (http, _):
+        http.post("/", b"x")
+        (idle,) = pool_of(http)._idle
+        assert idle._socket.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        for name, value in KEEP_ALIVE.items():
+            if hasattr(socket, name):
+                assert idle._socket.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) == value
 
 
 @pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 OK\r\n", chunked(b"a" * 1000)[:-5]])
