@@ -17,11 +17,12 @@ from IPython.core.magic import (
     no_var_expand,
 )
 
+from pipemagic.errors import PipemagicError
 from pipemagic.notebook import asking, inquiring, jupysql, saving
 from pipemagic.notebook.delivering import deliver
 from pipemagic.notebook.display import say, short_traceback, show
-from pipemagic.notebook.missing_tables import offering_frames
-from pipemagic.notebook.notes import Notes, notes_on
+from pipemagic.notebook.missing_tables import with_frame
+from pipemagic.notebook.notes import FOUND_IN, Notes, notes_on
 from pipemagic.notebook.preferences import PipeMagic
 from pipemagic.notebook.progress import shown
 
@@ -103,19 +104,11 @@ class PipeMagics(Magics):
             jupysql.refuse_sql(line, cell, self.session, variables)
             args, text = asking.read(line, cell)
         self.session.wire.begin()
-        with short_traceback(), collector_paused(), offering_frames(variables, args):
-            asked = asking.question(args, text, local_ns, variables)
-            if args.on("--explain") or args.on("--dry-run"):
-                return inquiring.answer(self.session, asked, args, variables)
-            name, value = args.get("--save"), None
-            snippet = None if name is None else saving.wished(name, asked, self.session.snippets)
-            if not args.on("--no-execute"):
-                ready = self.session.read(asked.text, asked.values, source=asked.source, using=asked.using)
-                asking.check_cell(ready, args, self.preferences)
-                value = deliver(partial(self._run, ready, args), args, variables, self.preferences)
-            if snippet is not None:
-                saving.keep(snippet, self.session.snippets, args, self.preferences)
-            return value
+        with short_traceback(), collector_paused():
+            try:
+                return self._sql(asking.question(args, text, local_ns, variables), args, variables)
+            except PipemagicError as error:
+                raise with_frame(error, variables, args) from None
 
     @no_var_expand
     @line_magic
@@ -153,11 +146,25 @@ class PipeMagics(Magics):
         with short_traceback():
             jupysql.refuse_sqlplot(line, self.session, self.user_ns)
 
+    def _sql(self, asked: asking.Question, args: Arguments, variables: dict[str, Any]) -> Any:
+        """Run, explain or save the SQL of a cell; return its value."""
+        if args.on("--explain") or args.on("--dry-run"):
+            return inquiring.answer(self.session, asked, args, variables)
+        name, value = args.get("--save"), None
+        snippet = None if name is None else saving.wished(name, asked, self.session.snippets)
+        if not args.on("--no-execute"):
+            ready = self.session.read(asked.text, asked.values, source=asked.source, using=asked.using)
+            asking.check_cell(ready, args, self.preferences)
+            value = deliver(partial(self._run, ready, args), args, variables, self.preferences)
+        if snippet is not None:
+            saving.keep(snippet, self.session.snippets, args, self.preferences)
+        return value
+
     def _run(self, cell: Cell, args: Arguments) -> CellResult:
         """Run a cell, with progress while a large result comes."""
         with shown("rows received", self.preferences) as progress:
             result = self.session.run_cell(cell, on=args.get("--on"), options=asking.run_options(args, progress))
-        if self.preferences.notes and not (self.preferences.quiet or args.on("--quiet")):
+        if FOUND_IN.search(cell.text) and self.preferences.notes and not (self.preferences.quiet or args.on("--quiet")):
             try:
                 schema = self.session.connection(args.get("--on")).schema
                 self._notes += [line for line in notes_on(cell, schema) if line not in self._notes]

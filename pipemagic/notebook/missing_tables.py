@@ -1,10 +1,9 @@
-"""A table that is not there, while the notebook has a DataFrame of its name: the error says how to load it."""
+"""Errors about a missing table, if the notebook has a DataFrame of its name: they say how to load it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pipemagic.errors import PipemagicError
@@ -16,24 +15,20 @@ _MISSING = re.compile(r"no such table: (?:main\.)?(?P<sql>.+)|there is no table 
 _LISTED = "%pipedb tables lists what there is"
 
 
-@contextmanager
-def offering_frames(variables: Mapping[str, Any], args: Arguments) -> Iterator[None]:
-    """Add the line that loads the frame to an error about a missing table that is raised inside."""
-    try:
-        yield
-    except PipemagicError as error:
-        match = _MISSING.search(error.message.split("\n", 1)[0])
-        name = (match["sql"] or match["command"]).strip('"') if match else ""
-        frame = _frame_of(name, variables)
-        if frame is not None:
-            from pipemagic.session.profiles import word
+def with_frame(error: PipemagicError, variables: Mapping[str, Any], args: Arguments) -> PipemagicError:
+    """Return an error with the line that loads the frame, if it is about a missing table of that name."""
+    match = _MISSING.search(error.message.split("\n", 1)[0])
+    name = (match["sql"] or match["command"]).strip('"') if match else ""
+    frame = _frame_of(name, variables)
+    if frame is None:
+        return error
+    from pipemagic.session.profiles import word
 
-            on = args.get("--on")
-            line = f"%pipedb load {frame} --table {name}{f' --on {word(on)}' if on else ''}"
-            rest = "" if error.hint == _LISTED else error.hint
-            hint = "\n".join(filter(None, [f"{frame} is a DataFrame of the notebook; load it:\n{line}", rest]))
-            raise error.replace(hint=hint) from None
-        raise
+    on = args.get("--on")
+    line = f"%pipedb load {frame} --table {name}{f' --on {word(on)}' if on else ''}"
+    rest = "" if error.hint == _LISTED else error.hint
+    hint = "\n".join(filter(None, [f"{frame} is a DataFrame of the notebook; load it:\n{line}", rest]))
+    return error.replace(hint=hint)
 
 
 def _frame_of(name: str, variables: Mapping[str, Any]) -> str | None:

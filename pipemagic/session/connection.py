@@ -133,7 +133,7 @@ class Connection:
                     self._restart_keep_alive()
         finally:  # also of a cell that failed
             ended = was_open and not self._transaction.open
-            if self.written and (ended or not all(one.only_reads for one in cell.statements)):
+            if self.written.receivers and (ended or not all(one.only_reads for one in cell.statements)):
                 self.written.send(self)
 
     def keep_alive(self, seconds: float | None) -> None:

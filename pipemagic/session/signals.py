@@ -16,18 +16,14 @@ class Signal(Generic[T]):
     """Calls its receivers in the thread that sends. It does not keep the object of a receiver alive."""
 
     def __init__(self) -> None:
-        self._receivers: list[weakref.WeakMethod[Callable[[T], None]]] = []
+        self.receivers: list[weakref.WeakMethod[Callable[[T], None]]] = []
 
     def connect(self, receiver: Callable[[T], None]) -> None:
         """Call a method for everything sent from now on, while its object lives; it must not wait or raise."""
-        self._receivers.append(weakref.WeakMethod(receiver, self._receivers.remove))
-
-    def __bool__(self) -> bool:
-        """Return True if there are receivers; without them, nobody needs to find out what changed."""
-        return bool(self._receivers)
+        self.receivers.append(weakref.WeakMethod(receiver, self.receivers.remove))
 
     def send(self, what: T) -> None:
         """Call all receivers."""
-        for reference in tuple(self._receivers):
+        for reference in tuple(self.receivers):
             if (receiver := reference()) is not None:
                 receiver(what)

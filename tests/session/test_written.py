@@ -100,7 +100,7 @@ def test_who_is_gone_is_not_told_and_costs_nothing(session, listener):
     gc.collect()
     session.run("INSERT INTO n VALUES (1)")
     assert listener.count() == 1
-    assert session.written
+    assert session.written.receivers
 
 
 def test_nobody_is_told_when_nobody_listens(session, monkeypatch):

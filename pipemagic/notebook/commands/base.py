@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pipemagic.errors import PipemagicError
 from pipemagic.notebook import arguments
 from pipemagic.notebook.arguments import Arguments, Option, Positional
-from pipemagic.notebook.missing_tables import offering_frames
+from pipemagic.notebook.missing_tables import with_frame
 
 if TYPE_CHECKING:
     from pipemagic.notebook.preferences import PipeMagic
@@ -42,8 +43,10 @@ class Command:
     def __call__(self, line: str, context: Context) -> object:
         """Parse the rest of the line and run."""
         args = arguments.parse(line, self.positionals, self.options, self.usage)
-        with offering_frames(context.variables, args):
+        try:
             return self.run(context, args)
+        except PipemagicError as error:
+            raise with_frame(error, context.variables, args) from None
 
 
 IF_NOT_EXISTS = Option("--if-not-exists", "do nothing, and say the same, if it is there already")
