@@ -18,7 +18,7 @@ from IPython.core.magic import (
 )
 
 from pipemagic.errors import PipemagicError
-from pipemagic.notebook import asking, inquiring, jupysql, saving
+from pipemagic.notebook import asking, inquiring, saving
 from pipemagic.notebook.delivering import deliver
 from pipemagic.notebook.display import say, short_traceback, show
 from pipemagic.notebook.missing_tables import with_frame
@@ -98,6 +98,7 @@ class PipeMagics(Magics):
         %pipedb help sql lists every option; %pipedb help parameters, transactions, results and limits tell more.
         """
         from pipemagic.frames.collector import collector_paused
+        from pipemagic.notebook import jupysql
 
         with short_traceback():
             variables: dict[str, Any] = self.shell.user_ns
@@ -137,12 +138,16 @@ class PipeMagics(Magics):
     @no_var_expand
     def sqlcmd(self, line: str) -> None:
         """Show the line of %pipedb that does what this line does in JupySQL."""
+        from pipemagic.notebook import jupysql
+
         with short_traceback():
             jupysql.refuse_sqlcmd(line, self.user_ns)
 
     @no_var_expand
     def sqlplot(self, line: str) -> None:
         """Show the line of %pipedb that draws what this line draws in JupySQL."""
+        from pipemagic.notebook import jupysql
+
         with short_traceback():
             jupysql.refuse_sqlplot(line, self.session, self.user_ns)
 
