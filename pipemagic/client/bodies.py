@@ -66,6 +66,8 @@ class Chunks:
     ``on_end`` is called once at the end, with the error that ended it, if one did, and the first bytes.
     """
 
+    status = 200
+
     def __init__(
         self,
         response: httpx.Response,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from pipemagic.client.bodies import Chunks
 from pipemagic.frames.answers import LARGE, read_columns
 from pipemagic.frames.collector import collector_paused
 from pipemagic.frames.grid import read_rows
@@ -17,6 +16,9 @@ from pipemagic.frames.stored import StoredRows
 from pipemagic.hrana import cursors
 from pipemagic.hrana.columns import Rows
 from pipemagic.hrana.messages import Col
+
+if TYPE_CHECKING:
+    from pipemagic.client.bodies import Chunks  # imports httpx, which takes long
 
 E = TypeVar("E", bound=BaseException | None)
 

@@ -22,7 +22,6 @@ from pipemagic.client.secrets import Token
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.client.tracing import Observer
 from pipemagic.client.transaction import AGAIN, Transaction
-from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT, Transport
 from pipemagic.errors import ProtocolError, ReadOnlyError, TransactionLost
 from pipemagic.frames import to_frame
 from pipemagic.frames.collector import collector_paused
@@ -30,6 +29,7 @@ from pipemagic.frames.stored import StoredRows
 from pipemagic.hrana.messages import Close, Execute, Request, Stmt, StmtResult
 from pipemagic.hrana.stream import Tx
 from pipemagic.hrana.values import SqlValue, decode
+from pipemagic.http import CONNECT_TIMEOUT, READ_TIMEOUT
 
 if TYPE_CHECKING:
     import httpx
@@ -134,6 +134,8 @@ class Database:
         read_only: bool = False,
         observer: Observer | None = None,
     ) -> None:
+        from pipemagic.client.transport import Transport  # imports httpx, which takes long
+
         self.read_only = read_only
         self.endpoint = urls.parse(url) if isinstance(url, str) else url
         self.transport = Transport(

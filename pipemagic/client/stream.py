@@ -9,15 +9,13 @@ from contextlib import suppress
 from enum import IntEnum
 from functools import partial
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from pipemagic.client.bodies import Chunks, HttpAnswer
 from pipemagic.client.cursor_response import CursorResponse
 from pipemagic.client.deadline import Deadline
 from pipemagic.client.readonly import refuse_writes
 from pipemagic.client.replication import ReadYourWrites, ReplicationState
 from pipemagic.client.transaction import AGAIN, Transaction, closes, errors_of
-from pipemagic.client.transport import Transport
 from pipemagic.client.urls import Endpoint, follow, instance_of
 from pipemagic.errors import (
     BusyError,
@@ -49,6 +47,10 @@ from pipemagic.hrana.messages import (
 )
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Tx
 from pipemagic.hrana.values import Integer
+
+if TYPE_CHECKING:  # these import httpx, which takes long
+    from pipemagic.client.bodies import Chunks, HttpAnswer
+    from pipemagic.client.transport import Transport
 
 CLOSE_TIMEOUT = 5.0
 """Seconds to wait for the response to a close: it only spares the server 10 s of waiting."""
@@ -348,8 +350,7 @@ class ClientStream:
             chunks = self._post(self._transport.post_for_chunks, "/v3/cursor", body, timeout)
             if chunks is None:
                 return None
-            assert isinstance(chunks, Chunks)  # all but a 2xx raises
-            response = CursorResponse(chunks, partial(self._cursor_ended, asked), self.deadline.check)
+            response = CursorResponse(cast("Chunks", chunks), partial(self._cursor_ended, asked), self.deadline.check)
             head = response.read_head()
             if head.base_url:
                 self._endpoint = follow(self._transport.endpoint, head.base_url)
@@ -393,17 +394,18 @@ class ClientStream:
             if isinstance(error, ConnectError) and self._endpoint is not None and not self.transaction.open:
                 return None  # that instance is gone; the named address leads to another one
             raise
-        if not isinstance(answer, HttpAnswer) or answer.status == 200:
+        if answer.status == 200:
             return answer
-        fault = faults.read_fault(answer.body, answer.content_type)
+        refused = cast("HttpAnswer", answer)  # a response in chunks is a 2xx
+        fault = faults.read_fault(refused.body, refused.content_type)
         if self.baton is not None and (
-            answer.status == 404 or (answer.status == 400 and faults.is_baton_fault(fault))
+            refused.status == 404 or (refused.status == 400 and faults.is_baton_fault(fault))
         ):  # a 404 that is about the database itself is the response to a request without a baton, too
             self.phase = Phase.IDLE
             return None
-        if answer.status == 401:
+        if refused.status == 401:
             self.phase = Phase.IDLE
-        raise self._transport.refusal(answer)
+        raise self._transport.refusal(refused)
 
     # -- responses
 

@@ -22,14 +22,9 @@ from pipemagic.client.urls import Endpoint
 from pipemagic.errors import AddressError, ConnectError, InterruptedRequest, PipemagicError, ServerError
 from pipemagic.hrana import columns
 from pipemagic.hrana.faults import read_fault
+from pipemagic.http import CONNECT_TIMEOUT, READ_TIMEOUT
 from pipemagic.http.proxy import find_proxy, proxy_transport
 from pipemagic.http.transport import HttpTransport
-
-CONNECT_TIMEOUT = 10.0
-"""Seconds to wait for a connection."""
-
-READ_TIMEOUT = 60.0
-"""Seconds to wait for the next part of a response."""
 
 TRANSFER_TIMEOUT = 600.0
 """Seconds to wait for the next part of an export, or for the response to an upload."""

@@ -15,7 +15,7 @@ from pipemagic.client import urls
 from pipemagic.client.bodies import HttpAnswer
 from pipemagic.client.failures import PARTLY, retry_time
 from pipemagic.client.secrets import Secret, Token
-from pipemagic.client.transport import CONNECT_TIMEOUT, READ_TIMEOUT, Transport
+from pipemagic.client.transport import Transport
 from pipemagic.errors import (
     AlreadyExists,
     AuthError,
@@ -29,6 +29,7 @@ from pipemagic.errors import (
     UnsupportedError,
 )
 from pipemagic.hrana.faults import read_fault
+from pipemagic.http import CONNECT_TIMEOUT, READ_TIMEOUT
 from pipemagic.management_api.models import (
     ApiToken,
     DatabaseInfo,

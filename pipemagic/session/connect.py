@@ -10,8 +10,8 @@ from functools import partial
 from pipemagic.client import urls
 from pipemagic.client.database import Database
 from pipemagic.client.secrets import Secret
-from pipemagic.client.transport import READ_TIMEOUT
 from pipemagic.errors import AuthError
+from pipemagic.http import READ_TIMEOUT
 from pipemagic.session import messages, tokens
 from pipemagic.session.connection import Connection
 from pipemagic.session.organization import Platform

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from pipemagic.client.database import Database
 from pipemagic.client.names import Kind, problem
 from pipemagic.client.secrets import Secret
-from pipemagic.client.transport import READ_TIMEOUT
 from pipemagic.errors import (
     AlreadyExists,
     AuthError,
@@ -31,6 +30,7 @@ from pipemagic.errors import (
 )
 from pipemagic.explore.names import near
 from pipemagic.hrana.stream import Tx
+from pipemagic.http import READ_TIMEOUT
 from pipemagic.management_api.client import Management, Refusal, hint_for
 from pipemagic.management_api.models import DatabaseInfo, Group, Instance, Location, Organization, Usage
 from pipemagic.session import tokens
