@@ -31,12 +31,12 @@ from pipemagic.errors import (
 from pipemagic.explore.names import near
 from pipemagic.hrana.stream import Tx
 from pipemagic.http import READ_TIMEOUT
-from pipemagic.management_api.client import Management, Refusal, hint_for
 from pipemagic.management_api.models import DatabaseInfo, Group, Instance, Location, Organization, Usage
 from pipemagic.session import tokens
 from pipemagic.session.profiles import Profile
 
 if TYPE_CHECKING:
+    from pipemagic.management_api.client import Management, Refusal  # imports httpx, which takes long
     from pipemagic.session.connection import Connection
     from pipemagic.session.session import Session
 
@@ -112,7 +112,7 @@ class Platform:
                 return one
 
         def of_slug(api: Management) -> Management:
-            return Management(api.endpoint, api.transport.token, organization=slug)
+            return type(api)(api.endpoint, api.transport.token, organization=slug)
 
         again = self._find_again
         found = Platform(
@@ -405,6 +405,8 @@ class Platform:
 
     def _hint_for(self, refusal: Refusal) -> str:
         """Return what a notebook can do about a refusal: mostly the line to type."""
+        from pipemagic.management_api.client import hint_for
+
         hint, kind = hint_for(refusal), refusal.unknown_kind
         if refusal.name_is_taken:
             return "choose another name, or take what is there with --if-not-exists"

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipemagic.errors import ServiceError, SessionError
-from pipemagic.management_api.client import Management
 from pipemagic.session import tokens
 from pipemagic.session.organization import Platform
 
 if TYPE_CHECKING:
     from pipemagic import launcher
+    from pipemagic.management_api.client import Management
 
 SHUT_DOWN = "the session was shut down"
 BEGIN_ANEW = "%load_ext pipemagic begins another, whose panels are opened anew"
@@ -43,7 +43,9 @@ class Embedded:
 
     def management(self) -> Management:
         """Return the management API at the service's present address; the service is started if necessary."""
-        service = self._service()
+        service = self._service()  # while it starts, that is imported
+        from pipemagic.management_api.client import Management
+
         return Management(service.url, service.platform_token(), organization=service.organization)
 
     def _service(self) -> launcher.LocalService:
@@ -60,8 +62,14 @@ class Embedded:
             if self._lease is not None:
                 self._lease.close()
             start = launcher.temporary if self.temporary else partial(launcher.ensure, self._folder)
-            self._lease = start(meanwhile=self._meanwhile)
+            self._lease = start(meanwhile=self._import_meanwhile)
             return self._lease.service
+
+    def _import_meanwhile(self) -> None:
+        """Import what the first request needs, while the service starts."""
+        import pipemagic.management_api.client  # noqa: F401 - with httpx, which takes long
+
+        self._meanwhile()
 
     def prepare(self) -> str:
         """Create the first group and the first database if they do not exist; returns the database's name."""
@@ -211,6 +219,8 @@ class Services:
         if not token:
             hint = "put it into PIPEMAGIC_API_TOKEN, or into a variable named with --token-env"
             raise SessionError(f"there is no platform token for {at}", hint=hint)
+        from pipemagic.management_api.client import Management
+
         api = Management(at, token, organization=slug)
         where = f"{api.endpoint.named_host}{api.endpoint.port_suffix}"  # two services may be on one machine
         return Platform(api, where, token_variable=self._environment.token_variable(token_env, tokens.PLATFORM_TOKENS))
