@@ -19,6 +19,7 @@ from pipemagic.hrana.messages import Col
 
 if TYPE_CHECKING:
     from pipemagic.client.bodies import Chunks  # imports httpx, which takes long
+    from pipemagic.client.deadline import Deadline
 
 E = TypeVar("E", bound=BaseException | None)
 
@@ -48,13 +49,13 @@ _ENTRY: msgspec.json.Decoder[cursors.Entry] = msgspec.json.Decoder(cursors.Entry
 class CursorResponse:
     """The response to a cursor in chunks, its first line apart. Close it, which aborts it if it is not complete.
 
-    The stream is in use until it ends. ``check`` is called before each chunk and may raise; the stream is lost then.
+    The stream is in use until it ends. After the ``deadline`` reading raises AnswerTimeout, and the stream is lost.
     """
 
-    def __init__(self, chunks: Chunks, on_end: OnEnd, check: Callable[[], None]) -> None:
+    def __init__(self, chunks: Chunks, on_end: OnEnd, deadline: Deadline | None) -> None:
         self.complete = False
         """Whether the whole response came."""
-        self._chunks, self._on_end, self._check = chunks, on_end, check
+        self._chunks, self._on_end, self._deadline = chunks, on_end, deadline
         self._rest = b""
         self._ended = False
 
@@ -79,7 +80,8 @@ class CursorResponse:
             chunk, self._rest = self._rest, b""
             return chunk
         try:
-            self._check()
+            if self._deadline is not None:
+                self._deadline.check()
             return next(self._chunks)
         except StopIteration:
             self.complete = True

@@ -358,8 +358,7 @@ def _batch(stream: ClientStream, statements: Sequence[Statement], *, atomic: boo
     done: Run = run(stream, [statement(sql, args) for sql, args in texts], atomic=atomic, close=close)
     if done.error is not None:
         applied = 0 if atomic else len(done.results)
-        done.error.hint = done.error.hint or _what_was_applied(applied, len(texts))
-        raise done.error
+        raise done.error.replace(hint=done.error.hint or _what_was_applied(applied, len(texts)))
     return [Result(wire, sql) for wire, (sql, _) in zip(done.results, texts, strict=True)]
 
 

@@ -31,8 +31,9 @@ _FORWARDED = "Failed to execute queries via RPC protocol"
 PARTLY = "parts of what was sent may have been applied"
 
 
-def refusal(status: int, message: str, code: str = "", what: str = "the request") -> ServerError:
-    """Give the typed error for an HTTP status that is not 2xx."""
+def refusal(status: int, message: str, code: str = "", retry_after: str = "") -> ServerError:
+    """Return the typed error for an HTTP status that is not 2xx; ``retry_after`` is the header of that name."""
+    retry = retry_time(retry_after) if status in (429, 503) else ""
     match status:
         case 401:
             return AuthError(
@@ -58,7 +59,8 @@ def refusal(status: int, message: str, code: str = "", what: str = "the request"
             return BusyError(
                 f"the server is busy: {message}",
                 status=status,
-                hint="nothing of this ran; close connections that are not needed, or try again later",
+                hint="nothing of this ran; close connections that are not needed"
+                + (f"; try again {retry}" if retry else ", or try again later"),
             )
         case 500 if _FORWARDED in message:
             return ServerError(
@@ -66,12 +68,14 @@ def refusal(status: int, message: str, code: str = "", what: str = "the request"
                 status=status, code="REPLICA",
                 hint="write at the primary's address (`pipemagic db show NAME --http-url`); a read may need a moment",
             )  # fmt: skip
-    hint = PARTLY if status >= 500 else ""
-    return ServerError(f"the server refused {what} (HTTP {status}): {message}", status=status, hint=hint, code=code)
+    hint = "; ".join(filter(None, [PARTLY if status >= 500 else "", retry and f"try again {retry}"]))
+    return ServerError(
+        f"the server refused the request (HTTP {status}): {message}", status=status, hint=hint, code=code
+    )
 
 
 def retry_time(told: str) -> str:
-    """Give a Retry-After header in words; '' if it says nothing."""
+    """Return a Retry-After header in words; '' if it has no time."""
     if re.fullmatch(r"\d{1,6}", told.strip(), re.ASCII):
         return f"in {int(told)} s"
     from email.utils import parsedate_to_datetime  # few need it

@@ -19,15 +19,16 @@ class Secret(str):
 
 
 class Token:
-    """A bearer token: it can be sent, but neither shown nor pickled."""
+    """A bearer token: it can be sent, but neither shown nor pickled. ``headers`` holds the Authorization header."""
 
-    __slots__ = ("_text",)
+    __slots__ = ("_text", "headers")
 
     def __init__(self, text: str | None) -> None:
         text = str(text or "").strip()
         if not _VISIBLE.match(text):
             raise ConnectError("the token holds characters that no token has (a blank, a line break?)")
         self._text = text
+        self.headers = {"Authorization": f"Bearer {text}"} if text else {}
 
     def __repr__(self) -> str:
         return "Token(***)" if self._text else "Token(none)"
@@ -38,10 +39,6 @@ class Token:
     def __reduce__(self) -> str | tuple[object, ...]:
         raise TypeError("a token is not pickled")
 
-    def headers(self) -> dict[str, str]:
-        """Give the Authorization header, or none without a token."""
-        return {"Authorization": f"Bearer {self._text}"} if self._text else {}
-
     def redact(self, text: str) -> str:
-        """Blot the token out of a text that came from outside."""
+        """Mask the token in a text that came from outside."""
         return text.replace(self._text, "***") if len(self._text) > 7 else text

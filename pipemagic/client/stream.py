@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from functools import partial
 from types import TracebackType
@@ -107,7 +107,7 @@ class ClientStream:
         """Where the newest stream is in its life; IDLE before the first request."""
         self.baton: str | None = None
         self.transaction = transaction or Transaction()
-        self.deadline = Deadline(clock)
+        self._deadline: Deadline | None = None
         """How long all responses together may take."""
         self.sent_at = 0.0
         self._replaces = False  # the next request opens a stream in the place of an earlier one
@@ -234,6 +234,15 @@ class ClientStream:
 
     # -- before a request
 
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Limit the time of all requests in a block together; after it they raise AnswerTimeout."""
+        self._deadline = Deadline(seconds, self._clock)
+        try:
+            yield
+        finally:
+            self._deadline = None
+
     def check(self, requests: Sequence[Request]) -> None:
         """Raise what `send` would raise for these requests without sending them."""
         if self.transaction.state is Tx.LOST:
@@ -311,7 +320,8 @@ class ClientStream:
             encoding, answer = time.perf_counter() - started, None
             self.phase = Phase.IN_USE
         try:
-            timeout = self.deadline.left(timeout, self._transport.timeout)
+            if self._deadline is not None:
+                timeout = self._deadline.left(timeout, self._transport.timeout)
             answer = self._post(partial(self._transport.post, reads=True), self._path, body, timeout)
             if answer is None:
                 return None
@@ -346,11 +356,13 @@ class ClientStream:
             body = cursors.cursor(asked.batch, self.baton)
             self.phase = Phase.IN_USE
         try:
-            timeout = self.deadline.left(self._reads.limit, self._transport.timeout)
+            timeout = self._reads.limit
+            if self._deadline is not None:
+                timeout = self._deadline.left(timeout, self._transport.timeout)
             chunks = self._post(self._transport.post_for_chunks, "/v3/cursor", body, timeout)
             if chunks is None:
                 return None
-            response = CursorResponse(cast("Chunks", chunks), partial(self._cursor_ended, asked), self.deadline.check)
+            response = CursorResponse(cast("Chunks", chunks), partial(self._cursor_ended, asked), self._deadline)
             head = response.read_head()
             if head.base_url:
                 self._endpoint = follow(self._transport.endpoint, head.base_url)
@@ -386,7 +398,8 @@ class ClientStream:
         """
         self.sent_at = self._clock()
         try:
-            answer = post(path, body, self._endpoint, timeout=timeout, limit=self.deadline.left(None, None))
+            limit = None if self._deadline is None else self._deadline.left()
+            answer = post(path, body, self._endpoint, timeout=timeout, limit=limit)
         except (ConnectError, BusyError, InterruptedRequest) as error:
             if isinstance(error, InterruptedRequest) and not error.nothing_ran:
                 raise
@@ -451,7 +464,7 @@ class ClientStream:
         if isinstance(error, KeyboardInterrupt):  # between the parts of the request
             error = InterruptedRequest("interrupted while a request was under way")
         error = self._reads.failed(error)
-        self.deadline.name(error)
+        error = error if self._deadline is None else self._deadline.explain(error)
         return self._lose(error, requests) if self.phase is Phase.IN_USE else error  # else the baton is still good
 
     def _lose(self, error: E, requests: Sequence[Request]) -> E:

@@ -14,7 +14,7 @@ import httpx
 
 import pipemagic
 from pipemagic.client.bodies import Chunks, HttpAnswer, read_chunks, read_whole
-from pipemagic.client.failures import FAILURES, failure, refusal, retry_time
+from pipemagic.client.failures import FAILURES, failure, refusal
 from pipemagic.client.secrets import Token
 from pipemagic.client.trace_format import redact
 from pipemagic.client.tracing import BODY_LIMIT, Observer, TracedRequest
@@ -193,13 +193,10 @@ class Transport:
                 response.close()
         self._end(traced, response)
 
-    def refusal(self, answer: HttpAnswer, what: str = "the request") -> ServerError:
-        """Turn an answer that is not 2xx into the error to raise; no token shows in it."""
+    def refusal(self, answer: HttpAnswer) -> ServerError:
+        """Return the error for a response that is not 2xx; it does not show the token."""
         fault = read_fault(answer.body, answer.content_type)
-        error = refusal(answer.status, self.token.redact(fault.message), fault.code or "", what)
-        if answer.status in (429, 503) and (when := retry_time(answer.retry_after)):
-            error.hint = f"{error.hint.removesuffix(', or try again later')}; try again {when}".removeprefix("; ")
-        return error
+        return refusal(answer.status, self.token.redact(fault.message), fault.code or "", answer.retry_after)
 
     def close(self) -> None:
         """Close the connections, if they are ours."""
@@ -282,7 +279,7 @@ class Transport:
             ) from None
 
     def _headers(self, endpoint: Endpoint, content: bytes | Iterable[bytes] | None, size: int | None) -> dict[str, str]:
-        headers = self.token.headers()
+        headers = dict(self.token.headers)
         if self._http is None:
             headers |= _HEADERS
         if endpoint.host_header is not None:

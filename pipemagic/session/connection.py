@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -28,7 +28,6 @@ from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Request, Stmt
 from pipemagic.hrana.stream import Phase, Tx
 from pipemagic.session import guards, interrupts, messages, recovery
-from pipemagic.session.causes import with_cause
 from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.session.error_position import locate
 from pipemagic.session.interrupts import InterruptOutcome
@@ -182,6 +181,8 @@ class Connection:
             self._transaction.incomplete |= self._transaction.open and may_have_written(cell, ran)
             refused, count = ran.error, self.statements_open if is_open else None
             if 0 <= refused.index < len(cell.stmts):
+                from pipemagic.session.causes import with_cause  # reads schemas and syntax, which few cells need
+
                 refused = with_cause(refused, cell.stmts[refused.index], self.schema)
             failure = messages.Failure(cell, refused, len(ran.results), before, count, atomic=options.atomic)
             raise messages.statement_error(recovery.ended_by(failure, self._transaction), self, done, notes)
@@ -396,7 +397,7 @@ class Connection:
             sent = (stmt.sql or "" for stmt in cell.stmts)
             self._transaction.sources = dict(zip(sent, (one.text for one in cell.statements), strict=True))
         try:
-            with stream.deadline.within(options.timeout):
+            with nullcontext() if options.timeout is None else stream.within(options.timeout):
                 ran = run(stream, cell.stmts, atomic=options.atomic, undo=own and not options.atomic, mode=mode)
                 if ran.error is not None and ran.error.code == RESPONSE_TOO_LARGE and len(cell.stmts) == 1:
                     ran = ran if options.atomic else fetch_large(stream, cell, ran.error, options.progress)

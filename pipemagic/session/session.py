@@ -16,7 +16,7 @@ from pipemagic.config import config_folder
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.explore.names import near, nearest
 from pipemagic.frames.collector import collector_paused
-from pipemagic.session import explain, foreign_addresses, tokens
+from pipemagic.session import foreign_addresses, tokens
 from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.session.connect import ConnectionFactory
 from pipemagic.session.connection import DEFAULTS, Connection, RunOptions
@@ -145,10 +145,14 @@ class Session:
 
         A statement without a plan says why. ``str()`` of it is a tree, notebooks show a picture.
         """
+        from pipemagic.session import explain
+
         return explain.explain(self.connection(on), sql if isinstance(sql, Cell) else parse_cell(sql, params))
 
     def describe(self, sql: str | Cell, params: Mapping[str, object] | None = None, *, on: str | None = None) -> DryRun:
         """Return the parameters, columns, reads and writes of each statement; run nothing."""
+        from pipemagic.session import explain
+
         return explain.describe(self.connection(on), sql if isinstance(sql, Cell) else parse_cell(sql, params))
 
     @contextmanager

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from pipemagic.client.trace_format import Json, baton_of, format_json, format_size, outline, parse_body, redact
 from pipemagic.client.tracing import RequestOrigin, Tally, Timing, TracedRequest, current_origin
 from pipemagic.counts import plural
-from pipemagic.session import trace_html
 from pipemagic.session.stream_timeline import StreamTimeline, TraceEvent, timelines
 
 if TYPE_CHECKING:
@@ -231,6 +230,8 @@ class Trace:
     __repr__ = __str__
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002
+        from pipemagic.session import trace_html
+
         return {"text/plain": str(self), "text/html": trace_html.page(self)}
 
     def _body_lines(self, mark: str, body: bytes | Json, size: int) -> list[str]:

@@ -588,7 +588,7 @@ def test_a_limit_is_for_the_whole_answer(directly):
         with pytest.raises(errors.AnswerTimeout):
             list(http.post_for_chunks("/", b"{}", limit=0.2))
         stream = ClientStream(http)
-        with stream.deadline.within(0.2), pytest.raises(errors.AnswerTimeout, match=r"stopped waiting after 0\.2 s"):
+        with stream.within(0.2), pytest.raises(errors.AnswerTimeout, match=r"stopped waiting after 0\.2 s"):
             stream.send([Close()])
 
 
