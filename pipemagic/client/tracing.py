@@ -154,7 +154,10 @@ class TracedRequest:
 
 
 class Observer(Protocol):
-    """Receives each request of a transport once, in the thread that made it; must not raise."""
+    """Receives each request of a transport once, in the thread that made it; must not raise.
+
+    An observer may also have a method ``understood``, which gets a request again if it has a `Tally`.
+    """
 
     def exchanged(self, request: TracedRequest) -> None:
         """Take a request whose response was read, or that failed."""

@@ -365,8 +365,11 @@ class Transport:
 
     def record(self, traced: TracedRequest | None) -> None:
         """Give a request to the observer, if it is traced."""
-        if traced is not None and self.observer is not None:
-            self.observer.exchanged(traced)
+        if traced is None or self.observer is None:
+            return
+        self.observer.exchanged(traced)
+        if traced.tally is not None and hasattr(self.observer, "understood"):
+            self.observer.understood(traced)
 
 
 def _transport_to(endpoint: Endpoint) -> httpx.BaseTransport:

@@ -77,6 +77,20 @@ def test_a_request_is_recorded_once_with_its_response():
     assert (tally.statements, tally.rows, tally.rows_read, tally.rows_written, tally.errors) == (1, 2, 2, 2, 0)
 
 
+def test_an_observer_may_have_a_method_for_requests_with_a_tally():
+    class Both(Recorded):
+        def understood(self, request):
+            assert request is self.requests[-1]
+            understood.append(request.tally.rows)
+
+    understood = []
+    recorded = Both()
+    database(recorded, reply(answered(rows_of(2), CLOSED))).execute("SELECT n FROM t")
+    database(recorded, lambda _: httpx.Response(204)).transport.get("/health")
+    assert understood == [2]
+    assert [tally is None for tally in recorded.tallies] == [False, True]
+
+
 def test_no_token_is_in_a_request():
     recorded = Recorded()
     http = database(recorded, reply(answered(rows_of(1), CLOSED)))
