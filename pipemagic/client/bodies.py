@@ -11,7 +11,7 @@ from math import inf
 import httpx
 
 from pipemagic.client.tracing import HEAD, TracedRequest
-from pipemagic.errors import AnswerTimeout, InterruptedRequest, UnknownOutcome
+from pipemagic.errors import UnknownOutcome
 
 MAX_SIZE = 256 * 1024 * 1024
 """Bytes of a response that is read as a whole, unpacked; cursors and downloads have no limit."""
@@ -63,7 +63,8 @@ class HttpAnswer:
 class Chunks:
     """The body of a response in chunks, as they arrive; iterate once, and close.
 
-    ``on_end`` is called once at the end, with the error that ended it, if one did, and the first bytes.
+    ``failure`` returns the error to raise for one of httpx. ``on_end`` is called once at the end, with the error that
+    ended it, if one did, and the first bytes.
     """
 
     status = 200
@@ -72,10 +73,10 @@ class Chunks:
         self,
         response: httpx.Response,
         chunks: Iterator[bytes],
-        address: str,
+        failure: Callable[[BaseException], UnknownOutcome],
         on_end: Callable[[BaseException | None, bytes], None],
     ) -> None:
-        self._response, self._chunks, self._address = response, chunks, address
+        self._response, self._chunks, self._failure = response, chunks, failure
         self._on_end = on_end
         self._head = b""
         self._ended = False
@@ -99,14 +100,6 @@ class Chunks:
         """Close the connection, unless all of the response came: then it can be used again."""
         self._response.close()
         self._end()
-
-    def _failure(self, error: httpx.RequestError | KeyboardInterrupt) -> UnknownOutcome:
-        match error:
-            case httpx.TimeoutException():
-                return AnswerTimeout(f"{self._address} stopped sending in the middle of its answer")
-            case KeyboardInterrupt():
-                return InterruptedRequest("interrupted while the answer came")
-        return UnknownOutcome(f"the connection to {self._address} ended in the middle of an answer")
 
     def _end(self, error: BaseException | None = None) -> None:
         if not self._ended:

@@ -119,6 +119,21 @@ def failure(error: BaseException, endpoint: Endpoint) -> PipemagicError:
     return _no_answer(str(error), endpoint)
 
 
+def chunk_failure(error: BaseException, endpoint: Endpoint) -> UnknownOutcome:
+    """Return our error for what ended a response in the middle, while its chunks were read one by one."""
+    match error:
+        case httpx.TimeoutException():
+            return AnswerTimeout(f"{endpoint.address} stopped sending in the middle of its answer")
+        case KeyboardInterrupt():
+            return InterruptedRequest("interrupted while the answer came")
+    return UnknownOutcome(f"the connection to {endpoint.address} ended in the middle of an answer")
+
+
+def transfer_failure(error: httpx.RequestError, endpoint: Endpoint) -> ConnectError:
+    """Return our error for what ended an upload or a download."""
+    return ConnectError(f"the connection to {endpoint.address} ended before everything came: {error}", hint="try again")
+
+
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error

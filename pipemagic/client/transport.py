@@ -14,12 +14,12 @@ import httpx
 
 import pipemagic
 from pipemagic.client.bodies import Chunks, HttpAnswer, read_chunks, read_whole
-from pipemagic.client.failures import FAILURES, failure, refusal
+from pipemagic.client.failures import FAILURES, chunk_failure, failure, refusal, transfer_failure
 from pipemagic.client.secrets import Token
 from pipemagic.client.trace_format import redact
 from pipemagic.client.tracing import BODY_LIMIT, Observer, TracedRequest
 from pipemagic.client.urls import Endpoint
-from pipemagic.errors import AddressError, ConnectError, InterruptedRequest, PipemagicError, ServerError
+from pipemagic.errors import AddressError, InterruptedRequest, PipemagicError, ServerError
 from pipemagic.hrana import columns
 from pipemagic.hrana.faults import read_fault
 from pipemagic.http import CONNECT_TIMEOUT, READ_TIMEOUT
@@ -153,7 +153,9 @@ class Transport:
             response = self._send("POST", endpoint, path, body, traced, timeout=timeout, limit=limit)
             if response.is_success:
                 end = partial(self._end, traced, response)
-                return Chunks(response, self._chunks(response, endpoint), endpoint.address, end)
+                return Chunks(
+                    response, self._chunks(response, endpoint), lambda error: chunk_failure(error, endpoint), end
+                )
             answer = self._read(response, endpoint, traced, timeout)
         except BaseException as error:
             self._end(traced, response, error)
@@ -183,10 +185,7 @@ class Transport:
         except BaseException as error:
             self._end(traced, response, error)
             if isinstance(error, httpx.RequestError):
-                raise ConnectError(
-                    f"the connection to {self.endpoint.address} ended before everything came: {error}",
-                    hint="try again",
-                ) from None
+                raise transfer_failure(error, self.endpoint) from None
             raise
         finally:
             if response is not None:
