@@ -100,12 +100,11 @@ class PipeMagics(Magics):
         from pipemagic.frames.collector import collector_paused
         from pipemagic.notebook import jupysql
 
-        with short_traceback():
-            variables: dict[str, Any] = self.shell.user_ns
+        variables: dict[str, Any] = self.shell.user_ns
+        with short_traceback(), collector_paused():
             jupysql.refuse_sql(line, cell, self.session, variables)
             args, text = asking.read(line, cell)
-        self.session.wire.begin()
-        with short_traceback(), collector_paused():
+            self.session.wire.begin()
             try:
                 return self._sql(asking.question(args, text, local_ns, variables), args, variables)
             except PipemagicError as error:

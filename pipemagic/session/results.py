@@ -53,11 +53,6 @@ class Outcome:
         return bool(self.result.cols)
 
     @property
-    def writes_rows(self) -> bool:
-        """Whether it is a statement that returns how many rows it changed."""
-        return self.statement.changes_rows
-
-    @property
     def affected_row_count(self) -> int:
         """How many rows the statement inserted, updated or deleted."""
         return self.result.affected_row_count or 0

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
 
 from pipemagic.client.secrets import Secret
 from pipemagic.client.urls import Endpoint
@@ -247,16 +246,6 @@ def _keyring_error(error: Exception) -> SessionError:
 # -- targets of new tokens
 
 REPLACE = "--replace puts the new token in its place"
-
-
-class TokenTarget(Protocol):
-    """Where a new token is stored; checked before the token is created."""
-
-    def check(self) -> None:
-        """Raise SessionError if the target exists already or cannot be created."""
-
-    def store(self, token: Secret) -> None:
-        """Store the token."""
 
 
 class VariableTarget:
