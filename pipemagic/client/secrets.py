@@ -19,16 +19,16 @@ class Secret(str):
 
 
 class Token:
-    """A bearer token: it can be sent, but neither shown nor pickled. ``headers`` holds the Authorization header."""
+    """A bearer token: it can be sent, but neither shown nor pickled. ``authorization`` is the header."""
 
-    __slots__ = ("_text", "headers")
+    __slots__ = ("_text", "authorization")
 
     def __init__(self, text: str | None) -> None:
         text = str(text or "").strip()
         if not _VISIBLE.match(text):
             raise ConnectError("the token holds characters that no token has (a blank, a line break?)")
         self._text = text
-        self.headers = {"Authorization": f"Bearer {text}"} if text else {}
+        self.authorization = f"Bearer {text}".encode()
 
     def __repr__(self) -> str:
         return "Token(***)" if self._text else "Token(none)"

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from math import inf
 from types import TracebackType
+from typing import Any, TypeAlias
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import httpx
@@ -35,7 +36,11 @@ EXAMINED_PER_SECOND = 1_000_000
 BUSY_PAUSES = (0.1, 0.25, 0.5, 1.0, 1.5)
 """Seconds between attempts after 429; in sum below the transaction window of 5 s."""
 
-_HEADERS = {"User-Agent": f"pipemagic/{pipemagic.__version__}", "Accept": "*/*"}
+_HEADERS = [(b"User-Agent", f"pipemagic/{pipemagic.__version__}".encode()), (b"Accept", b"*/*")]
+
+_COLUMNS = (columns.HEADER.encode(), columns.VALUE.encode())
+
+Header: TypeAlias = tuple[bytes, bytes]
 
 
 class Transport:
@@ -242,12 +247,8 @@ class Transport:
         }  # fmt: skip
         if endpoint.host_header is not None and endpoint.scheme == "https":
             extensions["sni_hostname"] = endpoint.named_host
-        build = httpx.Request if self._http is None else self._http.build_request
         try:
-            request = build(
-                method, _url(endpoint.url, path), content=content, extensions=extensions,
-                headers=self._headers(endpoint, content, size),  # in no variable: tracebacks may show those
-            )  # fmt: skip
+            request = self._build(method, endpoint, path, content, size, extensions)
             for pause in BUSY_PAUSES if size is None else ():
                 response = self._handle(request)
                 if response.status_code != 429:
@@ -258,6 +259,35 @@ class Transport:
             return self._handle(request)
         except FAILURES as error:
             raise failure(error, endpoint) from None
+
+    def _build(
+        self,
+        method: str,
+        endpoint: Endpoint,
+        path: str,
+        content: bytes | Iterable[bytes] | None,
+        size: int | None,
+        extensions: dict[str, Any],
+    ) -> httpx.Request:
+        """Return a request. Its headers are in no variable, since tracebacks may show those."""
+        url = _url(endpoint.url, path)
+        if self._http is not None:
+            return self._http.build_request(
+                method,
+                url,
+                headers=list(self._headers(endpoint, content, size)),
+                content=content,
+                extensions=extensions,
+            )
+        host = (b"Host", (endpoint.host_header or "").encode() or url.netloc)
+        if not isinstance(content, bytes):
+            headers = [host, *_HEADERS, *self._headers(endpoint, content, size)]
+            return httpx.Request(method, url, headers=headers, content=content, extensions=extensions)
+        length = (b"Content-Length", b"%d" % len(content))
+        return httpx.Request(  # with all headers and a stream, a quarter of the time
+            method, url, headers=[host, length, *_HEADERS, *self._headers(endpoint, content, size)],
+            stream=httpx.ByteStream(content), extensions=extensions,
+        )  # fmt: skip
 
     def _handle(self, request: httpx.Request) -> httpx.Response:
         if self._http is not None:
@@ -277,20 +307,22 @@ class Transport:
                 "interrupted while the server was busy", hint="nothing of this ran", nothing_ran=True
             ) from None
 
-    def _headers(self, endpoint: Endpoint, content: bytes | Iterable[bytes] | None, size: int | None) -> dict[str, str]:
-        headers = dict(self.token.headers)
-        if self._http is None:
-            headers |= _HEADERS
-        if endpoint.host_header is not None:
-            headers["Host"] = endpoint.host_header
+    def _headers(
+        self, endpoint: Endpoint, content: bytes | Iterable[bytes] | None, size: int | None
+    ) -> Iterator[Header]:
+        """Yield the headers that do not depend on what sends the request."""
+        if self.token:
+            yield b"Authorization", self.token.authorization
+        if endpoint.host_header is not None and self._http is not None:
+            yield b"Host", endpoint.host_header.encode()
         # gzip on loopback costs more than it saves
-        headers["Accept-Encoding"] = "identity" if endpoint.loopback else "gzip"
+        yield b"Accept-Encoding", b"identity" if endpoint.loopback else b"gzip"
         if size is not None:
-            headers |= {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
+            yield b"Content-Type", b"application/octet-stream"
+            yield b"Content-Length", b"%d" % size
         elif content is not None:
-            headers["Content-Type"] = "application/json"
-            headers[columns.HEADER] = columns.VALUE  # of a server that knows it; others pass over it
-        return headers
+            yield b"Content-Type", b"application/json"
+            yield _COLUMNS  # of a server that knows it; others ignore it
 
     def _chunks(self, response: httpx.Response, endpoint: Endpoint) -> Iterator[bytes]:
         """Yield the body as it arrives; with TLS a chunk is one record, which does not grow."""
@@ -310,20 +342,20 @@ class Transport:
         if traced is not None:
             traced.received = body if len(body) <= BODY_LIMIT else None
             traced.received_size = len(body)
-        headers = response.headers
+        headers = {name.lower(): value.decode("latin-1") for name, value in response.headers.raw}
         answer = HttpAnswer(
             response.status_code,
-            headers.get("content-type", "").lower(),
+            headers.get(b"content-type", "").lower(),
             body,
-            headers.get("date", ""),
-            headers.get("retry-after", ""),
+            headers.get(b"date", ""),
+            headers.get(b"retry-after", ""),
             traced,
         )
         if answer.status == 429:
             raise self.refusal(answer)
         if 300 <= answer.status < 400:
             raise AddressError(
-                f"{endpoint.address} redirects to {_host_in(headers.get('location', ''))}; "
+                f"{endpoint.address} redirects to {_host_in(headers.get(b'location', ''))}; "
                 "pipemagic does not take a token there",
                 hint="connect to the final address itself (https:// instead of http://?)",
             )

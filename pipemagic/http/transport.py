@@ -161,7 +161,7 @@ def _send(connection: Connection, request: httpx.Request, timeout: float | None)
     head = SecretBytes(b"\r\n".join(lines) + b"\r\n\r\n")
     del lines
     if isinstance(request.stream, httpx.ByteStream):
-        body = request.content
+        body = request.read()
         if len(body) <= _ONE_PACKET:
             return connection.send(SecretBytes(head + body), timeout)
         return connection.send(head, timeout) and connection.send(body, timeout)

@@ -31,7 +31,7 @@ def clocks(panel):
 
 
 def token_of(session):
-    return session.connection().database.transport.token.headers["Authorization"].removeprefix("Bearer ")
+    return session.connection().database.transport.token.authorization.decode().removeprefix("Bearer ")
 
 
 def test_what_is_connected_in_two_faces(page, session):
