@@ -19,7 +19,10 @@ class Secret(str):
 
 
 class Token:
-    """A bearer token: it can be sent, but neither shown nor pickled. ``authorization`` is the header."""
+    """A bearer token: it can be sent, but neither shown nor pickled.
+
+    ``authorization`` is the header's value, empty without a token.
+    """
 
     __slots__ = ("_text", "authorization")
 
@@ -28,7 +31,7 @@ class Token:
         if not _VISIBLE.match(text):
             raise ConnectError("the token holds characters that no token has (a blank, a line break?)")
         self._text = text
-        self.authorization = f"Bearer {text}".encode()
+        self.authorization = f"Bearer {text}".encode() if text else b""
 
     def __repr__(self) -> str:
         return "Token(***)" if self._text else "Token(none)"

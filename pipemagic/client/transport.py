@@ -311,7 +311,7 @@ class Transport:
         self, endpoint: Endpoint, content: bytes | Iterable[bytes] | None, size: int | None
     ) -> Iterator[Header]:
         """Yield the headers that do not depend on what sends the request."""
-        if self.token:
+        if self.token.authorization:
             yield b"Authorization", self.token.authorization
         if endpoint.host_header is not None and self._http is not None:
             yield b"Host", endpoint.host_header.encode()
