@@ -1,4 +1,8 @@
-"""`%%sql SELECT 1` in a warm kernel beside a bare httpx POST of the same body, and beside JupySQL on local SQLite."""
+"""`%%sql SELECT 1` in a warm kernel beside a bare httpx POST of the same body, and beside JupySQL on local SQLite.
+
+The bare POST is a cell magic, too. What IPython does around a magic is in both figures: it sets names among Python's
+built-in ones and removes them afterwards, by which all functions lose what the interpreter had cached.
+"""
 
 from __future__ import annotations
 
@@ -100,9 +104,10 @@ def _measure(plan: Plan, target: Target) -> list[Line]:
     ):
         post = bare(client, target)
         with connected(target) as shell:
+            shell.register_magic_function(lambda _line, _cell: post(), "cell", "post")
             candidates = {
                 "cell": lambda: seconds(lambda: shell.run_cell_magic("sql", "", CELL), times),
-                "httpx POST of the same body": lambda: seconds(post, times),
+                "httpx POST of the same body": lambda: seconds(lambda: shell.run_cell_magic("post", "", CELL), times),
             }
             for peer in peers.values():
                 for name, frames in {"JupySQL, its own result": False, "JupySQL, a DataFrame": True}.items():
@@ -112,6 +117,6 @@ def _measure(plan: Plan, target: Target) -> list[Line]:
             values = interleave(plan.rounds, candidates)
     cell = values.pop("cell")
     return [
-        Line(f"%%sql {CELL}, on {target.name}", "s", cell, name, theirs, at_most(1.0 if "JupySQL" in name else 1.3))
+        Line(f"%%sql {CELL}, on {target.name}", "s", cell, name, theirs, at_most(1.0))
         for name, theirs in values.items()
     ]

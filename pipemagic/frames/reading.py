@@ -67,11 +67,15 @@ def to_frame(result: StmtResult, *, note: Note | None = None) -> pd.DataFrame:
 
 
 def _frame_of(cols: Sequence[Col], arrays: Sequence[Any], count: int) -> pd.DataFrame:
+    import numpy as np
     import pandas as pd
 
+    labels = _labels(tuple([col.name or "" for col in cols])).view()
+    if len(arrays) == 1 and arrays[0].dtype in (np.int64, np.float64):  # as of a count(*): a quarter of the time
+        return pd.DataFrame(arrays[0].reshape(count, 1), columns=labels, copy=False)
     # By number first: a dict would lose duplicate names.
     frame = pd.DataFrame(dict(enumerate(arrays)), index=pd.RangeIndex(count), copy=False)
-    frame.columns = _labels(tuple([col.name or "" for col in cols])).view()
+    frame.columns = labels
     return frame
 
 

@@ -118,10 +118,11 @@ def shown(label: str, preferences: PipeMagic) -> Iterator[Progress]:
     Another thread shows it: the block itself may wait for one answer all the time.
     """
     view = _view() if preferences.progress else None
-    progress, ended = Progress(label, view), threading.Event()
+    progress = Progress(label, view)
     if view is None:
         yield progress
         return
+    ended = threading.Event()
     # In a copy of the context: it says which cell an output belongs to.
     showing = threading.Thread(target=copy_context().run, args=(_show_until, ended, progress), daemon=True)
     showing.start()

@@ -458,6 +458,19 @@ def test_a_frame_that_is_changed_leaves_the_rows_as_they_are() -> None:
     assert list(result.rows) == ROWS
 
 
+@pytest.mark.parametrize("column", ["a", "c"])
+def test_a_frame_of_one_column_that_is_changed_leaves_the_rows_as_they_are(column: str) -> None:
+    at = [col.name for col in TABLE.cols].index(column)
+    table = StmtResult([TABLE.cols[at]], [[row[at]] for row in TABLE.rows])
+    (entry,) = read_answer(pipeline(table)).results
+    result = entry.response.result  # type: ignore[union-attr]
+    frame = to_frame(result)
+    frame.iloc[0, 0] = 7
+    frame[column] *= 2
+    assert_same([to_frame(result)], [to_frame(table)])
+    assert frame.iloc[0, 0] == 14
+
+
 def test_a_frame_of_some_rows_that_is_changed_leaves_the_others_as_they_are() -> None:
     (entry,) = read_answer(pipeline(TABLE)).results
     rows = entry.response.result.rows  # type: ignore[union-attr]
