@@ -221,7 +221,10 @@ def _arrow_texts(series: pd.Series) -> Texts:
     """Give the texts where Arrow keeps them, without a Python object for each."""
     import pyarrow as pa
 
-    array: Any = pa.chunked_array([pa.array(series.array)]).combine_chunks().cast(pa.large_string())
+    array: Any = pa.array(series.array)
+    if isinstance(array, pa.ChunkedArray):  # a list with it in would be gone through value by value
+        array = array.combine_chunks()
+    array = array.cast(pa.large_string())
     _, ends, heap = array.buffers()
     ends = np.frombuffer(ends, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
     return Texts(memoryview(heap or b""), ends[:-1], np.diff(ends), series.isna().to_numpy(dtype=bool))
