@@ -227,7 +227,7 @@ def _may_end(line: str) -> bool:
 
 def _with_position(error: StatementError, statement: str) -> StatementError:
     """Add the line of the statement to an error, with a caret below its position."""
-    from pipemagic.session.error_position import excerpt, locate
+    from pipemagic.session.messages import excerpt, locate
 
     fault = locate(error, statement)
     message = fault.message

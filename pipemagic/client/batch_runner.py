@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipemagic.client.replication import AGAIN, BEHIND
+from pipemagic.client.statement_errors import statement_error
 from pipemagic.client.stream import ClientStream, Dialect
-from pipemagic.errors import PipemagicError, ProtocolError, StatementError, UnknownName
+from pipemagic.errors import PipemagicError, ProtocolError, StatementError
 from pipemagic.hrana.batches import chain, probe, transactional
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import (
@@ -26,10 +25,6 @@ from pipemagic.hrana.messages import (
     Stmt,
     StmtResult,
 )
-
-_OFFSET = re.compile(r"\s*\(at offset (\d+)\)\Z")
-_AROUND = re.compile(r"\(?at offset (\d+)\)?|around L(\d+):(\d+)")
-_UNKNOWN = re.compile(r"(?:^|: )(?:no such (?:table|view|column): |table .+ has no column named )")
 
 
 @dataclass(frozen=True)
@@ -95,42 +90,6 @@ def result_of(entry: Entry, sql: str = "", index: int = 0) -> StmtResult:
     if not isinstance(entry.response, ExecuteResponse):
         raise ProtocolError("the answer is not that of a statement")
     return entry.response.result
-
-
-def statement_error(error: Error, sql: str = "", index: int = 0) -> StatementError:
-    """Return the error to raise: the server's message without its prefix, the place, the code.
-
-    The code is the server's, except for unknown tables and columns: each server has several codes for these.
-    """
-    message = error.message.removeprefix("SQLite error: ").removeprefix("SQLite input error: ")
-    message = _OFFSET.sub("", message.removeprefix("SQL input error: "))
-    hint = AGAIN if error.code == BEHIND else ""
-    return StatementError(
-        message, code=_code(error), index=index, sql=sql, offset=_offset(error.message, sql), hint=hint
-    )  # fmt: skip
-
-
-def _code(error: Error) -> str:
-    code = error.code or ""
-    if _UNKNOWN.search(error.message) and not code.startswith("SQLITE_CONSTRAINT"):  # not the text of a RAISE
-        return UnknownName.code
-    return code
-
-
-def _offset(message: str, sql: str) -> int | None:
-    """Read where in the statement the error is, in UTF-8 bytes."""
-    match = _AROUND.search(message)
-    if match is None:
-        return None
-    if match[1] is not None:
-        return int(match[1])
-    lines = sql.encode().split(b"\n")
-    line, column = int(match[2]), int(match[3])
-    if not 1 <= line <= len(lines):
-        return None
-    end = sum(len(text) + 1 for text in lines[: line - 1]) + column - 1
-    token = re.search(r"`([^`]+)`", message[match.end() :])  # the place is the end of this word
-    return max(0, end - len(token[1].encode()) if token else end)
 
 
 def _read_batch(entry: OkEntry, batch: Batch, stmts: Sequence[Stmt], first: int) -> Run:

@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import TypeAlias
 
-from pipemagic.client.batch_runner import result_of, statement_error
+from pipemagic.client.batch_runner import result_of
 from pipemagic.client.cursor_response import CursorResponse, Entry, read_entries
+from pipemagic.client.statement_errors import statement_error
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.errors import ProtocolError, ServerError, StatementError, UnknownOutcome
 from pipemagic.frames.stored import StoredRows

@@ -20,15 +20,18 @@ _NEAR = re.compile(r'near "(.+)"', re.DOTALL)
 _OPEN_TOKEN = re.compile(r"unrecognized token|non-terminated", re.I)
 
 
-class Cause(NamedTuple):
-    """``message`` says what is wrong at ``offset`` (in characters). ``of_line``: the message begins with the line."""
+class LocatedMessage(NamedTuple):
+    """What is wrong, and where: the offset in characters, None if it is not known.
+
+    ``of_line`` is True for a message that begins with the number of the line.
+    """
 
     message: str
-    offset: int
+    offset: int | None = None
     of_line: bool = False
 
 
-def cause(message: str, text: str, offset: int | None) -> Cause | None:
+def cause(message: str, text: str, offset: int | None) -> LocatedMessage | None:
     """Return the cause of a syntax error; ``message`` and ``offset`` (in characters) are what the server says."""
     if not _SYNTAX.search(message):
         return None
@@ -38,7 +41,7 @@ def cause(message: str, text: str, offset: int | None) -> Cause | None:
     if last is not None and (at_end or (_OPEN_TOKEN.search(message) and offset in (None, last.start))):
         what = _unterminated(last)
         if what:
-            return Cause(f"unterminated {what}", last.start, of_line=True)
+            return LocatedMessage(f"unterminated {what}", last.start, of_line=True)
     words = [token for token in words if token.kind != "comment"]
     if at_end:
         left = _open(words)
@@ -118,16 +121,18 @@ def _open(words: Sequence[Token]) -> list[Token]:
     return left
 
 
-def _unclosed(token: Token) -> Cause:
-    return Cause("unclosed parenthesis" if token.text == "(" else "CASE without END", token.start, of_line=True)
+def _unclosed(token: Token) -> LocatedMessage:
+    return LocatedMessage(
+        "unclosed parenthesis" if token.text == "(" else "CASE without END", token.start, of_line=True
+    )
 
 
-def _bracket(words: Sequence[Token], number: int) -> Cause | None:
+def _bracket(words: Sequence[Token], number: int) -> LocatedMessage | None:
     """Return the parenthesis or CASE that is the cause of an error at a word; None if none is for certain."""
     word, before = _word(words, number), _open(words[:number])
     if word == ")":
         if not before:
-            return Cause("unmatched closing parenthesis", words[number].start, of_line=True)
+            return LocatedMessage("unmatched closing parenthesis", words[number].start, of_line=True)
         return _unclosed(before[-1]) if before[-1].text != "(" and _ends_operand(words, number - 1) else None
     begins = word in _CLAUSES and (word not in _WITH_BY or _word(words, number + 1) == "BY")
     if begins and before and before[-1] in _open(words) and _ends_operand(words, number - 1):
@@ -178,16 +183,16 @@ _TYPES = frozenset(
 )  # fmt: skip
 
 
-def _reserved(words: Sequence[Token], number: int) -> Cause | None:
+def _reserved(words: Sequence[Token], number: int) -> LocatedMessage | None:
     """Return the cause if the word at an error is a keyword that stands where only a name can be."""
     token = words[number]
     if token.kind == "word" and token.text.upper() in KEYWORDS and _is_meant_as_name(words, number):
         name = f'"{token.text}"'
-        return Cause(f"{name} is a reserved word; quote it: {name}", token.start)
+        return LocatedMessage(f"{name} is a reserved word; quote it: {name}", token.start)
     return None
 
 
-def _reserved_before(words: Sequence[Token], number: int) -> Cause | None:
+def _reserved_before(words: Sequence[Token], number: int) -> LocatedMessage | None:
     """Return the cause if the word before the error is ORDER or GROUP without its BY: `max(order)`."""
     return _reserved(words, number - 1) if _word(words, number - 1) in _WITH_BY else None
 

@@ -29,7 +29,6 @@ from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Request,
 from pipemagic.hrana.stream import Phase, Tx
 from pipemagic.session import guards, interrupts, messages, recovery
 from pipemagic.session.cell import Cell, parse_cell
-from pipemagic.session.error_position import locate
 from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.keep_alive import Clocks, KeepAlive
 from pipemagic.session.organization import Platform
@@ -291,7 +290,7 @@ class Connection:
         try:
             return self._once(ask)
         except StatementError as error:
-            raise error.replace(message=locate(error, error.sql).message) from None
+            raise error.replace(message=messages.locate(error, error.sql).message) from None
 
     def _once(self, ask: Callable[[Database], T]) -> T:
         self._check_not_gone()

@@ -12,14 +12,13 @@ from pipemagic.counts import plural
 from pipemagic.errors import PipemagicError, StatementError, TransactionLost
 from pipemagic.explore import idioms
 from pipemagic.explore.names import nearest
-from pipemagic.explore.syntax_errors import ends_early, unterminated_comment
+from pipemagic.explore.syntax_errors import LocatedMessage, cause, ends_early, unterminated_comment
 from pipemagic.explore.words import FUNCTIONS, written
 from pipemagic.hrana import faults
 from pipemagic.session.cell import Cell
-from pipemagic.session.error_position import LocatedMessage, excerpt, locate
 from pipemagic.session.results import CellResult, Outcome
 from pipemagic.session.source_map import Source, SourcePosition
-from pipemagic.sql import normalize, tokens
+from pipemagic.sql import caret, character_offset, normalize, significant, tokens
 from pipemagic.terminals import without_passwords
 
 if TYPE_CHECKING:
@@ -39,6 +38,11 @@ AGAIN = "Run the cells again from BEGIN on, or put the whole transaction into on
 AFTER_LOSS = f"{AGAIN}\nUntil BEGIN or ROLLBACK nothing more runs here, so that no part of it is applied alone."
 
 RETRY = "%pipedb retry runs what was undone again, all or nothing."
+
+_NEAR = re.compile(r'\Anear "(.+)": ', re.DOTALL)
+_NAMED = re.compile(
+    r"no such (?:table|column|function|view|index|trigger|collation sequence|savepoint): (?:main\.)?(.+)$"
+)
 
 IN_ONE_CELL = "Split what takes so long into several transactions, or make it faster, and run the cell again."
 
@@ -108,6 +112,30 @@ def statement_error(
         fault = LocatedMessage(f"{place.where}: {fault.message}", fault.offset, of_line=True)
     lines = [*_where(failure, place, named=fault.of_line), *_fate(failure)]
     return _error(failure, connection, done, fault, lines, hints, cell.before + error.index, sent)
+
+
+def locate(error: StatementError, sql: str) -> LocatedMessage:
+    """Return what is wrong with a statement: the cause if its text proves one, else the server's message."""
+    offset = _only_place(error.message, sql) if error.offset is None else character_offset(sql, error.offset)
+    return cause(error.message, sql, offset) or LocatedMessage(error.message, offset)
+
+
+def _only_place(message: str, sql: str) -> int | None:
+    """Return the offset of the name that the message quotes, if it stands in the statement exactly once."""
+    match = _NEAR.match(message) or _NAMED.search(message)
+    if match is None:
+        return None
+    wanted = match[1].split(".")[-1].lower()
+    places = [token.start for token in significant(sql) if normalize(token.text) == wanted]
+    return places[0] if len(places) == 1 else None
+
+
+def excerpt(text: str, offset: int) -> str:
+    """Return the line that holds a character offset, with a caret below the place and without passwords.
+
+    Passwords are masked first: afterwards the caret would be in another place, and a cut line might hold half of one.
+    """
+    return caret(without_passwords(text), len(without_passwords(text[:offset])))
 
 
 def _error(

@@ -1,0 +1,64 @@
+"""The error of a statement that a server refused: its message, position and code.
+
+The protocol has no field for the position: every engine writes it into its message in a form of its own.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pipemagic.client.replication import AGAIN, BEHIND
+from pipemagic.errors import StatementError, UnknownName
+from pipemagic.hrana.messages import Error
+from pipemagic.sql import character_offset, tokens
+
+_PREFIX = re.compile(r"\A(?:SQLite error|SQLite input error|SQL input error|SQL string could not be parsed): ")
+_OFFSET = re.compile(r"\s*\(?at offset (\d+)\)?\Z")
+_AROUND = re.compile(r"\A(.*) around L(\d+):(\d+): `(.*)`\Z", re.DOTALL)
+_AT = re.compile(r"\A(.*) at \((\d+), (\d+)\)\Z", re.DOTALL)
+_NEAR_KIND = re.compile(r"\Anear \w+, \"?None\"?: ")
+_UNKNOWN = re.compile(r"(?:^|: )(?:no such (?:table|view|column): |table .+ has no column named )")
+
+
+def statement_error(error: Error, sql: str = "", index: int = 0) -> StatementError:
+    """Return the error to raise; its ``offset`` is in bytes of UTF-8, None if the server does not say.
+
+    The code is the server's, except for unknown tables and columns: each server has several codes for these.
+    """
+    message, offset = parse_message(error.message, sql)
+    code, hint = error.code or "", AGAIN if error.code == BEHIND else ""
+    if _UNKNOWN.search(message) and not code.startswith("SQLITE_CONSTRAINT"):  # not the text of a RAISE
+        code = UnknownName.code
+    return StatementError(message, code=code, index=index, sql=sql, offset=offset, hint=hint)
+
+
+def parse_message(message: str, sql: str) -> tuple[str, int | None]:
+    """Split the message of an error of ``sql`` into text and position, an offset in bytes of UTF-8."""
+    text = _PREFIX.sub("", message)
+    if match := _OFFSET.search(text):
+        return text[: match.start()], int(match[1])
+    if match := _AROUND.match(text):  # the column is that after the token
+        end = _byte_offset(sql, int(match[2]), int(match[3]))
+        return f'{match[1]} near "{match[4]}"', max(0, end - len(match[4].encode()))
+    if match := _AT.match(text):
+        return _at(match[1], _byte_offset(sql, int(match[2]), int(match[3])), sql)
+    return text, None
+
+
+def _at(text: str, offset: int, sql: str) -> tuple[str, int]:
+    kind = _NEAR_KIND.match(text)
+    if not kind or offset == 0:
+        return text, offset
+    # As above the column is that after the token, whose text the message does not have.
+    end = character_offset(sql, offset)
+    token = next((token for token in tokens(sql) if token.end >= end), None)
+    if token is None:
+        return text[kind.end() :], offset
+    return f'{text[kind.end() :]} near "{token.text}"', len(sql[: token.start].encode())
+
+
+def _byte_offset(sql: str, line: int, column: int) -> int:
+    """Convert line and column, both from 1, the column in bytes, into an offset in bytes; within the text."""
+    lines = sql.encode().split(b"\n")
+    line = min(line, len(lines))
+    return sum(len(text) + 1 for text in lines[: line - 1]) + min(column - 1, len(lines[line - 1]))
