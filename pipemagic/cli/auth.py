@@ -9,7 +9,7 @@ import click
 
 from pipemagic.cli import console, platform
 from pipemagic.cli.platform import Credentials, api_command, data_option, management, name_argument
-from pipemagic.client import urls
+from pipemagic.client.address import parse_address
 from pipemagic.client.secrets import Token
 from pipemagic.errors import SessionError
 from pipemagic.management_api.client import Management
@@ -118,7 +118,7 @@ def keyring_entry(address: str) -> str:
     """Return the name of an address in the keyring."""
     from pipemagic.session import tokens
 
-    return tokens.keyring_entry(urls.parse(address))
+    return tokens.keyring_entry(parse_address(address))
 
 
 address_argument = click.argument("entry", type=keyring_entry, metavar="ADDRESS")

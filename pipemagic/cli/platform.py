@@ -16,7 +16,7 @@ import click
 
 from pipemagic import launcher
 from pipemagic.cli.console import absolute_path, check_exclusive
-from pipemagic.client import urls
+from pipemagic.client.address import parse_address
 from pipemagic.config import config_folder, make_config_folder, write_private
 from pipemagic.errors import SessionError
 from pipemagic.management_api.client import Management, Refusal, hint_for
@@ -115,7 +115,7 @@ class SelectedService:
         self.address = None if data else environment.get(API_URL)
         self.token = environment.token(None, PLATFORM_TOKENS) if self.address else None
         if self.address:
-            self.key = urls.parse(self.address).address.rstrip("/").removesuffix("/v1")
+            self.key = parse_address(self.address).address.rstrip("/").removesuffix("/v1")
         else:
             self.key = f"data:{data or launcher.default_folder()}"
         self.account_key = f"{self.key}#{sha256(self.token.encode()).hexdigest()[:16]}" if self.token else self.key

@@ -88,17 +88,17 @@ def result_of(entry: Entry, sql: str = "", index: int = 0) -> StmtResult:
     if isinstance(entry, ErrorEntry):
         raise statement_error(entry.error, sql, index)
     if not isinstance(entry.response, ExecuteResponse):
-        raise ProtocolError("the answer is not that of a statement")
+        raise ProtocolError("the response is not that of a statement")
     return entry.response.result
 
 
 def _read_batch(entry: OkEntry, batch: Batch, stmts: Sequence[Stmt], first: int) -> Run:
     """Read the entry of a batch whose statements start at step ``first``."""
     if not isinstance(entry.response, BatchResponse):
-        raise ProtocolError("the answer is not that of a batch")
+        raise ProtocolError("the response is not that of a batch")
     results, errors = entry.response.result.step_results, entry.response.result.step_errors
     if not len(results) == len(errors) == len(batch.steps):
-        raise ProtocolError("the batch has more steps than its answer")
+        raise ProtocolError("the batch has more steps than its response")
     good: list[StmtResult] = []
     for number, stmt in enumerate(stmts):
         error, result = errors[first + number], results[first + number]

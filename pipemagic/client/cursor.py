@@ -163,5 +163,5 @@ def described(stream: ClientStream, stmt: Stmt) -> DescribeResult:
     if isinstance(entry, ErrorEntry):
         raise statement_error(entry.error, stmt.sql or "")
     if not isinstance(entry, OkEntry) or not isinstance(entry.response, DescribeResponse):
-        raise ProtocolError("the answer is not the description of a statement")
+        raise ProtocolError("the response is not the description of a statement")
     return entry.response.result

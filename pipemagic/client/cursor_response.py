@@ -18,8 +18,8 @@ from pipemagic.hrana.columns import Rows
 from pipemagic.hrana.messages import Col
 
 if TYPE_CHECKING:
-    from pipemagic.client.bodies import Chunks  # imports httpx, which takes long
     from pipemagic.client.deadline import Deadline
+    from pipemagic.client.response_body import Chunks  # imports httpx, which takes long
 
 E = TypeVar("E", bound=BaseException | None)
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
-from pipemagic.client import urls
+from pipemagic.client.address import Endpoint, parse_address
 from pipemagic.client.arguments import Arguments, statement
 from pipemagic.client.batch_runner import Run, result_of, run
 from pipemagic.client.cursor import Cursor
@@ -44,7 +44,7 @@ Statement = str | tuple[str, Arguments]
 
 @dataclass(frozen=True)
 class Result:
-    """What one statement returned. ``wire`` is the server's own answer, ``sql`` the statement's text."""
+    """What one statement returned. ``wire`` is the server's own response, ``sql`` the statement's text."""
 
     wire: StmtResult = field(repr=False)
     sql: str = ""
@@ -94,7 +94,7 @@ def connect(
 ) -> Database:
     """Give the database at ``url`` (``libsql://``, ``https://``, ``http://``); nothing is sent yet.
 
-    ``token`` is the database's token. ``timeout`` is how many seconds to wait for the next part of an answer,
+    ``token`` is the database's token. ``timeout`` is how many seconds to wait for the next part of a response,
     ``connect_timeout`` for the connection; None waits without end. ``http`` is an ``httpx.Client`` to send with. With
     ``read_only`` a statement that is not known to read raises ReadOnlyError and is not sent. ``observer`` receives
     every HTTP request (`pipemagic.client.tracing`).
@@ -118,13 +118,13 @@ class Database:
     ``url`` is ``libsql://``, ``https://`` or ``http://``; ``token`` its database token. ``timeout`` and
     ``connect_timeout`` are seconds. ``http`` takes an ``httpx.Client`` of your own, which stays yours to close. With
     ``read_only`` whatever is not known to read is refused, everywhere, with ReadOnlyError.
-    Reads see what was written through the same Database before, also where a replica answers. Safe to use from
+    Reads see what was written through the same Database before, also where a replica responds. Safe to use from
     several threads; a stream or transaction is for one.
     """
 
     def __init__(
         self,
-        url: str | urls.Endpoint,
+        url: str | Endpoint,
         token: str | Token | None = None,
         *,
         timeout: float | None = READ_TIMEOUT,
@@ -137,7 +137,7 @@ class Database:
         from pipemagic.client.transport import Transport  # imports httpx, which takes long
 
         self.read_only = read_only
-        self.endpoint = urls.parse(url) if isinstance(url, str) else url
+        self.endpoint = parse_address(url) if isinstance(url, str) else url
         self.transport = Transport(
             self.endpoint, token, timeout=timeout, connect_timeout=connect_timeout, http=http, observer=observer
         )  # fmt: skip
@@ -177,7 +177,7 @@ class Database:
     def state(self) -> int | None:
         """The number of the newest state that is known of the database; None where that proves nothing.
 
-        That is so where the server gives no number, where it was not seen to grow, and where a replica answers.
+        That is so where the server gives no number, where it was not seen to grow, and where a replica responds.
         """
         return self._seen.index if self._seen.grows and not self._seen.unbounded else None
 
@@ -285,12 +285,12 @@ class Database:
 
     def version(self) -> str:
         """Give the server's version, one line of text."""
-        answer = self.transport.get("/version")
-        if not answer.ok:
-            raise self.transport.refusal(answer)
-        if "html" in answer.content_type:
+        response = self.transport.get("/version")
+        if not response.ok:
+            raise self.transport.refusal(response)
+        if "html" in response.content_type:
             raise _not_a_database(self.url)
-        return answer.body.decode("utf-8", "replace").strip()
+        return response.body.decode("utf-8", "replace").strip()
 
     def health(self) -> bool:
         """Tell whether the server says that it is healthy; raises if it cannot be reached."""
@@ -310,13 +310,13 @@ class Database:
 
     def _probe(self) -> Dialect:
         for dialect in (Dialect.V3, Dialect.V2):
-            answer = self.transport.get(f"/v{dialect}")
-            if answer.ok and "html" in answer.content_type:
+            response = self.transport.get(f"/v{dialect}")
+            if response.ok and "html" in response.content_type:
                 raise _not_a_database(self.url)
-            if answer.ok:
+            if response.ok:
                 return dialect
-            if answer.status in (401, 403) or (answer.status >= 500 and answer.status != 501):
-                raise self.transport.refusal(answer)
+            if response.status in (401, 403) or (response.status >= 500 and response.status != 501):
+                raise self.transport.refusal(response)
         return Dialect.SEED
 
 
@@ -368,5 +368,5 @@ def _what_was_applied(count: int, total: int) -> str:
 
 def _not_a_database(url: str) -> ProtocolError:
     return ProtocolError(
-        f"an HTML page came back from {url} instead of an answer of a database", hint="is this the right address?"
+        f"an HTML page came back from {url} instead of a response of a database", hint="is this the right address?"
     )

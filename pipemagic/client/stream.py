@@ -11,12 +11,12 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from pipemagic.client.address import Endpoint, follow, instance_of
 from pipemagic.client.cursor_response import CursorResponse
 from pipemagic.client.deadline import Deadline
 from pipemagic.client.readonly import refuse_writes
 from pipemagic.client.replication import ReadYourWrites, ReplicationState
 from pipemagic.client.transaction import AGAIN, Transaction, closes, errors_of
-from pipemagic.client.urls import Endpoint, follow, instance_of
 from pipemagic.errors import (
     BusyError,
     ConnectError,
@@ -49,13 +49,13 @@ from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Phase, Tx
 from pipemagic.hrana.values import Integer
 
 if TYPE_CHECKING:  # these import httpx, which takes long
-    from pipemagic.client.bodies import Chunks, HttpAnswer
+    from pipemagic.client.response_body import Chunks, HttpResponse
     from pipemagic.client.transport import Transport
 
 CLOSE_TIMEOUT = 5.0
 """Seconds to wait for the response to a close: it only spares the server 10 s of waiting."""
 
-A = TypeVar("A", bound="HttpAnswer | Chunks")
+A = TypeVar("A", bound="HttpResponse | Chunks")
 E = TypeVar("E", bound="BaseException | None")
 
 HANG_UP_TIMEOUT = 0.5
@@ -118,7 +118,7 @@ class ClientStream:
         self._path = f"/v{max(dialect, 2)}/pipeline"
         self._endpoint: Endpoint | None = None
         self._opened_at = 0.0
-        self._answered_at = 0.0
+        self._response_at = 0.0
         self._beginning = threading.RLock()
         """Held from the check whether a request is under way until the next one is."""
 
@@ -134,7 +134,7 @@ class ClientStream:
 
     def idle_for(self) -> float:
         """Return the seconds since the last response; 0.0 if no stream is open."""
-        return self._clock() - self._answered_at if self.is_open else 0.0
+        return self._clock() - self._response_at if self.is_open else 0.0
 
     def open_for(self) -> float | None:
         """Return the seconds since the request that opened the stream; None if none is open."""
@@ -251,7 +251,7 @@ class ClientStream:
             refuse_writes(requests)
         if self.dialect is Dialect.SEED:
             self._check_seed(requests)
-        idle = self._clock() - self._answered_at
+        idle = self._clock() - self._response_at
         if self.phase is Phase.IDLE and self.baton is not None and idle > IDLE_LIMIT:
             self._expire()
         if self.dialect is Dialect.SEED:
@@ -271,10 +271,10 @@ class ClientStream:
         """Find out once whether a server with only the seed binds arguments: if it ignored them, all were NULL."""
         if self._transport.binds_arguments is None:
             asked: list[Request] = [Execute(Stmt("SELECT ?", args=[Integer("7")])), Close()]
-            answer = self._transport.post(self._path, pipeline(asked))
-            if answer.status in (401, 403, 404) or answer.status >= 500:
-                raise self._transport.refusal(answer)
-            self._transport.binds_arguments = answer.status == 200 and b'"7"' in answer.body
+            received = self._transport.post(self._path, pipeline(asked))
+            if received.status in (401, 403, 404) or received.status >= 500:
+                raise self._transport.refusal(received)
+            self._transport.binds_arguments = received.status == 200 and b'"7"' in received.body
         if not self._transport.binds_arguments:
             raise UnsupportedError(
                 "this server does not take parameters", hint="write the values into the statement, with care"
@@ -317,18 +317,18 @@ class ClientStream:
                 timeout = min(timeout or limit, self._transport.timeout or limit, limit)
             started = time.perf_counter()
             body = encode(message)
-            encoding, answer = time.perf_counter() - started, None
+            encoding, received = time.perf_counter() - started, None
             self.phase = Phase.IN_USE
         try:
             if self._deadline is not None:
                 timeout = self._deadline.left(timeout, self._transport.timeout)
-            answer = self._post(partial(self._transport.post, reads=True), self._path, body, timeout)
-            if answer is None:
+            received = self._post(partial(self._transport.post, reads=True), self._path, body, timeout)
+            if received is None:
                 return None
-            entries = self._read(answer, message, encoding)
+            entries = self._read(received, message, encoding)
         except BaseException as error:  # noqa: BLE001 - the error to raise may know more
-            if answer is not None:
-                self._transport.record(answer.traced)
+            if received is not None:
+                self._transport.record(received.traced)
             raise self._failed(error, requests) from None
         self._reads.state.update(entries, self._reads.known)
         reopened, self._replaces = self._replaces, False
@@ -338,9 +338,9 @@ class ClientStream:
         try:
             if tracked:
                 closed = self.phase is Phase.CLOSED
-                self.transaction.answered(requests, entries, sent_at=self.sent_at, closed=closed)
+                self.transaction.update(requests, entries, sent_at=self.sent_at, closed=closed)
         finally:
-            if (traced := answer.traced) is not None:  # now that it is known what became of the transaction
+            if (traced := received.traced) is not None:  # now that it is known what became of the transaction
                 traced.reopened, traced.transaction_open = reopened, self.transaction.open
                 self._transport.record(traced)
         if tracked and self.dialect is not Dialect.V3 and self.transaction.open and any(map(errors_of, entries)):
@@ -379,11 +379,11 @@ class ClientStream:
         Returns the error to raise.
         """
         if complete:
-            self._answered_at = self._clock()
+            self._response_at = self._clock()
             self._ended_by_server = self.baton is None
             self.phase = Phase.CLOSED if self._ended_by_server else Phase.IDLE
             if self._ended_by_server:
-                self.transaction.unanswered([asked])  # a transaction that was open is not any more
+                self.transaction.drop([asked])  # a transaction that was open is not any more
             return error
         if self.baton is not None:
             close = pipeline([Close()], self.baton)
@@ -399,7 +399,7 @@ class ClientStream:
         self.sent_at = self._clock()
         try:
             limit = None if self._deadline is None else self._deadline.left()
-            answer = post(path, body, self._endpoint, timeout=timeout, limit=limit)
+            received = post(path, body, self._endpoint, timeout=timeout, limit=limit)
         except (ConnectError, BusyError, InterruptedRequest) as error:
             if isinstance(error, InterruptedRequest) and not error.nothing_ran:
                 raise
@@ -407,9 +407,9 @@ class ClientStream:
             if isinstance(error, ConnectError) and self._endpoint is not None and not self.transaction.open:
                 return None  # that instance is gone; the named address leads to another one
             raise
-        if answer.status == 200:
-            return answer
-        refused = cast("HttpAnswer", answer)  # a response in chunks is a 2xx
+        if received.status == 200:
+            return received
+        refused = cast("HttpResponse", received)  # a response in chunks is a 2xx
         fault = faults.read_fault(refused.body, refused.content_type)
         if self.baton is not None and (
             refused.status == 404 or (refused.status == 400 and faults.is_baton_fault(fault))
@@ -422,14 +422,14 @@ class ClientStream:
 
     # -- responses
 
-    def _read(self, answer: HttpAnswer, sent: PipelineRequest, encoding: float) -> list[Entry]:
+    def _read(self, received: HttpResponse, sent: PipelineRequest, encoding: float) -> list[Entry]:
         """Read a 200: the entries, the new baton, the address to go on at."""
         try:
             started = time.perf_counter()
-            response = read_answer(answer.body)
-            if answer.traced is not None:
-                answer.traced.encoding, answer.traced.decoding = encoding, time.perf_counter() - started
-                answer.traced.add_results(sent, response)
+            response = read_answer(received.body)
+            if received.traced is not None:
+                received.traced.encoding, received.traced.decoding = encoding, time.perf_counter() - started
+                received.traced.add_results(sent, response)
             if len(response.results) != len(sent.requests):
                 counts = f"{len(sent.requests)} requests were sent and {len(response.results)} results came back"
                 raise ProtocolError(counts)
@@ -441,11 +441,11 @@ class ClientStream:
             if response.base_url and response.baton is not None:
                 self._endpoint = follow(self._transport.endpoint, response.base_url)
         except ProtocolError as error:
-            raise _not_a_response(error, answer) from None
+            raise _not_a_response(error, received) from None
         except KeyboardInterrupt:  # a large response takes a while to read
-            message = "interrupted while the answer was read; what was sent has run"
+            message = "interrupted while the response was read; what was sent has run"
             raise InterruptedRequest(message, answered=True) from None
-        self._answered_at = self._clock()
+        self._response_at = self._clock()
         if self.baton is None:
             self._opened_at = self.sent_at
         self.baton = response.baton
@@ -470,16 +470,16 @@ class ClientStream:
     def _lose(self, error: E, requests: Sequence[Request]) -> E:
         """Drop the stream. Return the error; it says so if a transaction that was, or may be, open is lost with it."""
         self.phase, self.baton = Phase.LOST, None
-        if self.transaction.unanswered(requests) and isinstance(error, PipemagicError):
+        if self.transaction.drop(requests) and isinstance(error, PipemagicError):
             return error.replace(hint="; ".join(filter(None, ["the open transaction is rolled back", error.hint])))
         return error
 
 
-def _not_a_response(error: ProtocolError, answer: HttpAnswer) -> ProtocolError:
+def _not_a_response(error: ProtocolError, received: HttpResponse) -> ProtocolError:
     """Return the error for a 200 that cannot be read; a short one for a web page."""
-    if "html" in answer.content_type or answer.body.lstrip()[:1] == b"<":
+    if "html" in received.content_type or received.body.lstrip()[:1] == b"<":
         return ProtocolError(
-            "an HTML page came back instead of an answer of the database",
+            "an HTML page came back instead of a response of the database",
             hint="is this the address of a database, and is there a login page or a proxy in between?",
         )
     return ProtocolError(error.message, hint="what was sent may have run; the connection was dropped")

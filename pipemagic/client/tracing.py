@@ -11,8 +11,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pipemagic.client.address import Endpoint
 from pipemagic.client.trace_format import Json, format_seconds, outline
-from pipemagic.client.urls import Endpoint
 from pipemagic.hrana.messages import (
     BatchResponse,
     ErrorEntry,

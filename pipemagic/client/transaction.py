@@ -169,7 +169,7 @@ class Transaction:
                 was_open = ahead.open
                 yield number, was_open
 
-    def answered(self, requests: Sequence[Request], entries: Sequence[Entry], *, sent_at: float, closed: bool) -> None:
+    def update(self, requests: Sequence[Request], entries: Sequence[Entry], *, sent_at: float, closed: bool) -> None:
         """Update the state after a response, ``closed`` if the stream ended with it.
 
         Raises TransactionLost if the server rolled the transaction back behind the user's back.
@@ -206,7 +206,7 @@ class Transaction:
         text = self.sources.get(stmt.sql or "")
         self.follow(sql.parse(text or stmt.sql or ""), None if text is None else stmt)
 
-    def unanswered(self, requests: Sequence[Request]) -> bool:
+    def drop(self, requests: Sequence[Request]) -> bool:
         """Update the state of a stream that ended without a response; True if an open transaction ended with it."""
         ahead = self._after(requests)
         if ahead.open:

@@ -20,11 +20,11 @@ def exported(database: Database) -> Iterator[Iterator[bytes]]:
 
     A server that only has files of an earlier moment counts as one without: its SQL text is newer.
     """
-    answer = database.transport.get("/info")
-    about = msgspec.json.decode(answer.body) if answer.ok and "json" in answer.content_type else None
+    response = database.transport.get("/info")
+    about = msgspec.json.decode(response.body) if response.ok and "json" in response.content_type else None
     if not isinstance(about, dict) or about.get("snapshot") is not True:
-        if answer.status in (401, 403):
-            raise database.transport.refusal(answer)
+        if response.status in (401, 403):
+            raise database.transport.refusal(response)
         raise UnsupportedError(f"the server at {database.url} does not give its databases as files")
     with database.transport.streamed("GET", f"/export/{about.get('current_generation', 1)}") as pieces:
         yield pieces
@@ -37,7 +37,7 @@ def dumped(database: Database) -> Iterator[Iterator[bytes]]:
         with database.transport.streamed("GET", "/dump") as pieces:
             yield pieces
     except NotFound as error:
-        if "answer has no text" not in error.message:
+        if "response has no text" not in error.message:
             raise
         raise UnsupportedError(f"the server at {database.url} does not give its databases as SQL text") from None
 
@@ -47,6 +47,6 @@ def upload(database: Database, file: Path) -> None:
     database.check_writable("upload")
     with file.open("rb") as source:
         pieces = iter(lambda: source.read(_PIECE), b"")
-        with database.transport.streamed("POST", "/v1/upload", pieces, size=file.stat().st_size) as answer:
-            for _ in answer:
+        with database.transport.streamed("POST", "/v1/upload", pieces, size=file.stat().st_size) as response:
+            for _ in response:
                 pass

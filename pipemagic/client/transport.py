@@ -14,12 +14,12 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 import httpx
 
 import pipemagic
-from pipemagic.client.bodies import Chunks, HttpAnswer, read_chunks, read_whole
-from pipemagic.client.failures import FAILURES, chunk_failure, failure, refusal, transfer_failure
+from pipemagic.client.address import Endpoint
+from pipemagic.client.http_errors import FAILURES, chunk_failure, failure, refusal, transfer_failure
+from pipemagic.client.response_body import Chunks, HttpResponse, read_chunks, read_whole
 from pipemagic.client.secrets import Token
 from pipemagic.client.trace_format import redact
 from pipemagic.client.tracing import BODY_LIMIT, Observer, TracedRequest
-from pipemagic.client.urls import Endpoint
 from pipemagic.errors import AddressError, InterruptedRequest, PipemagicError, ServerError
 from pipemagic.hrana import columns
 from pipemagic.hrana.faults import read_fault
@@ -66,7 +66,7 @@ class Transport:
         self.observer = observer
         self.token = token if isinstance(token, Token) else Token(token)
         self.timeout = timeout
-        """Seconds to wait for the next part of an answer; None waits without end."""
+        """Seconds to wait for the next part of a response; None waits without end."""
         self.binds_arguments: bool | None = None
         """Whether a server with only the seed takes arguments; None until it was asked."""
         self._connect_timeout = connect_timeout
@@ -96,18 +96,18 @@ class Transport:
         timeout: float | None = None,
         limit: float | None = None,
         reads: bool = False,
-    ) -> HttpAnswer:
+    ) -> HttpResponse:
         """POST JSON and return the response, whatever its status.
 
         ``timeout`` is how many seconds to wait for the next part of it, ``limit`` for the whole. With ``reads`` the
         caller reads a 200 and then calls `record`.
         Raises BusyError for 429 after some attempts, AddressError for a redirect, ConnectError if no connection
-        came about (nothing was sent), UnknownOutcome if the request left and no whole answer came, and
+        came about (nothing was sent), UnknownOutcome if the request left and no whole response came, and
         InterruptedRequest (its subclass) if the user interrupted.
         """
         return self.request("POST", path, body, endpoint=endpoint, timeout=timeout, limit=limit, reads=reads)
 
-    def get(self, path: str) -> HttpAnswer:
+    def get(self, path: str) -> HttpResponse:
         """GET a path; raises as `post` does."""
         return self.request("GET", path)
 
@@ -122,7 +122,7 @@ class Transport:
         timeout: float | None = None,
         limit: float | None = None,
         reads: bool = False,
-    ) -> HttpAnswer:
+    ) -> HttpResponse:
         """Send any request; raises as `post` does."""
         if params:
             path = f"{path}?{urlencode(params, quote_via=quote)}"
@@ -131,12 +131,12 @@ class Transport:
         response = None
         try:
             response = self._send(method, endpoint, path, body, traced, timeout=timeout, limit=limit)
-            answer = self._read(response, endpoint, traced, timeout)
+            received = self._read(response, endpoint, traced, timeout)
         except BaseException as error:
             self._end(traced, response, error)
             raise
-        self._end(traced, response, records=not (reads and answer.status == 200))
-        return answer
+        self._end(traced, response, records=not (reads and received.status == 200))
+        return received
 
     def post_for_chunks(
         self,
@@ -146,7 +146,7 @@ class Transport:
         *,
         timeout: float | None = None,
         limit: float | None = None,
-    ) -> Chunks | HttpAnswer:
+    ) -> Chunks | HttpResponse:
         """POST JSON and return the response in chunks as they arrive; if its status is not 2xx, as a whole.
 
         Raises as `post` does.
@@ -161,12 +161,12 @@ class Transport:
                 return Chunks(
                     response, self._chunks(response, endpoint), lambda error: chunk_failure(error, endpoint), end
                 )
-            answer = self._read(response, endpoint, traced, timeout)
+            received = self._read(response, endpoint, traced, timeout)
         except BaseException as error:
             self._end(traced, response, error)
             raise
         self._end(traced, response)
-        return answer
+        return received
 
     @contextmanager
     def streamed(
@@ -197,10 +197,10 @@ class Transport:
                 response.close()
         self._end(traced, response)
 
-    def refusal(self, answer: HttpAnswer) -> ServerError:
+    def refusal(self, received: HttpResponse) -> ServerError:
         """Return the error for a response that is not 2xx; it does not show the token."""
-        fault = read_fault(answer.body, answer.content_type)
-        return refusal(answer.status, self.token.redact(fault.message), fault.code or "", answer.retry_after)
+        fault = read_fault(received.body, received.content_type)
+        return refusal(received.status, self.token.redact(fault.message), fault.code or "", received.retry_after)
 
     def close(self) -> None:
         """Close the connections, if they are ours."""
@@ -331,7 +331,7 @@ class Transport:
 
     def _read(
         self, response: httpx.Response, endpoint: Endpoint, traced: TracedRequest | None, timeout: float | None
-    ) -> HttpAnswer:
+    ) -> HttpResponse:
         """Read the body of a response. Raise BusyError for 429, AddressError for a redirect."""
         try:
             body = read_whole(response, _deadline(response), timeout)
@@ -343,7 +343,7 @@ class Transport:
             traced.received = body if len(body) <= BODY_LIMIT else None
             traced.received_size = len(body)
         headers = {name.lower(): value.decode("latin-1") for name, value in response.headers.raw}
-        answer = HttpAnswer(
+        received = HttpResponse(
             response.status_code,
             headers.get(b"content-type", "").lower(),
             body,
@@ -351,15 +351,15 @@ class Transport:
             headers.get(b"retry-after", ""),
             traced,
         )
-        if answer.status == 429:
-            raise self.refusal(answer)
-        if 300 <= answer.status < 400:
+        if received.status == 429:
+            raise self.refusal(received)
+        if 300 <= received.status < 400:
             raise AddressError(
                 f"{endpoint.address} redirects to {_host_in(headers.get(b'location', ''))}; "
                 "pipemagic does not take a token there",
                 hint="connect to the final address itself (https:// instead of http://?)",
             )
-        return answer
+        return received
 
     # -- tracing
 

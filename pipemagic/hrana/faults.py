@@ -58,9 +58,9 @@ def _inner(inner: dict[str, Any]) -> Error:
 
 def _first_line(body: bytes, content_type: str) -> str:
     if "html" in content_type.lower() or body.lstrip()[:1] == b"<":
-        return "an HTML page came back instead of an answer of the database"
+        return "an HTML page came back instead of a response of the database"
     lines = body.decode("utf-8", "replace").strip().splitlines()
-    return lines[0][:300] if lines else "the answer has no text"
+    return lines[0][:300] if lines else "the response has no text"
 
 
 def is_baton_fault(error: Error) -> bool:

@@ -333,7 +333,7 @@ def decode_batch(data: bytes) -> RunBatch:
 
 def decode_response(data: bytes) -> PipelineResponse:
     """Decode the body of a pipeline response; ProtocolError says where it is wrong."""
-    return decode_with(_RESPONSE, data, "the server's answer")
+    return decode_with(_RESPONSE, data, "the server's response")
 
 
 def encode(message: Any) -> bytes:

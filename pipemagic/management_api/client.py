@@ -11,9 +11,9 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from pipemagic.client import urls
-from pipemagic.client.bodies import HttpAnswer
-from pipemagic.client.failures import PARTLY, retry_time
+from pipemagic.client.address import Endpoint, parse_address
+from pipemagic.client.http_errors import PARTLY, retry_time
+from pipemagic.client.response_body import HttpResponse
 from pipemagic.client.secrets import Secret, Token
 from pipemagic.client.transport import Transport
 from pipemagic.errors import (
@@ -143,13 +143,13 @@ class Management:
     """One organization, or personal account, behind a management API.
 
     Methods raise AuthError (401, 403), NotFound (404), AlreadyExists (409, or 400 with that text), ServerError
-    for other refusals, UnsupportedError for what the server does not have, ProtocolError for an answer that
+    for other refusals, UnsupportedError for what the server does not have, ProtocolError for a response that
     is none, ConnectError and UnknownOutcome as a database does. ``hint_for`` returns the hints of the refusals.
     """
 
     def __init__(
         self,
-        url: str | urls.Endpoint,
+        url: str | Endpoint,
         token: str | Token | None = None,
         *,
         organization: str | None = None,
@@ -158,7 +158,7 @@ class Management:
         http: httpx.Client | None = None,
         hint_for: Callable[[Refusal], str] = hint_for,
     ) -> None:
-        endpoint = urls.parse(url.rstrip("/").removesuffix("/v1")) if isinstance(url, str) else url
+        endpoint = parse_address(url.rstrip("/").removesuffix("/v1")) if isinstance(url, str) else url
         self.endpoint = endpoint
         self.transport = Transport(endpoint, token, timeout=timeout, connect_timeout=connect_timeout, http=http)
         self.hint_for = hint_for
@@ -233,8 +233,8 @@ class Management:
 
     def create_api_token(self, name: str) -> Secret:
         """Make a platform token; its value is shown only now."""
-        answer = self._call("POST", _path("/v1/auth/api-tokens", name), optional="tokens")
-        return _secret(member(unwrapped(answer, "token"), "token", "value"))
+        response = self._call("POST", _path("/v1/auth/api-tokens", name), optional="tokens")
+        return _secret(member(unwrapped(response, "token"), "token", "value"))
 
     def revoke_api_token(self, name: str) -> None:
         """Revoke a platform token."""
@@ -256,18 +256,18 @@ class Management:
 
     def organization(self) -> Organization:
         """Return the organization itself."""
-        answer = self._call("GET", self._path(), optional="an organization's settings")
-        return Organization.read(answer, slug=self.slug)
+        response = self._call("GET", self._path(), optional="an organization's settings")
+        return Organization.read(response, slug=self.slug)
 
     def create_organization(self, name: str) -> Organization:
         """Make an organization; the server makes the slug from its name."""
-        answer = self._call("POST", "/v1/organizations", {"name": name}, optional="more organizations")
-        return Organization.read(unwrapped(unwrapped(answer, "organization"), "org"), slug=name)
+        response = self._call("POST", "/v1/organizations", {"name": name}, optional="more organizations")
+        return Organization.read(unwrapped(unwrapped(response, "organization"), "org"), slug=name)
 
     def update_organization(self, *, overages: bool) -> Organization:
         """Set whether the organization may go past its quotas."""
-        answer = self._call("PATCH", self._path(), {"overages": overages})
-        return Organization.read(answer, slug=self.slug, overages=overages)
+        response = self._call("PATCH", self._path(), {"overages": overages})
+        return Organization.read(response, slug=self.slug, overages=overages)
 
     def members(self) -> list[Member]:
         """List who belongs to the organization."""
@@ -308,8 +308,8 @@ class Management:
 
     def create_group(self, name: str, location: str) -> Group:
         """Create a group with its primary location, a code from `locations`."""
-        answer = self._call("POST", self._path("groups"), {"name": name, "location": location})
-        return Group.read(answer, name=name, primary=location)
+        response = self._call("POST", self._path("groups"), {"name": name, "location": location})
+        return Group.read(response, name=name, primary=location)
 
     def delete_group(self, name: str) -> None:
         """Delete a group with all its databases."""
@@ -348,8 +348,8 @@ class Management:
 
     def databases(self, group: str | None = None) -> list[DatabaseInfo]:
         """List the databases, of one group or of all."""
-        answers = self._list(self._path("databases"), "databases", **({"group": group} if group else {}))
-        found = [DatabaseInfo.read_from(self.endpoint, one) for one in answers]
+        responses = self._list(self._path("databases"), "databases", **({"group": group} if group else {}))
+        found = [DatabaseInfo.read_from(self.endpoint, one) for one in responses]
         # A server that ignores the filter lists all of them.
         return [one for one in found if group is None or one.group in (group, "")]
 
@@ -373,8 +373,8 @@ class Management:
             body["seed"] = {"type": "database_upload"}
         if size_limit is not None:
             body["size_limit"] = size_limit
-        answer = self._call("POST", self._path("databases"), body)
-        return DatabaseInfo.read_from(self.endpoint, answer, name=name, group=group)
+        response = self._call("POST", self._path("databases"), body)
+        return DatabaseInfo.read_from(self.endpoint, response, name=name, group=group)
 
     def delete_database(self, name: str) -> None:
         """Delete a database and everything in it."""
@@ -382,8 +382,8 @@ class Management:
 
     def instances(self, database: str) -> list[Instance]:
         """List a database's instances, one for each location, the primary first."""
-        answers = self._list(self._path("databases", database, "instances"), "instances")
-        found = [Instance.read_from(self.endpoint, one) for one in answers]
+        responses = self._list(self._path("databases", database, "instances"), "instances")
+        found = [Instance.read_from(self.endpoint, one) for one in responses]
         return sorted(found, key=lambda one: (one.type != "primary", one.name))
 
     def create_token(self, database: str, *, expiration: str = "never", read_only: bool = False) -> Secret:
@@ -398,9 +398,9 @@ class Management:
 
     def _login(self, how: str, username: str, password: str) -> Login:
         body = {"username": username, "password": password}
-        answer = self._call("POST", f"/v1/auth/{how}", body, optional=f"{how} by password")
-        token = _secret(member(answer, "token", "jwt"))
-        return Login(token, text_of(answer, "username") or username, text_of(answer, "organization"))
+        response = self._call("POST", f"/v1/auth/{how}", body, optional=f"{how} by password")
+        token = _secret(member(response, "token", "jwt"))
+        return Login(token, text_of(response, "username") or username, text_of(response, "organization"))
 
     def _change_location(self, method: str, group: str, location: str, *action: str, optional: str = "") -> Group:
         path = self._path("groups", group, "locations", location, *action)
@@ -418,9 +418,9 @@ class Management:
         """GET a list, also where it comes in pages: ``pagination.next`` leads to the next one."""
         found, seen = list[Any](), set[str]()
         while True:
-            answer = self._call("GET", path, params=params, optional=what, is_list=True)
-            found += listed(answer, what)
-            cursor = text_of(member(answer, "pagination"), "next")
+            response = self._call("GET", path, params=params, optional=what, is_list=True)
+            found += listed(response, what)
+            cursor = text_of(member(response, "pagination"), "next")
             if not cursor or cursor in seen:
                 return found
             seen.add(cursor)
@@ -436,29 +436,29 @@ class Management:
         optional: str = "",
         is_list: bool = False,
     ) -> Any:
-        """Send a request and return the parsed JSON of the answer, None where it has no body.
+        """Send a request and return the parsed JSON of the response, None where it has no body.
 
         ``optional`` names what only some services have: UnsupportedError says so where the endpoint is missing.
         """
         content = None if body is None else msgspec.json.encode(body)
-        answer = self.transport.request(method, path, content, params=params)
-        if not answer.ok:
+        response = self.transport.request(method, path, content, params=params)
+        if not response.ok:
             missing = optional and (f"has no list of {optional}" if is_list else f"does not offer {optional}")
-            raise self._error(method, path, body or {}, answer, missing)
-        if not answer.body.strip():
+            raise self._error(method, path, body or {}, response, missing)
+        if not response.body.strip():
             return None
         try:
-            return msgspec.json.decode(answer.body)
+            return msgspec.json.decode(response.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise ProtocolError(
                 f"what came back from {self.url} is not JSON", hint="is this the address of a management API?"
             ) from None
 
     def _error(
-        self, method: str, path: str, body: Mapping[str, object], answer: HttpAnswer, missing: str
+        self, method: str, path: str, body: Mapping[str, object], response: HttpResponse, missing: str
     ) -> PipemagicError:
-        """Return the error for an answer that is not 2xx; no token shows in it."""
-        fault, status = read_fault(answer.body, answer.content_type), answer.status
+        """Return the error for a response that is not 2xx; no token shows in it."""
+        fault, status = read_fault(response.body, response.content_type), response.status
         text, code = self.transport.token.redact(fault.message), fault.code or ""
         if status in (405, 501):
             return UnsupportedError("this management API does not offer that")
@@ -466,7 +466,7 @@ class Management:
             return UnsupportedError(f"this management API {missing}")
         if status in (401, 403) and code != "BLOCKED" and path in _LOGINS:  # no token was sent
             return AuthError(text, status=status, code=code)
-        retry = retry_time(answer.retry_after) if status in (429, 503) else ""
+        retry = retry_time(response.retry_after) if status in (429, 503) else ""
         refusal = Refusal(method, status, text, retry, _names(path, body))
         hint = self.hint_for(refusal)
         if refusal.name_is_taken:
@@ -497,5 +497,5 @@ def _names(path: str, body: Mapping[str, object]) -> dict[str, str]:
 
 def _secret(token: Any) -> Secret:
     if not isinstance(token, str) or not token:
-        raise ProtocolError("the server's answer holds no token")
+        raise ProtocolError("the server's response holds no token")
     return Secret(token)

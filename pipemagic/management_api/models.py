@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
+from pipemagic.client.address import Endpoint, parse_address
 from pipemagic.client.secrets import Secret
-from pipemagic.client.urls import Endpoint, parse
 from pipemagic.errors import AddressError, ProtocolError
 
 _SPELLINGS = {
@@ -39,15 +39,15 @@ class Model(msgspec.Struct, frozen=True):
     wrapper: ClassVar[str] = ""
 
     @classmethod
-    def read(cls, answer: Any, **given: Any) -> Self:
-        """Convert an object of an answer.
+    def read(cls, response: Any, **given: Any) -> Self:
+        """Convert an object of a response.
 
         A member that is missing, empty or of another type has the value ``given``, known from the request, or its
         default. Raises ProtocolError if a required member has neither.
         """
-        answer = unwrapped(answer, cls.wrapper)
+        response = unwrapped(response, cls.wrapper)
         for field in msgspec.structs.fields(cls):
-            found = (_convert(member(answer, name), field.type) for name in _SPELLINGS.get(field.name, (field.name,)))
+            found = (_convert(member(response, name), field.type) for name in _SPELLINGS.get(field.name, (field.name,)))
             if (value := next((one for one in found if one not in (None, "", ())), None)) is not None:
                 given[field.name] = value
             if field.required and not given.get(field.name):
@@ -68,9 +68,9 @@ class Location(msgspec.Struct, frozen=True):
         return not self.code.startswith("aws-")
 
     @classmethod
-    def read_all(cls, answer: Any) -> list[Location]:
+    def read_all(cls, response: Any) -> list[Location]:
         """Convert a map from code to name, one more level deep or not, or a list of objects or codes."""
-        return [cls(code, name) for code, name in sorted(dict(_locations(unwrapped(answer, "locations"))).items())]
+        return [cls(code, name) for code, name in sorted(dict(_locations(unwrapped(response, "locations"))).items())]
 
 
 class Organization(Model, frozen=True):
@@ -87,9 +87,9 @@ class Organization(Model, frozen=True):
     """Whether a quota is used up, so that nothing can be read, or written."""
 
     @classmethod
-    def read(cls, answer: Any, **given: Any) -> Self:
+    def read(cls, response: Any, **given: Any) -> Self:
         """Convert one; without a name it has that of its slug."""
-        found = super().read(answer, **given)
+        found = super().read(response, **given)
         return found if found.name else msgspec.structs.replace(found, name=found.slug)
 
 
@@ -127,13 +127,13 @@ class Usage(msgspec.Struct, frozen=True):
     databases: Mapping[str, Mapping[str, int]] = {}
 
     @classmethod
-    def read(cls, answer: Any) -> Usage:
+    def read(cls, response: Any) -> Usage:
         """Convert the figures of an organization; what is not a number is left out."""
-        answer = unwrapped(answer, "organization")
+        response = unwrapped(response, "organization")
         named = (
-            (text_of(one, "name") or text_of(one, "uuid", "id"), one) for one in _list(member(answer, "databases"))
+            (text_of(one, "name") or text_of(one, "uuid", "id"), one) for one in _list(member(response, "databases"))
         )
-        return cls(_used(answer), {name: _used(one) for name, one in named if name})
+        return cls(_used(response), {name: _used(one) for name, one in named if name})
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -143,9 +143,9 @@ class Plan(msgspec.Struct, frozen=True):
     quotas: Mapping[str, int]
 
     @classmethod
-    def read(cls, answer: Any) -> Plan:
+    def read(cls, response: Any) -> Plan:
         """Convert one."""
-        return cls(text_of(answer, "name"), _numbers(member(answer, "quotas")))
+        return cls(text_of(response, "name"), _numbers(member(response, "quotas")))
 
 
 class Subscription(Model, frozen=True):
@@ -171,11 +171,11 @@ class Group(Model, frozen=True):
     version: str = ""
 
     @classmethod
-    def read(cls, answer: Any, **given: Any) -> Self:
+    def read(cls, response: Any, **given: Any) -> Self:
         """Convert one; the first location is the primary one where the server names none."""
-        found = super().read(answer, **given)
+        found = super().read(response, **given)
         primary = found.primary or "".join(found.locations[:1])
-        states = _list(member(member(unwrapped(answer, cls.wrapper), "status"), "locations"))
+        states = _list(member(member(unwrapped(response, cls.wrapper), "status"), "locations"))
         return msgspec.structs.replace(
             found,
             primary=primary,
@@ -201,12 +201,12 @@ class DatabaseInfo(Model, frozen=True):
     created: float | None = None
 
     @classmethod
-    def read_from(cls, endpoint: Endpoint, answer: Any, **given: Any) -> Self:
+    def read_from(cls, endpoint: Endpoint, response: Any, **given: Any) -> Self:
         """Convert one; ``endpoint`` is that of the management API."""
-        found = cls.read(answer, **given)
+        found = cls.read(response, **given)
         created = found.created
         if created is None:
-            created = _timestamp(text_of(unwrapped(answer, cls.wrapper), *_SPELLINGS["created"]))
+            created = _timestamp(text_of(unwrapped(response, cls.wrapper), *_SPELLINGS["created"]))
         url = _address(found.hostname, found.url, endpoint, local=found.primary == "local")
         return msgspec.structs.replace(found, url=url, created=created)
 
@@ -224,41 +224,41 @@ class Instance(Model, frozen=True):
     lag: float | None = None
 
     @classmethod
-    def read_from(cls, endpoint: Endpoint, answer: Any) -> Self:
+    def read_from(cls, endpoint: Endpoint, response: Any) -> Self:
         """Convert one; ``endpoint`` is that of the management API."""
-        found = cls.read(answer, name=text_of(answer, "region"))
-        url = _address(text_of(answer, "hostname"), found.url, endpoint, local=False)
-        state = text_of(answer, "status") or text_of(member(answer, "status"), "state") or found.state
+        found = cls.read(response, name=text_of(response, "region"))
+        url = _address(text_of(response, "hostname"), found.url, endpoint, local=False)
+        state = text_of(response, "status") or text_of(member(response, "status"), "state") or found.state
         return msgspec.structs.replace(found, url=url, state=state)
 
 
-def member(answer: Any, *names: str) -> Any:
+def member(response: Any, *names: str) -> Any:
     """Return the first of the named members that is there, in any spelling; None if none is."""
-    if isinstance(answer, dict):
+    if isinstance(response, dict):
         for name in names:
-            for key, value in answer.items():
+            for key, value in response.items():
                 if key.replace("_", "").lower() == name.replace("_", "").lower() and value is not None:
                     return value
     return None
 
 
-def text_of(answer: Any, *names: str) -> str:
+def text_of(response: Any, *names: str) -> str:
     """Return the first of the named members that is there, if it is text; else ''."""
-    value = member(answer, *names)
+    value = member(response, *names)
     return value if isinstance(value, str) else ""
 
 
-def unwrapped(answer: Any, wrapper: str) -> Any:
-    """Return the object under ``wrapper``, or the answer itself where it is not wrapped."""
-    inner = member(answer, wrapper)
-    return inner if isinstance(inner, dict | list) else answer
+def unwrapped(response: Any, wrapper: str) -> Any:
+    """Return the object under ``wrapper``, or the response itself where it is not wrapped."""
+    inner = member(response, wrapper)
+    return inner if isinstance(inner, dict | list) else response
 
 
-def listed(answer: Any, wrapper: str) -> list[Any]:
-    """Return the list under ``wrapper``, or the answer itself where it is one; ProtocolError if it is neither."""
-    found = unwrapped(answer, wrapper) or []
+def listed(response: Any, wrapper: str) -> list[Any]:
+    """Return the list under ``wrapper``, or the response itself where it is one; ProtocolError if it is neither."""
+    found = unwrapped(response, wrapper) or []
     if not isinstance(found, list):
-        raise ProtocolError(f"the server's answer holds no list of {wrapper}")
+        raise ProtocolError(f"the server's response holds no list of {wrapper}")
     return found
 
 
@@ -276,31 +276,31 @@ def _convert(value: Any, kind: Any) -> Any:
         return None
 
 
-def _locations(answer: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(answer, list):
-        for one in answer:
+def _locations(response: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(response, list):
+        for one in response:
             if code := one if isinstance(one, str) else text_of(one, "code", "location", "name", "id"):
                 yield code, text_of(one, "description", "name") or code
-    elif isinstance(answer, dict):
-        for code, value in answer.items():
+    elif isinstance(response, dict):
+        for code, value in response.items():
             if isinstance(value, str):
                 yield code, value
             else:  # platform -> code -> name
                 yield from _locations(value)
 
 
-def _used(answer: Any) -> dict[str, int]:
+def _used(response: Any) -> dict[str, int]:
     """Return figures of use: under ``usage`` in some documents, under ``total`` in others, or bare."""
-    inner = member(answer, "usage", "total")
-    return _numbers(inner if isinstance(inner, dict) else answer)
+    inner = member(response, "usage", "total")
+    return _numbers(inner if isinstance(inner, dict) else response)
 
 
-def _numbers(answer: Any) -> dict[str, int]:
+def _numbers(response: Any) -> dict[str, int]:
     """Return the members that are numbers, under one name each: ``rows_read`` and not ``rowsRead``."""
-    if not isinstance(answer, dict):
+    if not isinstance(response, dict):
         return {}
     named = {
-        _CAMEL_CASE.sub(r"_\1", key).lower(): int(value) for key, value in answer.items()
+        _CAMEL_CASE.sub(r"_\1", key).lower(): int(value) for key, value in response.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }  # fmt: skip
     return {"storage_bytes" if name == "storage" else name: value for name, value in named.items()}
@@ -322,7 +322,7 @@ def _address(hostname: str, url: str, endpoint: Endpoint, *, local: bool) -> str
     and for names below the API's own, which are at its scheme and port.
     """
     try:
-        if url and parse(url).named_host == hostname:
+        if url and parse_address(url).named_host == hostname:
             return url
     except AddressError:
         pass  # the host name is enough

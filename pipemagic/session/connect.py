@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from pipemagic.client import urls
+from pipemagic.client.address import parse_address
 from pipemagic.client.database import Database
 from pipemagic.client.secrets import Secret
 from pipemagic.errors import AuthError
@@ -40,7 +40,7 @@ class ConnectionFactory:
 
         With ``remember`` the keyring stores the token that the user entered.
         """
-        endpoint = urls.parse(str(profile.address))
+        endpoint = parse_address(str(profile.address))
         host, entry = endpoint.named_host, tokens.keyring_entry(endpoint)
         source = replace(profile.token_source, remember=remember)
         given = Secret(token) if token else self._environment.database_token(source, entry)

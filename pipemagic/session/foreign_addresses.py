@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipemagic.client import names, urls
+from pipemagic.client import names
+from pipemagic.client.address import SCHEMES
 from pipemagic.errors import AddressError
 from pipemagic.session.profiles import word
 
@@ -43,7 +44,7 @@ def scheme_of(text: str) -> str:
 def check(address: str, session: Session) -> None:
     """Raise AddressError, with the lines to type, for an address that no libSQL server has."""
     scheme = scheme_of(address)
-    if scheme and scheme not in urls.SCHEMES:
+    if scheme and scheme not in SCHEMES:
         found = replacement(address, session)
         hint = "\n".join((found.message, *found.lines))
         raise AddressError(f"{scheme}:// is not an address of a database server", hint=hint)
@@ -56,8 +57,8 @@ def replacement(address: str, session: Session, alias: str | None = None) -> Rep
     product, _, driver = scheme.partition("+")
     place = _place(rest)
     named = f" --as {word(alias)}" if alias else ""
-    if scheme in urls.SCHEMES or "libsql" in driver:
-        return _server(product if scheme in urls.SCHEMES else "libsql", place or "", rest, named)
+    if scheme in SCHEMES or "libsql" in driver:
+        return _server(product if scheme in SCHEMES else "libsql", place or "", rest, named)
     if product == "sqlite":
         path = "FILE" if place is None else place.removeprefix("/").removeprefix("file:")
         return _file(path, session, alias)

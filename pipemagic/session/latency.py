@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
 
+from pipemagic.client.address import parse_address
 from pipemagic.client.transport import Transport
-from pipemagic.client.urls import parse
 from pipemagic.errors import NotFound, PipemagicError, UnsupportedError
 from pipemagic.session.organization import Platform
 
@@ -66,7 +66,7 @@ def latencies(places: Mapping[str, str], clock: Callable[[], float] = time.perf_
 
 def _measure(code: str, address: str, clock: Callable[[], float]) -> Latency:
     """Return the median of some round trips on one connection."""
-    with Transport(parse(address), timeout=TIMEOUT, connect_timeout=TIMEOUT) as transport:
+    with Transport(parse_address(address), timeout=TIMEOUT, connect_timeout=TIMEOUT) as transport:
         for path in PATHS:
             status = transport.get(path).status
             if status < 400 or status >= 500:  # a server that is not well has the path all the same

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from pipemagic.client import urls
+from pipemagic.client.address import parse_address
 from pipemagic.config import config_folder, make_config_folder, project_settings, read_toml, write_private
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.explore.names import near
@@ -130,7 +130,7 @@ class Profile:
             if self.at is None:
                 return Route("PIPEMAGIC_API_URL", token) if variable else None
             address = self.at
-        endpoint = urls.parse(address)
+        endpoint = parse_address(address)
         return None if endpoint.loopback else Route(endpoint.address, token)
 
     def settings(self) -> dict[str, Any]:

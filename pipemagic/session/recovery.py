@@ -16,8 +16,8 @@ from pipemagic.session.cell import Cell
 from pipemagic.session.interrupts import InterruptOutcome
 from pipemagic.session.results import Outcome
 
-UNKNOWN = "nobody knows whether it was applied: no answer came to it"
-COMMIT_UNKNOWN = "nobody knows whether it was committed: no answer came to what would have ended it"
+UNKNOWN = "it is not known whether it was applied: no response came"
+COMMIT_UNKNOWN = "it is not known whether it was committed: no response came to what would have ended it"
 INCOMPLETE = "a statement whose result was too large for one response may have been part of it"
 
 _NEVER_INSIDE = frozenset({"BEGIN", "ATTACH", "DETACH", "VACUUM"})

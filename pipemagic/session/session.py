@@ -11,7 +11,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from pipemagic.client import urls
+from pipemagic.client.address import refuse_user
 from pipemagic.config import config_folder
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.explore.names import near, nearest
@@ -248,7 +248,7 @@ class Session:
             foreign_addresses.check(target, self)
             profile = Profile("", address=target)
         else:
-            urls.refuse_user(target or "")
+            refuse_user(target or "")
             if self._has(target or "", read_only=read_only) and not (name or temporary or token or source):
                 return self.use(str(target))
             found = None if target is None or temporary else self.profiles.get(target)

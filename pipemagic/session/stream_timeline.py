@@ -10,10 +10,10 @@ from pipemagic.client.tracing import TracedRequest
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT
 
 _ENDS = {
-    "open": f"open; expires {IDLE_LIMIT:.0f} s after the last answer",
+    "open": f"open; expires {IDLE_LIMIT:.0f} s after the last response",
     "closed": "closed in the last request",
     "expired": f"expired: nothing was asked for {IDLE_LIMIT:.0f} s",
-    "lost": "lost: no whole answer came, or the server refused the request",
+    "lost": "lost: no whole response came, or the server refused the request",
 }
 
 

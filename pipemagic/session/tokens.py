@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
+from pipemagic.client.address import Endpoint
 from pipemagic.client.secrets import Secret
-from pipemagic.client.urls import Endpoint
 from pipemagic.config import open_without_waiting, write_private
 from pipemagic.errors import SessionError
 

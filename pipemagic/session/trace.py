@@ -204,7 +204,7 @@ class Trace:
     def headline(self, number: int) -> str:
         """Return a line on a request and its outcome."""
         request = self.exchanges[number - 1]
-        status = f"HTTP {request.status}" if request.status is not None else "no answer"
+        status = f"HTTP {request.status}" if request.status is not None else "no response"
         again = f", sent {request.attempts} times" if request.attempts > 1 else ""
         line = f"{number}. {request.connection}: {request.method} {redact(request.path)} → {status}{again}"
         return line if self.stable else f"{line}; {_sizes([request])}; {request.timing}"

@@ -13,7 +13,7 @@ from serverless_server import ServerlessServer
 from service_http import ServiceTransport
 from sqld_server import SqldDatabase
 
-from pipemagic.client import urls
+from pipemagic.client.address import parse_address
 from pipemagic.client.database import Database
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.client.transport import Transport
@@ -75,7 +75,7 @@ def stream_to(clock: Clock, pauses: list[float]) -> Iterator[Callable[..., Clien
     transports: list[Transport] = []
 
     def make(server: ScriptedServer, dialect: Dialect = Dialect.V3, token: str = "a-secret-token") -> ClientStream:
-        transports.append(Transport(urls.parse(server.url), token, sleep=pauses.append, timeout=5))
+        transports.append(Transport(parse_address(server.url), token, sleep=pauses.append, timeout=5))
         return ClientStream(transports[-1], dialect=dialect, clock=clock)
 
     yield make

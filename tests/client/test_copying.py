@@ -204,7 +204,7 @@ def test_a_source_that_is_cut_off_in_the_middle_leaves_nothing(pair, monkeypatch
 
     def cut(self):
         yield [[copying.Float(1.0), copying.Float(1.0)]]
-        raise errors.UnknownOutcome("the connection ended in the middle of an answer")
+        raise errors.UnknownOutcome("the connection ended in the middle of a response")
 
     monkeypatch.setattr(chunks, "FIRST", 1)
     monkeypatch.setattr(Cursor, "__iter__", cut)

@@ -302,12 +302,12 @@ def test_the_embedded_service_expires_an_idle_stream(embedded, clock) -> None:
 def test_the_client_may_notice_later_than_the_embedded_service(service, embedded, clock) -> None:
     stream = embedded.open_stream()
     stream.send([sql("SELECT 1")])
-    stream._answered_at += 5  # as if the answer had taken 5 s to arrive
+    stream._response_at += 5  # as if the answer had taken 5 s to arrive
     clock.advance(12)
     stream.send([sql("SELECT 2")])
     assert stream.reopened == 1
     stream.send([sql("BEGIN")])
-    stream._answered_at += 5
+    stream._response_at += 5
     clock.advance(12)
     with pytest.raises(errors.TransactionLost, match="committed within 5 s"):
         stream.send([sql("SELECT 3")])

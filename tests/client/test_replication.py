@@ -10,11 +10,11 @@ from scripted_server import Answer, Call, ScriptedServer, as_json, error_entry, 
 from sqld_server import Sqld, SqldDatabase, free_port
 
 from pipemagic import errors
-from pipemagic.client import replication, urls
+from pipemagic.client import replication
+from pipemagic.client.address import Endpoint, parse_address
 from pipemagic.client.database import Database
 from pipemagic.client.replication import ReplicationState, stamp
 from pipemagic.client.stream import Dialect
-from pipemagic.client.urls import Endpoint
 from pipemagic.hrana.messages import (
     Batch,
     Close,
@@ -234,7 +234,7 @@ def test_an_index_that_is_no_number_is_not_used() -> None:
 @pytest.fixture
 def gone() -> Endpoint:
     """An address where nothing listens."""
-    return urls.parse(f"http://127.0.0.1:{free_port()}")
+    return parse_address(f"http://127.0.0.1:{free_port()}")
 
 
 def test_when_an_instance_is_gone_the_named_address_gives_another_one(database, gone) -> None:

@@ -10,7 +10,7 @@ import pytest
 from scripted_server import Answer, Call, ScriptedServer, as_json, as_text, entry, error_entry, good
 
 from pipemagic import errors
-from pipemagic.client import urls
+from pipemagic.client.address import parse_address
 from pipemagic.client.stream import Dialect
 from pipemagic.client.transport import Transport
 from pipemagic.hrana.batches import transactional
@@ -230,7 +230,7 @@ def test_a_200_that_is_no_answer_drops_the_stream(scripted, stream_to, answer) -
 
 def test_a_web_page_is_named_as_what_it_is(scripted, stream_to) -> None:
     page = Answer(body=b"<!doctype html><h1>It works!</h1>", content_type="text/html; charset=utf-8")
-    with pytest.raises(errors.ProtocolError, match="an HTML page came back instead of an answer of the database"):
+    with pytest.raises(errors.ProtocolError, match="an HTML page came back instead of a response of the database"):
         stream_to(scripted(page)).send([sql("SELECT 1")])
 
 
@@ -411,7 +411,7 @@ def test_an_interrupt_in_the_pause_after_a_429_leaves_the_transaction(scripted, 
 def test_an_export_is_tried_again_after_429(scripted, pauses) -> None:
     server = scripted(as_json({"error": "another export is running"}, 429), Answer(200, b"SELECT 1;"))
     with (
-        Transport(urls.parse(server.url), "a-secret-token", sleep=pauses.append, timeout=5) as transport,
+        Transport(parse_address(server.url), "a-secret-token", sleep=pauses.append, timeout=5) as transport,
         transport.streamed("GET", "/dump") as pieces,
     ):
         assert b"".join(pieces) == b"SELECT 1;"
@@ -475,13 +475,13 @@ def test_a_lost_answer_loses_the_transaction_that_would_be_open(scripted, stream
 
 
 def test_a_time_out_is_an_unknown_outcome(scripted, clock) -> None:
-    from pipemagic.client import urls
+    from pipemagic.client.address import parse_address
     from pipemagic.client.stream import ClientStream
     from pipemagic.client.transport import Transport
 
     with (
         _SilentServer() as server,
-        Transport(urls.parse(server.url), timeout=0.1) as transport,
+        Transport(parse_address(server.url), timeout=0.1) as transport,
         pytest.raises(errors.UnknownOutcome, match="did not answer in time"),
     ):
         ClientStream(transport, clock=clock).send([sql("SELECT 1")])

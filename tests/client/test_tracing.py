@@ -6,7 +6,7 @@ import tracemalloc
 import httpx
 import pytest
 
-from pipemagic.client import urls
+from pipemagic.client.address import parse_address
 from pipemagic.client.database import Database
 from pipemagic.client.secrets import Token
 from pipemagic.client.trace_format import ITEMS, LENGTH, ROWS, outline, redact
@@ -191,7 +191,7 @@ def test_a_transaction_shows():
     ],
 )
 def test_the_server_says_how_long_it_took(timing, seconds):
-    request = TracedRequest("POST", "/", urls.parse("http://h"), 0.0, 10.0, server_timing=timing, encoding=0.5)
+    request = TracedRequest("POST", "/", parse_address("http://h"), 0.0, 10.0, server_timing=timing, encoding=0.5)
     request.tally = Tally(server_ms=2.0)
     assert request.timing.client == 0.5
     assert request.timing.server == pytest.approx(seconds)

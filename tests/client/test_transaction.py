@@ -67,7 +67,7 @@ def answered(transaction, *texts, autocommit):
     """Have the tracker see that the statements ran in one request."""
     ran = [OkEntry(ExecuteResponse(StmtResult())) for _ in texts]
     told = OkEntry(GetAutocommitResponse(is_autocommit=autocommit))
-    transaction.answered([Execute(Stmt(text)) for text in texts], [*ran, told], sent_at=3.0, closed=False)
+    transaction.update([Execute(Stmt(text)) for text in texts], [*ran, told], sent_at=3.0, closed=False)
 
 
 def test_statements_of_the_user_are_held_as_written_and_as_sent():
@@ -112,5 +112,5 @@ def test_a_lost_transaction_keeps_its_statements_until_the_user_accepts_the_loss
 )
 def test_a_request_without_a_response(before, texts, open_with_it):
     transaction = after(before)
-    assert transaction.unanswered([Execute(Stmt(text)) for text in texts]) is open_with_it
+    assert transaction.drop([Execute(Stmt(text)) for text in texts]) is open_with_it
     assert transaction.state is (Tx.LOST if open_with_it else Tx.NONE)

@@ -29,7 +29,9 @@ def test_a_service_that_dies_in_the_middle_of_a_large_result(tmp_path) -> None:
 
             with pytest.raises(errors.UnknownOutcome) as caught:
                 session.run_cell(LARGE, options=RunOptions(progress=kill))
-            assert "ended in the middle of an answer\nThe cell only reads: nothing was changed." in caught.value.message
+            assert (
+                "ended in the middle of a response\nThe cell only reads: nothing was changed." in caught.value.message
+            )
             assert caught.value.hint == "run it again"
         with serve(tmp_path / "data", "--port", port):
             assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]

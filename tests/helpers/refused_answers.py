@@ -79,10 +79,10 @@ REFUSALS = {
         "connect to the final address itself",
     ),
     "no answer": Refusal(
-        Answer(vanish=True), "UNKNOWN_OUTCOME", "before a whole answer came", "look before you run it again"
+        Answer(vanish=True), "UNKNOWN_OUTCOME", "before the whole response came", "look before you run it again"
     ),
     "cut in the middle": Refusal(
-        Answer(body=b'{"groups": []}', cut=5), "UNKNOWN_OUTCOME", "before a whole answer came",
+        Answer(body=b'{"groups": []}', cut=5), "UNKNOWN_OUTCOME", "before the whole response came",
         "look before you run it again",
     ),
 }  # fmt: skip

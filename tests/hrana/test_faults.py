@@ -17,7 +17,7 @@ SHAPES = {
     "error object": (b'{"error":{"message":"no","code":"X"}}', "", Error("no", "X")),
     "text": (b"Received an invalid baton", "text/plain", Error("Received an invalid baton")),
     "lines of text": (b"  first\nsecond\n", "text/plain", Error("first")),
-    "nothing": (b"", "", Error("the answer has no text")),
+    "nothing": (b"", "", Error("the response has no text")),
     "a page": (b"<!doctype html><h1>Bad gateway", "text/html; charset=utf-8", None),
     "a page without its type": (b"\n <html>", "", None),
     "not UTF-8": (b"caf\xe9", "text/plain", Error("caf�")),
@@ -31,7 +31,7 @@ SHAPES = {
 
 @pytest.mark.parametrize(("body", "kind", "expected"), SHAPES.values(), ids=SHAPES)
 def test_a_fault_is_read(body, kind, expected):
-    page = Error("an HTML page came back instead of an answer of the database")
+    page = Error("an HTML page came back instead of a response of the database")
     assert faults.read_fault(body, kind) == (expected or page)
 
 

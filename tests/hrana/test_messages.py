@@ -202,7 +202,7 @@ def test_a_bad_request_body_is_a_protocol_error(data):
     ],
 )  # fmt: skip
 def test_a_bad_answer_is_a_protocol_error(data):
-    with pytest.raises(ProtocolError, match="the server's answer cannot be read: "):
+    with pytest.raises(ProtocolError, match="the server's response cannot be read: "):
         m.decode_response(data)
 
 

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from raw_server import chunked, plain
 
-from pipemagic.client.bodies import Unpacker
+from pipemagic.client.response_body import Unpacker
 from pipemagic.http.parser import MAX_WITHOUT_BODY, ResponseParser
 
 CUTS = st.lists(st.integers(0, 400), max_size=30)

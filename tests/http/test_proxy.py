@@ -11,7 +11,7 @@ from proxy_server import Proxy
 from raw_server import answering, plain, served
 
 from pipemagic import errors
-from pipemagic.client import urls
+from pipemagic.client.address import parse_address
 from pipemagic.client.transport import Transport
 from pipemagic.http.transport import HttpTransport
 
@@ -49,18 +49,18 @@ def no_proxies(monkeypatch):
 def test_whether_there_is_a_proxy(address, variables, expected, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    with Transport(urls.parse(address)) as http:
+    with Transport(parse_address(address)) as http:
         assert isinstance(http._lower, HttpTransport) is not expected
 
 
 def test_a_client_of_the_user_goes_before_a_proxy(monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     with httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(200, text="mine"))) as client:
-        assert Transport(urls.parse("http://db.test"), http=client).get("/").body == b"mine"
+        assert Transport(parse_address("http://db.test"), http=client).get("/").body == b"mine"
 
 
 def test_without_a_proxy_the_way_is_direct():
-    assert isinstance(Transport(urls.parse("http://db.test"))._lower, HttpTransport)
+    assert isinstance(Transport(parse_address("http://db.test"))._lower, HttpTransport)
 
 
 # -- through a proxy
@@ -75,7 +75,7 @@ def test_requests_go_through_the_proxy(monkeypatch):
 
     with served(serve) as server, Proxy() as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
-        with Transport(urls.parse(f"http://db.test:{server.port}"), "a-token") as http:
+        with Transport(parse_address(f"http://db.test:{server.port}"), "a-token") as http:
             assert http.post("/v2/pipeline", b"{}").body == b"hello"
     assert proxy.asked == [f"POST http://db.test:{server.port}/v2/pipeline HTTP/1.1"]
     assert b"Authorization: Bearer a-token" in heads[0]
@@ -89,7 +89,7 @@ def test_tls_goes_through_a_tunnel(monkeypatch, tmp_path):
     authority.issue_cert("db.test").configure_cert(context)
     with served(answering(OK), context) as server, Proxy() as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
-        with Transport(urls.parse(f"https://db.test:{server.port}"), "a-token") as http:
+        with Transport(parse_address(f"https://db.test:{server.port}"), "a-token") as http:
             chunks = http.post_for_chunks("/v3/cursor", b"{}")
             assert b"".join(chunks) == b"hello"
             chunks.close()
@@ -102,7 +102,7 @@ def test_a_proxy_that_refuses(monkeypatch):
     with Proxy(plain(b"no", "403 Forbidden")) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
         with (
-            Transport(urls.parse("https://db.test"), "a-token") as http,
+            Transport(parse_address("https://db.test"), "a-token") as http,
             pytest.raises(errors.ConnectError, match=r"the proxy on the way to https://db\.test refused: 403"),
         ):
             http.get("/")
@@ -111,7 +111,10 @@ def test_a_proxy_that_refuses(monkeypatch):
 def test_a_proxy_that_is_not_there(monkeypatch):
     with Proxy() as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
-    with Transport(urls.parse("http://db.test")) as http, pytest.raises(errors.ConnectError, match="nothing listens"):
+    with (
+        Transport(parse_address("http://db.test")) as http,
+        pytest.raises(errors.ConnectError, match="nothing listens"),
+    ):
         http.get("/")
 
 
@@ -119,7 +122,7 @@ def test_a_proxy_that_is_not_there(monkeypatch):
 def test_a_proxy_that_cannot_be_used(proxy, monkeypatch):
     monkeypatch.setenv("ALL_PROXY", proxy)
     with pytest.raises(errors.ConnectError, match=r"the proxy .* is not one that can be used") as caught:
-        Transport(urls.parse("http://db.test"))
+        Transport(parse_address("http://db.test"))
     assert "s3cret" not in str(caught.value)
 
 
@@ -128,7 +131,7 @@ def test_a_proxy_that_needs_another_package(monkeypatch):
         pytest.skip("the package is here")
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
     with pytest.raises(errors.ConnectError, match=r"httpx\[socks\]"):
-        Transport(urls.parse("http://db.test"))
+        Transport(parse_address("http://db.test"))
 
 
 # -- through a client of the user's: fails as the direct way does
@@ -144,7 +147,7 @@ def test_a_proxy_that_needs_another_package(monkeypatch):
         (httpx.ReadTimeout("x"), errors.AnswerTimeout, "did not answer in time"),
         (httpx.WriteTimeout("x"), errors.AnswerTimeout, "did not answer in time"),
         (httpx.RemoteProtocolError("illegal status line"), errors.UnknownOutcome, "https:// instead"),
-        (httpx.ReadError("x"), errors.UnknownOutcome, "ended before a whole answer came"),
+        (httpx.ReadError("x"), errors.UnknownOutcome, "ended before the whole response came"),
         (httpx.InvalidURL("x"), errors.AddressError, "not an address"),
         (KeyboardInterrupt(), errors.InterruptedRequest, "interrupted"),
     ],
@@ -157,7 +160,7 @@ def test_how_httpx_fails(raised, kind, text):
         httpx.Client(transport=httpx.MockTransport(fail)) as client,
         pytest.raises(errors.PipemagicError, match=text) as caught,
     ):
-        Transport(urls.parse("http://db.test"), http=client).get("/")
+        Transport(parse_address("http://db.test"), http=client).get("/")
     assert type(caught.value) is kind
 
 
@@ -169,7 +172,7 @@ def test_through_a_client_connections_of_refusals_are_used_again():
             talk.send(answer)
 
     with served(serve) as server, httpx.Client() as client:
-        http = Transport(urls.parse(server.url), http=client)
+        http = Transport(parse_address(server.url), http=client)
         for _ in range(2):
             assert http.get("/").body == b"hello"
             assert http.get("/").status == 404

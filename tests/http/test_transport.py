@@ -22,7 +22,8 @@ from small_heap import small_heap
 from waiting import PATIENCE, until
 
 from pipemagic import errors
-from pipemagic.client import bodies, transport, urls
+from pipemagic.client import response_body, transport
+from pipemagic.client.address import parse_address
 from pipemagic.client.stream import ClientStream
 from pipemagic.client.transport import Transport
 from pipemagic.hrana.messages import Close
@@ -36,7 +37,10 @@ OK = plain(b"hello")
 @contextmanager
 def talking(serve, context=None, *, timeout=PATIENCE, **options):
     """A server and a transport to it."""
-    with served(serve, context, **options) as server, Transport(urls.parse(server.url), "t", timeout=timeout) as http:
+    with (
+        served(serve, context, **options) as server,
+        Transport(parse_address(server.url), "t", timeout=timeout) as http,
+    ):
         yield http, server
 
 
@@ -121,7 +125,7 @@ def test_what_comes_in_crumbs_is_left_some_time_to_grow():
             taken.clear()
         talk.send(b"0\r\n\r\n")
 
-    with served(serve) as server, Transport(urls.parse(server.url), sleep=pauses.append) as http:
+    with served(serve) as server, Transport(parse_address(server.url), sleep=pauses.append) as http:
         sizes = []
         for chunk in http.post_for_chunks("/", b""):
             sizes.append(len(chunk))
@@ -159,7 +163,7 @@ def test_a_compressed_answer_that_is_cut():
 def test_what_is_not_http(garbage):
     with talking(once(garbage)) as (http, _), pytest.raises(errors.UnknownOutcome) as caught:
         http.get("/")
-    assert caught.value.hint == "the answer was not HTTP; https:// instead?"
+    assert caught.value.hint == "the response is not HTTP; https:// instead?"
 
 
 def test_a_head_without_end():
@@ -258,7 +262,7 @@ def test_the_token_is_in_no_variable_of_an_error_that_is_not_ours():
 
     before = signal.signal(signal.SIGUSR1, stopped)
     try:
-        with served(serve) as server, Transport(urls.parse(server.url), "a-secret-token") as http:
+        with served(serve) as server, Transport(parse_address(server.url), "a-secret-token") as http:
             with pytest.raises(FileNotFoundError) as from_pieces, http.streamed("POST", "/upload", pieces(), size=10):
                 pass
             with pytest.raises(RuntimeError) as from_signal:
@@ -308,7 +312,7 @@ def test_connections_are_used_again_and_closed_at_the_end():
         ended.append(talk.number)
 
     with served(serve) as server:
-        with Transport(urls.parse(server.url)) as http:
+        with Transport(parse_address(server.url)) as http:
             for _ in range(5):
                 assert http.post("/", b"x").body == b"x"
             assert len(pool_of(http)) == 1
@@ -513,7 +517,7 @@ def test_an_ipv6_address():
 )
 def test_host_names_that_are_not_plain(host, kind):
     with (
-        Transport(urls.parse(f"http://{host}")) as http,
+        Transport(parse_address(f"http://{host}")) as http,
         pytest.raises((errors.ConnectError, errors.AddressError), match=kind),
     ):
         http.get("/")
@@ -581,7 +585,7 @@ def test_a_limit_is_for_the_whole_answer(directly):
     with (
         served(endless) as server,
         httpx.Client() as client,
-        Transport(urls.parse(server.url), http=None if directly else client) as http,
+        Transport(parse_address(server.url), http=None if directly else client) as http,
     ):
         with pytest.raises(errors.AnswerTimeout):
             http.post("/", b"{}", limit=0.2)
@@ -593,8 +597,8 @@ def test_a_limit_is_for_the_whole_answer(directly):
 
 
 def test_a_whole_answer_has_a_lowest_rate(monkeypatch):
-    monkeypatch.setattr(bodies, "RATE_PERIOD", 0.2)
-    monkeypatch.setattr(bodies, "MIN_RATE", 5_000)
+    monkeypatch.setattr(response_body, "RATE_PERIOD", 0.2)
+    monkeypatch.setattr(response_body, "MIN_RATE", 5_000)
     with talking(endless, timeout=0.2) as (http, _):
         with pytest.raises(errors.AnswerTimeout):
             http.post("/", b"{}")
@@ -629,7 +633,7 @@ def bomb(talk):
 
 @pytest.mark.parametrize("serve", [bomb, endless])
 def test_an_answer_that_is_read_as_a_whole_has_a_largest_size(serve, monkeypatch):
-    monkeypatch.setattr(bodies, "MAX_SIZE", 100 if serve is endless else 3_000_000)
+    monkeypatch.setattr(response_body, "MAX_SIZE", 100 if serve is endless else 3_000_000)
     tracemalloc.start()
     try:
         with talking(serve) as (http, _):
@@ -643,7 +647,7 @@ def test_an_answer_that_is_read_as_a_whole_has_a_largest_size(serve, monkeypatch
 
 
 def test_chunks_have_no_largest_size(monkeypatch):
-    monkeypatch.setattr(bodies, "MAX_SIZE", 100)
+    monkeypatch.setattr(response_body, "MAX_SIZE", 100)
     with talking(bomb) as (http, _):
         sizes = [len(chunk) for chunk in http.post_for_chunks("/", b"{}")]
     assert sum(sizes) == 50_000_000
@@ -773,7 +777,7 @@ def test_records_of_tls_do_not_grow_and_nobody_waits_for_that(secure):
 
     with (
         served(serve, secure("127.0.0.1")) as server,
-        Transport(urls.parse(server.url), sleep=pauses.append) as http,
+        Transport(parse_address(server.url), sleep=pauses.append) as http,
     ):
         assert sum(map(len, http.post_for_chunks("/", b""))) == rows
     assert pauses == []
@@ -788,10 +792,10 @@ def test_names_below_localhost_are_asked_for_and_checked(secure):
     context, asked = secure("db.localhost"), []
     context.sni_callback = lambda _socket, name, _context: asked.append(name)
     with served(echo, context) as server:
-        with Transport(urls.parse(f"https://db.localhost:{server.port}")) as http:
+        with Transport(parse_address(f"https://db.localhost:{server.port}")) as http:
             assert http.post("/", b"x").body == b"x"
         with (
-            Transport(urls.parse(f"https://other.localhost:{server.port}")) as http,
+            Transport(parse_address(f"https://other.localhost:{server.port}")) as http,
             pytest.raises(errors.ConnectError, match=r"other\.localhost:\d+ is not trusted"),
         ):
             http.get("/")
@@ -801,7 +805,7 @@ def test_names_below_localhost_are_asked_for_and_checked(secure):
 def test_certificates_that_cannot_be_read(monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere/authority.pem")
     with (
-        Transport(urls.parse("https://127.0.0.1:1")) as http,
+        Transport(parse_address("https://127.0.0.1:1")) as http,
         pytest.raises(errors.ConnectError, match=r"/nowhere/authority.pem, cannot be read"),
     ):
         http.get("/")
@@ -814,7 +818,7 @@ def test_a_handshake_that_does_not_come():
     with served(serve) as server:
         address = server.url.replace("http://", "https://")
         with (
-            Transport(urls.parse(address), connect_timeout=0.05) as http,
+            Transport(parse_address(address), connect_timeout=0.05) as http,
             pytest.raises(errors.ConnectError, match="did not take the connection in time"),
         ):
             http.get("/")

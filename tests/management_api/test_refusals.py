@@ -104,11 +104,11 @@ REFUSALS = {
     ),
     "502 page": (
         create, as_text("<html>Bad <b>gateway</b></html>", 502), errors.ServerError,
-        refused("an HTML page came back instead of an answer of the database", 502), PERHAPS,
+        refused("an HTML page came back instead of a response of the database", 502), PERHAPS,
     ),
     "503 text": (create, as_text("upstream down", 503), errors.ServerError, refused("upstream down", 503), PERHAPS),
     "503 later": (
-        look, after(Answer(503), "5"), errors.ServerError, refused("the answer has no text", 503),
+        look, after(Answer(503), "5"), errors.ServerError, refused("the response has no text", 503),
         "nothing was changed; try again in 5 s",
     ),
     "200 no JSON": (

@@ -93,7 +93,7 @@ def test_a_certificate_that_is_not_trusted(shell, untrusted):
 
 def test_http_where_tls_is_spoken_and_the_other_way_round(shell, untrusted, scripted):
     plain = untrusted.replace("https://", "http://")
-    few_lines(shell.fails(f"%pipedb connect {plain}"), UnknownOutcome, "ended before a whole answer came")
+    few_lines(shell.fails(f"%pipedb connect {plain}"), UnknownOutcome, "ended before the whole response came")
     tls = scripted().url.replace("http://", "https://")
     few_lines(shell.fails(f"%pipedb connect {tls}"), ConnectError, "http:// instead")
 

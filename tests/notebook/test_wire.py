@@ -17,7 +17,7 @@ def test_a_cell_shows_what_it_said(db):
     assert '{"type": "text", "value": "<script>alert(1)</script>"}' in text
     assert "<script>" not in page
     assert "<svg" in page
-    assert "expires 10 s after the last answer" in text
+    assert "expires 10 s after the last response" in text
     failed = db.fails("%sql SELECT nope FROM t")
     assert '"type": "error"' in failed.shown[0]["text/plain"]
     begun = db("%sql BEGIN").shown[0]["text/plain"]

@@ -220,7 +220,7 @@ def test_of_two_requests_that_continue_a_cursor_one_goes_on_and_both_are_answere
             both = [pool.submit(db.http.post, "/v3/pipeline", json=body) for _ in range(2)]
             until(lambda: stream.done is None or len(stream.done._ended._done_callbacks) == 2)
             assert not any(one.done() for one in both)
-        # The rest of the answer is not read: hanging up ends the stream, and with it the waiting.
+        # The rest of the response is not read: hanging up ends the stream, and with it the waiting.
         assert [one.result(WAIT).status_code for one in both] == [400, 400]
 
 

@@ -80,7 +80,7 @@ def test_an_open_transaction_is_not_kept(kept, clock):
 
 def test_a_dead_stream_is_not_opened_again(kept, clock):
     connection = kept.connection()
-    connection.stream._answered_at += 5  # as if the server had begun to count earlier than we did
+    connection.stream._response_at += 5  # as if the server had begun to count earlier than we did
     clock.advance(12)
     assert not connection.keeping.check()
     assert connection.keeping.ended == "the server has closed the connection"

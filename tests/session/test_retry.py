@@ -103,14 +103,14 @@ def interrupt(request):
 def test_an_unknown_commit_is_never_run_again(numbers, transport, monkeypatch):
     numbers.run("BEGIN; INSERT INTO n VALUES (2, 'two')")
     lose_answer(numbers, transport, monkeypatch, "INSERT INTO n VALUES (3, 'three'); COMMIT")
-    with pytest.raises(SessionError, match="not run again, since nobody knows whether it was committed"):
+    with pytest.raises(SessionError, match="not run again, since it is not known whether it was committed"):
         numbers.connection().retry()
     assert [i for i, _ in rows(numbers)] == [1, 2, 3]
 
 
 def test_an_unknown_write_outside_a_transaction_is_never_run_again(numbers, transport, monkeypatch):
     lose_answer(numbers, transport, monkeypatch, "INSERT INTO n VALUES (3, 'three')", UnknownOutcome)
-    with pytest.raises(SessionError, match="not run again, since nobody knows whether it was applied"):
+    with pytest.raises(SessionError, match="not run again, since it is not known whether it was applied"):
         numbers.connection().retry()
 
 

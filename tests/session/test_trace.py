@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pipemagic.client import urls
+from pipemagic.client.address import parse_address
 from pipemagic.client.secrets import Token
 from pipemagic.client.trace_format import format_json, format_size, outline
 from pipemagic.client.tracing import RequestOrigin, Tally, TracedRequest
@@ -23,7 +23,7 @@ def request(start, seconds=0.01, sent="", received="", *, status=200, transactio
 
     asked = {"requests": [{"type": "execute", "stmt": {"sql": sql}}], **({"baton": sent} if sent else {})}
     answer = {"baton": received or None, "results": []}
-    found = TracedRequest("POST", "/v3/pipeline", urls.parse("http://h"), start, start + seconds, status, **more)
+    found = TracedRequest("POST", "/v3/pipeline", parse_address("http://h"), start, start + seconds, status, **more)
     found.connection = "db"
     found.sent, found.received = json.dumps(asked).encode(), json.dumps(answer).encode()
     found.sent_size, found.received_size = len(found.sent), len(found.received)
@@ -71,12 +71,12 @@ def test_a_transaction_and_its_window():
     )
     assert lines[1] == "0.000 s  a request of an earlier cell opens the stream; a transaction is open, for at most 5 s"
     assert lines[-2] == "1.050 s  request 1; the transaction is over"
-    assert lines[-1] == "open; expires 10 s after the last answer"
+    assert lines[-1] == "open; expires 10 s after the last response"
 
 
 def test_a_stream_expires_after_ten_seconds():
     assert lines_of(request(0.0, received="a"), now=10.5)[-1] == "expired: nothing was asked for 10 s"
-    assert lines_of(request(0.0, received="a"), now=9.5)[-1] == "open; expires 10 s after the last answer"
+    assert lines_of(request(0.0, received="a"), now=9.5)[-1] == "open; expires 10 s after the last response"
 
 
 def test_a_refused_baton_means_that_the_stream_had_expired():

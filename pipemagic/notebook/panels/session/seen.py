@@ -213,7 +213,7 @@ def tell(request: TracedRequest, redact: Callable[[str], str], epoch: float) -> 
         request.connection,
         "between cells" if request.origin is None else request.origin.name,
         redact(f"{request.method} {request.path}"),
-        (f"HTTP {request.status}" if request.status is not None else error or "no answer") + again,
+        (f"HTTP {request.status}" if request.status is not None else error or "no response") + again,
         format_seconds(request.seconds),
         format_size(request.sent_size),
         format_size(request.received_size),

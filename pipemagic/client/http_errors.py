@@ -10,8 +10,8 @@ from datetime import UTC
 
 import httpx
 
-from pipemagic.client.bodies import MAX_SIZE, TooLarge
-from pipemagic.client.urls import Endpoint
+from pipemagic.client.address import Endpoint
+from pipemagic.client.response_body import MAX_SIZE, TooLarge
 from pipemagic.errors import (
     AddressError,
     AnswerTimeout,
@@ -105,7 +105,7 @@ def failure(error: BaseException, endpoint: Endpoint) -> PipemagicError:
             )
         case TooLarge():
             return UnknownOutcome(
-                f"the answer of {endpoint.address} is larger than {MAX_SIZE // 1024**2} MB and was not read to its "
+                f"the response of {endpoint.address} is larger than {MAX_SIZE // 1024**2} MB and was not read to its "
                 "end; what was sent has run",
                 hint="take fewer rows or columns (LIMIT), or database.cursor(...), whose rows have no limit",
             )
@@ -123,10 +123,10 @@ def chunk_failure(error: BaseException, endpoint: Endpoint) -> UnknownOutcome:
     """Return our error for what ended a response in the middle, while its chunks were read one by one."""
     match error:
         case httpx.TimeoutException():
-            return AnswerTimeout(f"{endpoint.address} stopped sending in the middle of its answer")
+            return AnswerTimeout(f"{endpoint.address} stopped sending in the middle of its response")
         case KeyboardInterrupt():
-            return InterruptedRequest("interrupted while the answer came")
-    return UnknownOutcome(f"the connection to {endpoint.address} ended in the middle of an answer")
+            return InterruptedRequest("interrupted while the response came")
+    return UnknownOutcome(f"the connection to {endpoint.address} ended in the middle of a response")
 
 
 def transfer_failure(error: httpx.RequestError, endpoint: Endpoint) -> ConnectError:
@@ -176,7 +176,8 @@ def _no_connection(error: httpx.TransportError, endpoint: Endpoint) -> ConnectEr
 def _no_answer(text: str, endpoint: Endpoint) -> UnknownOutcome:
     hint = "look before you run it again"
     if "illegal status line" in text or "SSL" in text:
-        hint = f"the answer was not HTTP; {'https' if endpoint.scheme == 'http' else 'http'}:// instead?"
+        hint = f"the response is not HTTP; {'https' if endpoint.scheme == 'http' else 'http'}:// instead?"
     return UnknownOutcome(
-        f"the connection to {endpoint.address} ended before a whole answer came; what was sent may have run", hint=hint
+        f"the connection to {endpoint.address} ended before the whole response came; what was sent may have run",
+        hint=hint,
     )

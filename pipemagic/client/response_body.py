@@ -40,7 +40,7 @@ class TooLarge(Exception):
 
 
 @dataclass(frozen=True)
-class HttpAnswer:
+class HttpResponse:
     """A whole response: its status, content type (lower case, '' if none), body, and date as the server writes it.
 
     ``retry_after`` says when to ask again, if the server does: a number of seconds, or a date. ``traced`` is its

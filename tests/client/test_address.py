@@ -1,6 +1,6 @@
 import pytest
 
-from pipemagic.client.urls import Endpoint, follow, parse
+from pipemagic.client.address import Endpoint, follow, parse_address
 from pipemagic.errors import AddressError
 
 
@@ -25,7 +25,7 @@ from pipemagic.errors import AddressError
     ],
 )
 def test_addresses(target: str, url: str, host: str | None) -> None:
-    assert parse(target) == Endpoint(url, host)
+    assert parse_address(target) == Endpoint(url, host)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_addresses(target: str, url: str, host: str | None) -> None:
 )
 def test_an_address_with_a_secret_is_refused_without_repeating_it(target: str) -> None:
     with pytest.raises(AddressError, match="carries a token or a password") as caught:
-        parse(target)
+        parse_address(target)
     assert "s3cret" not in str(caught.value)
 
 
@@ -54,10 +54,10 @@ def test_an_address_with_a_secret_is_refused_without_repeating_it(target: str) -
 )  # fmt: skip
 def test_other_addresses_are_refused(target: str) -> None:
     if target == "http://h\n":
-        assert parse(target).url == "http://h"
+        assert parse_address(target).url == "http://h"
         return
     with pytest.raises(AddressError):
-        parse(target)
+        parse_address(target)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_other_addresses_are_refused(target: str) -> None:
     ],
 )
 def test_a_base_url_that_is_followed(named: str, base_url: str) -> None:
-    assert follow(parse(named), base_url) == parse(base_url)
+    assert follow(parse_address(named), base_url) == parse_address(base_url)
 
 
 @pytest.mark.parametrize(
@@ -99,12 +99,12 @@ def test_a_base_url_that_is_followed(named: str, base_url: str) -> None:
 )
 def test_a_base_url_that_is_refused(named: str, base_url: str) -> None:
     with pytest.raises(AddressError, match="the token was not sent there"):
-        follow(parse(named), base_url)
+        follow(parse_address(named), base_url)
 
 
 def test_names_for_people() -> None:
-    endpoint = parse("http://flights-local.localhost:8080")
+    endpoint = parse_address("http://flights-local.localhost:8080")
     assert endpoint.address == "http://flights-local.localhost:8080"
     assert endpoint.named_host == "flights-local.localhost"
     assert endpoint.loopback
-    assert not parse("https://localhost.example.io").loopback
+    assert not parse_address("https://localhost.example.io").loopback

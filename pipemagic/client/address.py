@@ -60,7 +60,7 @@ class Endpoint:
         return _is_loopback(self.named_host)
 
 
-def parse(target: str) -> Endpoint:
+def parse_address(target: str) -> Endpoint:
     """Read the address of a server: ``libsql://``, ``https://``, ``http://`` (also ``wss://`` and ``ws://``).
 
     ``libsql://`` means https, as hosted services define it; on loopback, and with ``?tls=0``, it means http.
@@ -92,7 +92,7 @@ def follow(endpoint: Endpoint, base_url: str) -> Endpoint:
     instance of the same database), and the same loopback address. Raises AddressError for all others.
     """
     try:
-        other = parse(base_url)
+        other = parse_address(base_url)
     except AddressError as error:
         raise _refused(endpoint, "an address that cannot be read") from error
     written = urlsplit(base_url.strip()).scheme.lower()
