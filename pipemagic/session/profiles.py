@@ -8,14 +8,12 @@ this machine need no trust.
 from __future__ import annotations
 
 import difflib
-import json
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipemagic.client.address import parse_address
 from pipemagic.config import config_folder, make_config_folder, project_settings, read_toml, write_private
@@ -25,6 +23,9 @@ from pipemagic.session.keep_alive import LONGEST, parse_duration
 from pipemagic.session.tokens import KEYRING_SERVICE, TokenSource, expand_home
 from pipemagic.terminals import without_passwords
 
+if TYPE_CHECKING:
+    from tomlkit import TOMLDocument
+
 FILE = "connections.toml"
 TRUST_FILE = "trusted.toml"
 LISTED = "%pipedb profiles lists them"
@@ -33,7 +34,6 @@ LOCK_TIMEOUT = 10.0
 
 _LONGEST_SHOWN = 100  # characters of what a stranger wrote, in a message
 _NOT_WRITTEN = ("name", "path", "of_project")
-_BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 _PLAIN = re.compile(r"[\w./~][\w./~-]*")
 _TOKEN_KEYS = re.compile(r"(auth[_-]?|api[_-]?|access[_-]?)?(token|jwt|key)|password|secret", re.IGNORECASE)
 
@@ -158,7 +158,10 @@ def parse(name: str, table: object, path: Path, *, of_project: bool = False) -> 
     """Return the profile in a table; raise SessionError if it is malformed or has a token."""
     at = f"profile {name} in {path.name}"
     if not isinstance(table, dict):
-        raise SessionError(f"{at} is not a table", hint=f'write [{_key(name)}] and address = "..." below it')
+        import tomlkit
+
+        header = f"[{tomlkit.key(name).as_string()}]"
+        raise SessionError(f"{at} is not a table", hint=f'write {header} and address = "..." below it')
     given: dict[str, Any] = {}
     for key, value in table.items():
         _refuse_token(at, key, value)
@@ -275,13 +278,8 @@ class Profiles:
         route = profile.route if profile.of_project else None
         if route is None:
             raise SessionError(f"{name} needs no word of trust: it is yours, or on this machine")
-        with self._locked():
-            entries = (
-                f"[[trusted]]\naddress = {_value(one.address)}\ntoken = {_value(one.token)}\n"
-                for one in dict.fromkeys([*self._trusted(), route])
-            )
-            text = "\n".join(("# Where profiles of projects may lead: %pipedb profiles --trust\n", *entries))
-            write_private(self.trust_file, text.encode())
+        with self._edited(self.trust_file) as document:
+            document["trusted"] = [asdict(one) for one in dict.fromkeys([*self._trusted(), route])]
         return route
 
     def _trusted(self) -> list[Route]:
@@ -299,36 +297,22 @@ class Profiles:
 
     def save(self, profile: Profile) -> None:
         """Add a profile to the user's file; raise SessionError if the name is taken there."""
-        with self._locked():
-            self._add(profile)
-
-    def _add(self, profile: Profile) -> None:
-        text, known = self._text()
-        if profile.name in known:
-            raise SessionError(
-                f"there is a profile {profile.name!r} already", hint=f"%pipedb profiles --delete {word(profile.name)}"
-            )
-        parse(profile.name, profile.settings(), self.path)  # nothing is written that could not be read
-        lines = [f"[{_key(profile.name)}]", *(f"{key} = {_value(one)}" for key, one in profile.settings().items())]
-        gap = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
-        self._write(text + gap + "\n".join(lines) + "\n", {**known, profile.name: profile.settings()})
+        with self._edited(self.path) as document:
+            if profile.name in document:
+                raise SessionError(
+                    f"there is a profile {profile.name!r} already",
+                    hint=f"%pipedb profiles --delete {word(profile.name)}",
+                )
+            parse(profile.name, profile.settings(), self.path)  # nothing is written that could not be read
+            document[profile.name] = profile.settings()
 
     def delete(self, name: str) -> None:
         """Remove a profile from the user's file; raise SessionError if it is not there."""
-        with self._locked():
-            self._take_out(name)
-
-    def _take_out(self, name: str) -> None:
-        text, known = self._text()
-        if name not in known:
-            raise SessionError(f"there is no profile {name!r} in {self.path.name}", hint=near(name, known) or LISTED)
-        rest = {other: table for other, table in known.items() if other != name}
-        header = re.compile(rf"^[ \t]*\[[ \t]*(?:{re.escape(_key(name))}|{re.escape(json.dumps(name))})[ \t]*\]", re.M)
-        match = header.search(text)
-        if match is None:
-            raise self._by_hand()
-        following = re.compile(r"^[ \t]*\[", re.M).search(text, match.end())
-        self._write(text[: match.start()] + (text[following.start() :] if following else ""), rest)
+        with self._edited(self.path) as document:
+            if name not in document:
+                hint = near(name, document) or LISTED
+                raise SessionError(f"there is no profile {name!r} in {self.path.name}", hint=hint)
+            del document[name]
 
     def _tables(self) -> list[tuple[Path, dict[str, Any]]]:
         tables = [(self.path, read_toml(self.path))]
@@ -338,43 +322,22 @@ class Profiles:
             tables.append((path, found if isinstance(found, dict) else {}))
         return tables
 
-    def _text(self) -> tuple[str, dict[str, Any]]:
-        known = read_toml(self.path)
-        text = self.path.read_bytes().decode("utf-8-sig") if self.path.exists() else ""  # its line ends stay
-        return text, known
-
-    def _write(self, text: str, meant: Mapping[str, Any]) -> None:
-        """Write the file if the text has the expected content; the rest of the file stays as it is."""
-        try:
-            if tomllib.loads(text) != meant:
-                raise self._by_hand()
-        except tomllib.TOMLDecodeError:
-            raise self._by_hand() from None
-        write_private(self.path, text.encode())
-
     @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Lock the file from reading it to writing it."""
+    def _edited(self, path: Path) -> Iterator[TOMLDocument]:
+        """Lock a file, yield what it holds, and write that back unless the block raises; its comments stay."""
+        import tomlkit
         from filelock import FileLock, Timeout
 
-        make_config_folder(self.path.parent)
+        make_config_folder(path.parent)
         try:
             with FileLock(self.path.with_suffix(".lock"), timeout=LOCK_TIMEOUT):
-                yield
+                read_toml(path)  # raises the error for one that is malformed
+                text = path.read_bytes().decode("utf-8-sig") if path.exists() else ""  # its line ends stay
+                document = tomlkit.parse(text)
+                yield document
+                write_private(path, tomlkit.dumps(document).encode())
         except Timeout:
             raise SessionError(f"another process keeps {self.path} locked", hint="try again") from None
-
-    def _by_hand(self) -> SessionError:
-        return SessionError(f"{self.path} is written in a way that is not edited here", hint="edit the file by hand")
-
-
-def _key(name: str) -> str:
-    return name if _BARE.match(name) else _value(name)
-
-
-def _value(value: object) -> str:
-    """Write a value as TOML does: its texts are those of JSON, but for one character."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def word(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tomllib
 
 import pytest
 
@@ -208,10 +209,21 @@ def test_saving_and_deleting_leave_the_rest_of_the_file_as_it_was(profiles, name
 
 
 @pytest.mark.parametrize("text", ["x.database = 'd'\n", "[x]\ndatabase='d'\n[y]\ndatabase='''\n[z]\n'''\n[x.y]\n"])
-def test_a_file_of_another_style_is_left_to_its_owner(profiles, text):
+def test_a_file_of_another_style_is_edited_too(profiles, text):
     write(profiles, text)
-    with pytest.raises(SessionError, match="edited here"):
-        profiles.delete("x")
+    others = {name: table for name, table in tomllib.loads(text).items() if name != "x"}
+    profiles.delete("x")
+    assert tomllib.loads(profiles.path.read_text()) == others
+    profiles.save(Profile("new", database="d"))
+    assert tomllib.loads(profiles.path.read_text()) == {**others, "new": {"database": "d"}}
+    assert profiles.path.read_text().startswith("[y]" if others else "")
+
+
+@pytest.mark.parametrize("text", ["x = 1\nx = 2\n", "[x\n", "[x]\n[x]\n"])
+def test_a_file_that_is_not_toml_is_left_as_it_is(profiles, text):
+    write(profiles, text)
+    with pytest.raises(SessionError):
+        profiles.save(Profile("new", database="d"))
     assert profiles.path.read_text() == text
 
 
