@@ -33,6 +33,9 @@ _ACTING = frozenset({
 })  # fmt: skip
 """Functions with which a SELECT does more than read."""
 
+_BEFORE_TABLES = frozenset({"FROM", "JOIN", ",", ".", "("})
+"""What stands before the name of a table, which SQLite also takes in single quotes."""
+
 HINT = "a connection without --read-only may write"
 
 
@@ -86,8 +89,11 @@ def _writing(statement: ParsedStatement) -> str:
 def _acting(statement: ParsedStatement) -> str:
     """Return the function in a query that does more than read, '' if it has none."""
     words = statement.tokens
+    before = ""
     for token, after in zip(words, (*words[1:], words[-1]), strict=True):
-        if token.kind not in ("word", "quoted"):
+        is_name = token.kind in ("word", "quoted") or (token.kind == "string" and before in _BEFORE_TABLES)
+        before = token.text.upper()
+        if not is_name:
             continue
         name = normalize(token.text)
         if name.startswith("pragma_") and name.removeprefix("pragma_") not in _READ_PRAGMAS:
