@@ -251,9 +251,9 @@ class Transport:
             request = self._build(method, endpoint, path, content, size, extensions)
             for pause in BUSY_PAUSES if size is None else ():
                 response = self._handle(request)
-                if response.status_code != 429:
+                if response.status_code != 429 or time.monotonic() + pause > extensions["deadline"]:
                     return response
-                self._pause(response, pause)
+                self._pause(response, pause, timeout)
                 if traced is not None:
                     traced.attempts += 1
             return self._handle(request)
@@ -297,10 +297,10 @@ class Transport:
         response.request = request
         return response
 
-    def _pause(self, response: httpx.Response, seconds: float) -> None:
+    def _pause(self, response: httpx.Response, seconds: float, timeout: float | None) -> None:
         """Wait after a 429; an interrupt meanwhile leaves all as it was."""
         try:
-            read_whole(response)
+            read_whole(response, _deadline(response), timeout)
             self._sleep(seconds)
         except KeyboardInterrupt:
             raise InterruptedRequest(

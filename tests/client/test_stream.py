@@ -408,6 +408,15 @@ def test_an_interrupt_in_the_pause_after_a_429_leaves_the_transaction(scripted, 
     assert stream.reopened == 0
 
 
+def test_no_pause_after_a_429_goes_beyond_the_limit_of_time(scripted, stream_to, pauses) -> None:
+    server = scripted(opened, as_json({"error": "Too many concurrent requests"}, 429), good)
+    stream = stream_to(server)
+    open_transaction(stream)
+    with stream.within(0.05), pytest.raises(errors.BusyError):
+        stream.send([sql("INSERT INTO t VALUES (1)")])
+    assert (pauses, stream.phase, stream.transaction.state) == ([], Phase.IDLE, Tx.OPEN)
+
+
 def test_an_export_is_tried_again_after_429(scripted, pauses) -> None:
     server = scripted(as_json({"error": "another export is running"}, 429), Answer(200, b"SELECT 1;"))
     with (
