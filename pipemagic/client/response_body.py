@@ -118,7 +118,7 @@ def read_whole(response: httpx.Response, deadline: float = inf, timeout: float |
     for chunk in read_chunks(response, deadline):
         chunks.append(chunk)
         size += len(chunk)
-        if size > MAX_SIZE:
+        if max(size, response.num_bytes_downloaded) > MAX_SIZE:
             raise TooLarge
         if period != inf and time.monotonic() > end:
             if size - size_before < MIN_RATE * period:
@@ -148,6 +148,7 @@ def read_chunks(
                 yield chunk
             else:
                 yield from unpacker.feed(chunk)
+                yield b""  # a chunk may hold nothing, as a long name of a file does: whoever counts sees it
             if pause is not None and len(chunk) < _SMALL_CHUNK:
                 small += 1
                 if small > _SMALL_CHUNKS_AT_ONCE:
@@ -168,6 +169,8 @@ class Unpacker:
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Yield what a chunk holds, in parts of limited size."""
         self._begun = self._begun or bool(data)
+        if self._inner.eof and (data := data.lstrip(b"\0")):  # zlib would keep whatever follows an end
+            self._inner = _decompressor()
         while data:
             try:
                 unpacked = self._inner.decompress(data, _UNPACKED_SIZE)
