@@ -238,7 +238,7 @@ class Transport:
         size: int | None = None,
     ) -> httpx.Response:
         """Send a request, and after a 429 again, since nothing of it ran; the body of the response is still to come."""
-        extensions = {
+        extensions: dict[str, Any] = {
             "timeout": {
                 "connect": self._connect_timeout, "pool": self._connect_timeout,
                 "read": timeout, "write": timeout if size is None else self.timeout,
