@@ -122,6 +122,7 @@ class ReadYourWrites:
 
     def failed(self, error: BaseException) -> BaseException:
         """Forget the state after what may have been a crash, or too long a wait. Return the error to raise."""
+        self._waited_for = None  # nothing was read: the next read waits
         match error:
             case AnswerTimeout() if self.limit is not None:
                 message = (

@@ -331,3 +331,19 @@ def test_a_replica_of_sqld_is_not_waited_for_without_end(at_replica: Database, m
         at_replica.execute("SELECT count(*) FROM t")
     assert caught.value.hint == "run it again; it will not wait for that write any more"
     assert at_replica.execute("SELECT count(*) FROM t").rows in ([(0,)], [(1,)])
+
+
+def test_a_read_that_was_refused_waits_when_it_is_sent_again(monkeypatch) -> None:
+    monkeypatch.setattr("pipemagic.client.transport.BUSY_PAUSES", ())
+    server = ScriptedServer(at(5, wrote=True), as_json({"error": "busy"}, 429), at(5))
+    try:
+        with Database(server.url) as database, database.open_stream() as stream:
+            stream.send([execute("INSERT INTO t VALUES (1)")])
+            with pytest.raises(errors.BusyError):
+                stream.send([execute("SELECT 1")])
+            stream.send([execute("SELECT 1")])
+        posts = [call for call in server.calls if call.method == "POST"]
+        stamps = [call.json["requests"][0]["stmt"].get("replication_index") for call in posts[:3]]
+        assert stamps == [None, "5", "5"]
+    finally:
+        server.close()
