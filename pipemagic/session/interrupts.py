@@ -85,10 +85,13 @@ def ask(database: Database, known: int) -> InterruptOutcome | None:
     beside.transport.observer = database.transport.observer
     work = partial(copy_context().run, lambda: outcomes.append(_ask(beside, known)))  # in the trace of the cell
     asking = threading.Thread(target=work, daemon=True)
-    asking.start()
-    asking.join(PATIENCE)
+    try:
+        asking.start()
+        asking.join(PATIENCE)
+    finally:  # also when the user interrupts again
+        if not outcomes:
+            beside.transport.abort()  # else it could still take the write lock, long after the user was told
     if not outcomes:
-        beside.transport.abort()  # else it could still take the write lock, long after the user was told
         return InterruptOutcome.BUSY
     beside.close()
     return outcomes[0]

@@ -19,7 +19,7 @@ from waiting import AT_ONCE, Stopwatch, pause, until
 from pipemagic.client.database import Database
 from pipemagic.errors import AnswerTimeout, InterruptedRequest, SessionError, TransactionLost
 from pipemagic.hrana.stream import Phase
-from pipemagic.session import Connection, Session
+from pipemagic.session import Connection, Session, interrupts
 from pipemagic.session.connection import RunOptions
 from pipemagic.session.interrupts import InterruptOutcome, where_to_look
 from pipemagic.sql import split
@@ -235,3 +235,19 @@ def test_an_interrupt_while_the_server_is_busy_changes_nothing():
     finally:
         session.shut_down()
         server.close()
+
+
+def test_a_second_interrupt_ends_the_question_too(monkeypatch) -> None:
+    aborted, asked = [], threading.Event()
+
+    def interrupted(_thread, _timeout) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(interrupts, "_ask", lambda _database, _known: asked.wait(5))
+    monkeypatch.setattr("pipemagic.client.transport.Transport.abort", lambda transport: aborted.append(transport))
+    with Database("http://127.0.0.1:9") as database, monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "join", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.ask(database, 1)
+    asked.set()
+    assert len(aborted) == 1
