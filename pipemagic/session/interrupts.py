@@ -38,7 +38,7 @@ class InterruptOutcome(Enum):
     NOTHING = "Nothing of it was applied: no commit came since the last response, and no write is under way."
     NOT_YET = "Nothing had been applied when the server was asked right after it; what came later is not known."
     CHANGED = "Something was committed since the last response: by this cell, wholly or in part, or by somebody else."
-    BUSY = "The server did not answer at once: it may still be at it, and what of it stays is not known."
+    BUSY = "The server did not respond at once: it may still run it, and what of it stays is not known."
     OPEN = "What was sent may have run, wholly or in part."
 
 
