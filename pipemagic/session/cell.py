@@ -46,10 +46,8 @@ class Cell:
             names=self.names[1:], before=self.before + 1,
         )  # fmt: skip
 
-    def limited(self, rows: int | None) -> Cell:
+    def limited(self, rows: int) -> Cell:
         """Return the cell with queries that stop one row after ``rows``, which tells whether there are more."""
-        if rows is None:
-            return self
         stmts = list(self.stmts)
         source_maps = list(self.source_maps or _as_written(self.statements, Source(self.text, self.source)))
         for at in range(len(self.statements)):

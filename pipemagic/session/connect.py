@@ -53,7 +53,7 @@ class ConnectionFactory:
                 _check(database)
             except AuthError as error:
                 if given is not None and error.status == 401 and not token:
-                    raise error.replace(hint=messages.new_token(source, endpoint.address)) from None
+                    raise error.replace(hint=messages.token_renewal(source, endpoint.address)[0]) from None
                 if given is not None or error.status != 401 or self._ask_token is None:
                     raise
                 asked = Secret(self._ask_token(host))

@@ -344,22 +344,16 @@ class Connection:
 
     def leave(self) -> None:
         """End the stream if no cell runs on it and nothing is open in it; never waits for a cell."""
-        if not self._lock.acquire(blocking=False):
-            return  # the stream ends by itself when nobody uses it any more
-        try:
-            if self.transaction is Tx.NONE:
+        with self.between_cells() as free:
+            if free and self.transaction is Tx.NONE:  # else the stream ends by itself when nobody uses it any more
                 self.close()
-        finally:
-            self._lock.release()
 
     def forget(self) -> bool:
         """Close the stream and the HTTP connections for good; return what close() returns."""
         with self._lock:
             self._gone = True
             was_open = self.close(tell=False)
-        if self.keeping is not None:
-            self.keeping.close()
-            self.keeping = None
+        self.keep_alive(None)
         self.schema.close()
         self.database.close()
         return was_open

@@ -279,10 +279,10 @@ def refused(cell: Cell) -> TransactionLost:
     )
 
 
-def listing(statements: Sequence[str], *, width: int = 72, most: int = SHOWN) -> str:
-    """List statements one a line, indented, shortened to ``width`` characters; at most ``most`` of them."""
+def listing(statements: Sequence[str], *, most: int = SHOWN) -> str:
+    """List statements one a line, indented and shortened; at most ``most`` of them."""
     shown = statements if len(statements) <= most + 1 else statements[:most]
-    lines = [f"  {shorten(text, width)}" for text in shown]
+    lines = [f"  {shorten(text, 72)}" for text in shown]
     if len(shown) < len(statements):
         lines.append(f"  and {len(statements) - len(shown)} more")
     return "\n".join(lines)
@@ -391,23 +391,16 @@ def refused_token_hint(connection: Connection) -> str:
     if connection.name != profile.address:
         again += f" --as {connection.name}"
     source = profile.token_source
-    return f"{new_token(source, profile.address)}, then connect again: {ends}\n{again}{_option(source)}"
+    put, option = token_renewal(source, profile.address)
+    return f"{put}, then connect again: {ends}\n{again}{option}"
 
 
-def new_token(source: TokenSource, address: str) -> str:
-    """Return where a new token has to go."""
+def token_renewal(source: TokenSource, address: str) -> tuple[str, str]:
+    """Return where a new token has to go, and the option that names the place."""
     if source.env is not None:
-        return f"put a new token into the variable {source.env}"
+        return f"put a new token into the variable {source.env}", f" --token-env {source.env}"
     if source.file is not None:
-        return f"put a new token into the file {source.file}"
+        return f"put a new token into the file {source.file}", f' --token-file "{source.file}"'
     if source.keyring is not None:
-        return f"put a new token into the keyring (in a terminal: pipemagic auth store {address})"
-    return "put a new token into PIPEMAGIC_TOKEN, or take the variable away to be asked for it"
-
-
-def _option(source: TokenSource) -> str:
-    if source.env is not None:
-        return f" --token-env {source.env}"
-    if source.file is not None:
-        return f' --token-file "{source.file}"'
-    return " --keyring" if source.keyring is not None else ""
+        return f"put a new token into the keyring (in a terminal: pipemagic auth store {address})", " --keyring"
+    return "put a new token into PIPEMAGIC_TOKEN, or take the variable away to be asked for it", ""
