@@ -148,7 +148,7 @@ class _Binder:
 
     def _bind_list(self, name: str, elements: list[Any], ref: ParameterRef) -> str:
         """Bind the elements of a list; return what stands for them in the statement."""
-        text = _json(elements, ref) if len(elements) > JSON_FROM else None
+        text = _json(elements) if len(elements) > JSON_FROM else None
         if text is not None:
             self._bind(name, text, ref)
             return f"SELECT +value FROM json_each({name})"
@@ -230,16 +230,12 @@ def _one_value_hint(value: Any, name: str) -> str:
     return f"write = {name}, or IN ({name})"
 
 
-def _json(elements: Sequence[Any], ref: ParameterRef) -> str | None:
-    """Return a list as JSON text; None if that could change a value: floats and bytes."""
-    plain = []
-    for number, element in enumerate(elements):
-        try:
-            value = to_sql(element)
-        except ProtocolError as error:
-            message = f"{ref.where}: parameter {ref.text}[{number}]: {error.message}"
-            raise ParameterError(message, hint=error.hint) from None
-        if isinstance(value, float | bytes):
-            return None
-        plain.append(value)
+def _json(elements: Sequence[Any]) -> str | None:
+    """Return a list as JSON text; None if that could change a value (floats and bytes), or if SQL cannot hold one."""
+    try:
+        plain = [to_sql(element) for element in elements]
+    except ProtocolError:  # raised again, with the number of the element, when each is bound
+        return None
+    if any(isinstance(value, float | bytes) for value in plain):
+        return None
     return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))

@@ -72,8 +72,6 @@ def _environment(rendered: Rendered, prefix: str) -> SandboxedEnvironment:
         return f":{name}"
 
     def name(value: object) -> str:
-        if isinstance(value, StrictUndefined):
-            str(value)
         return quote_names(value, ParameterRef("name", "what goes into | name", ""))
 
     environment = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)
