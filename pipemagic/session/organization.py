@@ -160,7 +160,7 @@ class Platform:
                 _log.debug("the names for completion could not be listed", exc_info=True)
 
         if "location" not in self._known:
-            # No executor: the interpreter would wait at its exit for a server that does not answer.
+            # No executor: the interpreter would wait at its exit for a server that does not respond.
             threading.Thread(target=work, name="pipemagic-names", daemon=True).start()
 
     def organizations(self) -> list[Organization]:
@@ -231,7 +231,7 @@ class Platform:
         with self._changing():
             group = self._ask(lambda api: api.remove_location(name, location))
             known = self._known.setdefault("group", {})
-            if not group.locations:  # the answer does not say
+            if not group.locations:  # the response does not say
                 group = known.get(name, group)
                 group = replace(group, locations=tuple(code for code in group.locations if code != location))
             known[name] = group

@@ -55,7 +55,7 @@ class SchemaCache:
 
     @property
     def tables(self) -> list[Shape]:
-        """What is known by now, with what only this session sees; empty before the first answer."""
+        """What is known by now, with what only this session sees; empty before the first response."""
         with self._lock:
             known = {**self._known, **self._uncommitted, **self._temporary}
         return [shape for shape in known.values() if shape is not None]
@@ -103,7 +103,7 @@ class SchemaCache:
                 elif statement.changes_schema:
                     self._apply(statement.text)
             committed = self._changed and transaction is not Tx.OPEN
-            if committed:  # known until the answer of the server; after a rollback that corrects it
+            if committed:  # known until the response of the server; after a rollback that corrects it
                 known = {**self._known, **self._uncommitted}
                 self._known = {name: shape for name, shape in known.items() if shape is not None}
                 self._uncommitted.clear()
@@ -118,7 +118,7 @@ class SchemaCache:
             self._uncommitted.clear()
 
     def close(self) -> None:
-        """Read nothing more, and drop answers that still come."""
+        """Read nothing more, and drop responses that still come."""
         with self._lock:
             self._closed = True
 

@@ -100,7 +100,7 @@ class Session:
         ``params`` holds the values of ``:name`` parameters. Raise StatementError for a statement that fails (those
         after it do not run), TransactionLost, ParameterError, and SessionError without a connection.
         """
-        with collector_paused():  # until the answer's rows are a frame
+        with collector_paused():  # until the rows of the response are a frame
             return self.run_cell(sql, params, on=on).frame
 
     def read(
@@ -236,7 +236,7 @@ class Session:
         variable ``token_env``, a ``token_file`` that only its owner may read, the ``keyring`` (True, or a service in
         it), from PIPEMAGIC_TOKEN or TURSO_AUTH_TOKEN, or is asked for; with ``remember`` the keyring then keeps it.
         ``temporary`` uses a service of this process alone, whose data end with it. ``timeout`` is how many seconds to
-        wait for an answer, 60 by default. With ``read_only`` nothing is sent that is not known to read, and the token
+        wait for a response, 60 by default. With ``read_only`` nothing is sent that is not known to read, and the token
         that is made for a database of an organization cannot write either.
         """
         source = tokens.TokenSource.of(token_env, token_file, keyring, remember=remember)
