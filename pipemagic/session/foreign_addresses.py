@@ -61,9 +61,9 @@ def replacement(address: str, session: Session, alias: str | None = None) -> Rep
         return _server(product if scheme in SCHEMES else "libsql", place or "", rest, named)
     if product == "sqlite":
         path = "FILE" if place is None else place.removeprefix("/").removeprefix("file:")
-        return _file(path, session, alias)
+        return _in_memory(named) if path in ("", ":memory:") else _file(path, session, named)
     if product == "duckdb" and place is not None and place.strip("/") in ("", ":memory:"):
-        return Replacement("A database in memory is one that ends with the notebook:", _temporary(named))
+        return _in_memory(named)
     known = _PRODUCTS.get(product, f"{product}://")
     message = f"pipemagic connects to SQLite databases on libSQL servers, not to {known}."
     if session.connections:
@@ -90,19 +90,16 @@ def _server(scheme: str, place: str, rest: str, named: str) -> Replacement:
     return Replacement("Connect with:", (line + named,))
 
 
-def _temporary(named: str) -> tuple[str, ...]:
-    return (f"%pipedb connect --temporary{named}",)
+def _in_memory(named: str) -> Replacement:
+    line = f"%pipedb connect --temporary{named}"
+    return Replacement("A database in memory is one that ends with the notebook:", (line,))
 
 
-def _file(path: str, session: Session, alias: str | None) -> Replacement:
-    named = f" --as {word(alias)}" if alias else ""
-    if path in ("", ":memory:"):
-        return Replacement("A database in memory is one that ends with the notebook:", _temporary(named))
-    in_use = session.organization_in_use is not None
+def _file(path: str, session: Session, named: str) -> Replacement:
     groups = session.names("group")
     group = "default" if "default" in groups or not groups else groups[0]
     name = _free_name(Path(path.replace("\\", "/")).stem, {*session.names("database"), "main"})
-    first = () if in_use else ("%pipedb connect",)
+    first = () if session.organization_in_use is not None else ("%pipedb connect",)
     file = Path(path).expanduser()
     has_content = file.is_file() and file.stat().st_size > 0
     source = f" --from-file {word(path)}" if has_content else ""
