@@ -72,7 +72,7 @@ def _measure(code: str, address: str, clock: Callable[[], float]) -> Latency:
             if status < 400 or status >= 500:  # a server that is not well has the path all the same
                 break
         if status >= 400:
-            return Latency(code, None, f"not ready: it answers {status}")
+            return Latency(code, None, f"not ready: HTTP {status}")
         times = []
         for _ in range(TIMES):
             begun = clock()

@@ -61,8 +61,8 @@ def test_a_server_without_that_address_is_asked_for_another(script):
 
 @pytest.mark.parametrize(
     ("statuses", "words"),
-    [({"health": 503, "v2": 200}, "not ready: it answers 503"), ({}, "not ready: it answers 404"),
-     ({"health": 401, "v2": 401}, "not ready: it answers 401")],
+    [({"health": 503, "v2": 200}, "not ready: HTTP 503"), ({}, "not ready: HTTP 404"),
+     ({"health": 401, "v2": 401}, "not ready: HTTP 401")],
 )  # fmt: skip
 def test_what_is_not_well_is_not_measured(script, statuses, words):
     (found,) = latencies({"ams": script(**statuses).url})
