@@ -86,7 +86,7 @@ def retry_time(told: str) -> str:
         return ""
 
 
-FAILURES = (httpx.RequestError, httpx.InvalidURL, UnicodeError, TooLarge, KeyboardInterrupt)
+FAILURES = (httpx.HTTPError, httpx.InvalidURL, UnicodeError, TooLarge, KeyboardInterrupt)
 """What a request may fail with; `failure` turns each into our error."""
 
 

@@ -224,6 +224,14 @@ class ClientStream:
         self.transaction.clear()
         self.transaction.settle()
 
+    def abandoned(self, error: PipemagicError | KeyboardInterrupt) -> PipemagicError | KeyboardInterrupt:
+        """Drop the stream if an interrupt between two lines left a request under way; return the error to raise."""
+        if self.phase is not Phase.IN_USE:
+            return error
+        if isinstance(error, KeyboardInterrupt):
+            error = InterruptedRequest("interrupted while a request was under way")
+        return self._lose(error, [])
+
     def __enter__(self) -> ClientStream:
         return self
 

@@ -82,7 +82,7 @@ class Transaction:
     held: list[Held] = field(default_factory=list)
     incomplete: bool = False
     lost: LostTransaction | None = None
-    opened_at: float = 0.0
+    opened_at: float | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -109,12 +109,12 @@ class Transaction:
 
     def age(self, now: float) -> float | None:
         """Return the seconds since the request that opened the transaction; None if none is open."""
-        return now - self.opened_at if self.open else None
+        return now - self.opened_at if self.open and self.opened_at is not None else None
 
     def clear(self) -> None:
         """Forget the transaction: it ended."""
         self.begun = self.incomplete = False
-        self.savepoints, self.held = [], []
+        self.savepoints, self.held, self.opened_at = [], [], None
 
     def settle(self) -> None:
         """Accept that the transaction was lost; until then nothing else runs on the stream."""
@@ -124,8 +124,8 @@ class Transaction:
     def follow(self, statement: sql.ParsedStatement, stmt: Stmt | None = None) -> None:
         """Update the state after a statement that ran without an error; ``stmt`` is what was sent, if it is held."""
         if statement.rollback_to is not None:
-            self._unwind(statement.rollback_to, keep=True)
-            del self.held[self.savepoints[-1][1] if self.savepoints else len(self.held) :]
+            if self._unwind(statement.rollback_to, keep=True):
+                del self.held[self.savepoints[-1][1] :]
             return
         if statement.commits or statement.rolls_back:
             self.clear()
@@ -198,7 +198,7 @@ class Transaction:
             self.clear()  # the statement that failed ended the transaction, as INSERT OR ROLLBACK does
         elif autocommit is False and not self.open:
             self.begun = True
-        if self.open and not was_open:
+        if self.open and self.opened_at is None:
             self.opened_at = sent_at
 
     def ran(self, stmt: Stmt) -> None:
@@ -268,11 +268,13 @@ class Transaction:
         """Return a copy, for what the transaction was at this moment."""
         return replace(self, savepoints=list(self.savepoints), held=list(self.held))
 
-    def _unwind(self, name: str, *, keep: bool) -> None:
+    def _unwind(self, name: str, *, keep: bool) -> bool:
+        """End the savepoints set after one of this name; return False if there is none."""
         for number in range(len(self.savepoints) - 1, -1, -1):
             if self.savepoints[number][0] == name:
                 del self.savepoints[number + keep :]
-                return
+                return True
+        return False
 
 
 def closes(requests: Sequence[Request]) -> bool:

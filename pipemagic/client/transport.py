@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from math import inf
 from types import TracebackType
@@ -16,7 +16,7 @@ import httpx
 import pipemagic
 from pipemagic.client.address import Endpoint
 from pipemagic.client.http_errors import FAILURES, chunk_failure, failure, refusal, transfer_failure
-from pipemagic.client.response_body import Chunks, HttpResponse, read_chunks, read_whole
+from pipemagic.client.response_body import Chunks, HttpResponse, TooLarge, read_chunks, read_whole
 from pipemagic.client.secrets import Token
 from pipemagic.client.trace_format import redact
 from pipemagic.client.tracing import BODY_LIMIT, Observer, TracedRequest
@@ -291,6 +291,8 @@ class Transport:
 
     def _handle(self, request: httpx.Request) -> httpx.Response:
         if self._http is not None:
+            if self._http.is_closed:
+                raise httpx.ConnectError("the client that was given as http= is closed")
             return self._http.send(request, follow_redirects=False, stream=True)
         assert self._lower is not None
         response = self._lower.handle_request(request)
@@ -300,7 +302,8 @@ class Transport:
     def _pause(self, response: httpx.Response, seconds: float, timeout: float | None) -> None:
         """Wait after a 429; an interrupt meanwhile leaves all as it was."""
         try:
-            read_whole(response, _deadline(response), timeout)
+            with suppress(httpx.RequestError, TooLarge):  # whatever its body is, nothing ran
+                read_whole(response, _deadline(response), timeout)
             self._sleep(seconds)
         except KeyboardInterrupt:
             raise InterruptedRequest(

@@ -95,7 +95,8 @@ class Connection:
     def abort(self) -> None:
         """End both directions, which wakes up the thread that waits here. That thread closes the socket."""
         with suppress(OSError):  # it is not connected any more
-            self._socket.shutdown(socket.SHUT_RDWR)
+            # Not the method of an SSLSocket: that forgets TLS first, and the other thread would send plain text.
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
 
 def connect(origin: Origin, timeout: float | None) -> Connection:
@@ -105,7 +106,9 @@ def connect(origin: Origin, timeout: float | None) -> Connection:
         sock = socket.create_connection((origin.host, origin.port), timeout)
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _keep_alive(sock)
+            for option in keep_alive_options():
+                with suppress(OSError):  # an option that this system does not know
+                    sock.setsockopt(*option)
             if context is not None:
                 sock = context.wrap_socket(sock, server_hostname=origin.server_name)
         except BaseException:
@@ -143,9 +146,8 @@ def _tls_context(file: str | None, folder: str | None) -> ssl.SSLContext:
     return context
 
 
-def _keep_alive(sock: socket.socket) -> None:
-    with suppress(OSError):  # an option that this system does not know
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name, value in KEEP_ALIVE.items():
-            if hasattr(socket, name):
-                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+def keep_alive_options() -> list[tuple[int, int, int]]:
+    """Return the options for a socket whose peer may be gone without a word, as `socket.setsockopt` takes them."""
+    known = ((getattr(socket, name, None), value) for name, value in KEEP_ALIVE.items())
+    options = [(socket.IPPROTO_TCP, option, value) for option, value in known if option is not None]
+    return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *options]

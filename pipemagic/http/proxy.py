@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from pipemagic.errors import ConnectError
-from pipemagic.http.connection import tls_context
+from pipemagic.http.connection import keep_alive_options, tls_context
 from pipemagic.http.pool import KEEPALIVE, MAX_IDLE
 
 
@@ -24,7 +24,9 @@ def proxy_transport(proxy: str) -> httpx.BaseTransport:
     """Return a transport through a proxy; ConnectError if it cannot be used."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=MAX_IDLE, keepalive_expiry=KEEPALIVE)
     try:
-        return httpx.HTTPTransport(verify=tls_context(), limits=limits, proxy=proxy)
+        return httpx.HTTPTransport(
+            verify=tls_context(), limits=limits, proxy=proxy, socket_options=keep_alive_options()
+        )
     except ImportError as error:  # of a package that only some proxies need
         raise ConnectError(f"the proxy that the environment names cannot be used: {error}") from None
     except (ValueError, httpx.InvalidURL):  # whose text may hold a part of a password

@@ -42,7 +42,7 @@ class HttpTransport(httpx.BaseTransport):
         self.pool = Pool()
         # Held here, they are never garbage together with a response that is not read to its end: the collector might
         # close the socket of one that is put back at the same moment.
-        self._in_use: set[Connection] = set()
+        self._in_use: dict[Connection, object] = {}  # with what uses them
         self._aborted = False
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -56,15 +56,16 @@ class HttpTransport(httpx.BaseTransport):
         origin = Origin(url.raw_host.decode("ascii"), port, server_name)
         connection = self.pool.take(origin) or connect(origin, remaining(timeout.get("connect"), deadline))
         try:
-            self._in_use.add(connection)
+            use = self._in_use[connection] = object()
             if self._aborted:
                 raise httpx.ReadError("it was aborted")
             sent = _send(connection, request, remaining(timeout.get("write"), deadline))
-            release = partial(self._release, connection)
+            release = partial(self._release, connection, use)
             stream = ResponseStream(connection, timeout.get("read"), deadline, release, was_sent=sent)
             parser = stream.read_head()
         except BaseException:
-            self._release(connection, reusable=False)
+            self._in_use.pop(connection, None)
+            connection.close()
             raise
         return httpx.Response(parser.status, headers=parser.headers, stream=stream)
 
@@ -78,14 +79,15 @@ class HttpTransport(httpx.BaseTransport):
         for connection in tuple(self._in_use):
             connection.abort()
 
-    def _release(self, connection: Connection, *, reusable: bool) -> None:
+    def _release(self, connection: Connection, use: object, *, reusable: bool) -> None:
         """Take back a connection that is not in use any more."""
-        if not reusable:
-            self._in_use.discard(connection)
-            connection.close()
-        elif connection in self._in_use:  # else it was put back before, and an interrupt came between
-            self._in_use.discard(connection)
+        if self._in_use.get(connection) is not use:
+            return  # it was taken back before, and an interrupt came between; somebody else may use it by now
+        del self._in_use[connection]
+        if reusable:
             self.pool.put(connection)
+        else:
+            connection.close()
 
 
 class ResponseStream(httpx.SyncByteStream):

@@ -376,7 +376,10 @@ class Connection:
             entries = stream.send(requests)
             if confirm and stream.autocommit():
                 raise TransactionLost("the server rolled the transaction back")
-        except PipemagicError as error:
+        except (PipemagicError, KeyboardInterrupt) as raised:
+            error = stream.abandoned(raised)
+            if isinstance(error, KeyboardInterrupt):
+                raise
             raise recovery.failed(error, stream, Cell("", (), ()), before) from None
         return entries
 
@@ -394,7 +397,10 @@ class Connection:
                 ran = run(stream, cell.stmts, atomic=options.atomic, undo=own and not options.atomic, mode=mode)
                 if ran.error is not None and ran.error.code == RESPONSE_TOO_LARGE and len(cell.stmts) == 1:
                     ran = ran if options.atomic else fetch_large(stream, cell, ran.error, options.progress)
-        except PipemagicError as error:
+        except (PipemagicError, KeyboardInterrupt) as raised:
+            error = stream.abandoned(raised)
+            if isinstance(error, KeyboardInterrupt):
+                raise
             if stream.phase is Phase.IDLE and not isinstance(error, TransactionLost):
                 raise self._refused(
                     error, stream, cell, before, undo=own or options.atomic, atomic=options.atomic

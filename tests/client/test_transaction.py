@@ -6,7 +6,7 @@ from pipemagic.client.transaction import Transaction
 from pipemagic.errors import TransactionLost
 from pipemagic.hrana.messages import Execute, ExecuteResponse, GetAutocommitResponse, OkEntry, Stmt, StmtResult
 from pipemagic.hrana.stream import Tx
-from pipemagic.sql import split
+from pipemagic.sql import parse, split
 
 
 def after(*scripts):
@@ -114,3 +114,19 @@ def test_a_request_without_a_response(before, texts, open_with_it):
     transaction = after(before)
     assert transaction.drop([Execute(Stmt(text)) for text in texts]) is open_with_it
     assert transaction.state is (Tx.LOST if open_with_it else Tx.NONE)
+
+
+def test_the_age_of_a_transaction_that_follows_another_one_in_a_request():
+    transaction, done = Transaction(), OkEntry(ExecuteResponse(StmtResult()))
+    begin, commit = Execute(Stmt("BEGIN")), Execute(Stmt("COMMIT"))
+    transaction.update([begin], [done], sent_at=10.0, closed=False)
+    assert transaction.age(12.0) == 2.0
+    transaction.update([commit, begin], [done, done], sent_at=14.0, closed=False)
+    assert transaction.age(15.0) == 1.0
+
+
+def test_rolling_back_to_a_savepoint_that_is_not_known_keeps_what_is_held():
+    transaction = Transaction()
+    for text in ("BEGIN", "SAVEPOINT a", "INSERT INTO t VALUES (1)", "ROLLBACK TO other"):
+        transaction.follow(parse(text), Stmt(text))
+    assert transaction.statements == ["BEGIN", "SAVEPOINT a", "INSERT INTO t VALUES (1)"]

@@ -164,6 +164,13 @@ def test_how_httpx_fails(raised, kind, text):
     assert type(caught.value) is kind
 
 
+def test_a_client_that_is_closed_sends_nothing():
+    client = httpx.Client()
+    client.close()
+    with pytest.raises(errors.ConnectError, match="closed"):
+        Transport(parse_address("http://db.test"), http=client).get("/")
+
+
 def test_through_a_client_connections_of_refusals_are_used_again():
     def serve(talk):
         for answer in cycle([OK, plain(b"no", "404 Not Found")]):

@@ -28,7 +28,7 @@ from pipemagic.client.stream import ClientStream
 from pipemagic.client.transport import Transport
 from pipemagic.hrana.messages import Close
 from pipemagic.http import transport as below
-from pipemagic.http.connection import KEEP_ALIVE
+from pipemagic.http.connection import KEEP_ALIVE, Origin, connect
 from pipemagic.http.transport import HttpTransport
 
 OK = plain(b"hello")
@@ -771,6 +771,15 @@ def test_tls(secure):
     with talking(echo, secure("127.0.0.1")) as (http, server):
         assert [http.post("/", body).body == body for _ in range(3)] == [True] * 3
     assert server.connections == 1
+
+
+def test_a_connection_that_is_aborted_from_another_thread_stays_encrypted(secure):
+    with served(silent, secure("127.0.0.1")) as server:
+        connection = connect(Origin("127.0.0.1", server.port, "127.0.0.1"), PATIENCE)
+        connection.abort()
+        assert connection._socket.version() is not None
+        assert bytes(connection.receive(PATIENCE)) == b""
+        connection.close()
 
 
 def test_records_of_tls_do_not_grow_and_nobody_waits_for_that(secure):
