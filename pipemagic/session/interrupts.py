@@ -85,13 +85,15 @@ def ask(database: Database, known: int) -> InterruptOutcome | None:
     beside.transport.observer = database.transport.observer
     work = partial(copy_context().run, lambda: outcomes.append(_ask(beside, known)))  # in the trace of the cell
     asking = threading.Thread(target=work, daemon=True)
+    in_time = False
     try:
         asking.start()
         asking.join(PATIENCE)
+        in_time = bool(outcomes)
     finally:  # also when the user interrupts again
-        if not outcomes:
+        if not in_time:
             beside.transport.abort()  # else it could still take the write lock, long after the user was told
-    if not outcomes:
+    if not in_time:  # what the abort makes of it is no outcome
         return InterruptOutcome.BUSY
     beside.close()
     return outcomes[0]
