@@ -148,7 +148,7 @@ def read_chunks(
                 yield chunk
             else:
                 yield from unpacker.feed(chunk)
-                yield b""  # a chunk may hold nothing, as a long name of a file does: whoever counts sees it
+                yield b""  # for the limits of size and rate: a chunk may unpack to nothing
             if pause is not None and len(chunk) < _SMALL_CHUNK:
                 small += 1
                 if small > _SMALL_CHUNKS_AT_ONCE:

@@ -224,13 +224,17 @@ class ClientStream:
         self.transaction.clear()
         self.transaction.settle()
 
-    def abandoned(self, error: PipemagicError | KeyboardInterrupt) -> PipemagicError | KeyboardInterrupt:
-        """Drop the stream if an interrupt between two lines left a request under way; return the error to raise."""
-        if self.phase is not Phase.IN_USE:
-            return error
+    def abandoned(self, error: PipemagicError | KeyboardInterrupt) -> PipemagicError:
+        """Drop the stream if an interrupt between two lines left a request under way; return the error to raise.
+
+        An interrupt that left none is raised.
+        """
+        under_way = self.phase is Phase.IN_USE
         if isinstance(error, KeyboardInterrupt):
+            if not under_way:
+                raise error
             error = InterruptedRequest("interrupted while a request was under way")
-        return self._lose(error, [])
+        return self._lose(error, []) if under_way else error
 
     def __enter__(self) -> ClientStream:
         return self

@@ -222,7 +222,7 @@ def _arrow_texts(series: pd.Series) -> Texts:
     import pyarrow as pa
 
     array: Any = pa.array(series.array)
-    if isinstance(array, pa.ChunkedArray):  # a list with it in would be gone through value by value
+    if isinstance(array, pa.ChunkedArray):  # pa.chunked_array([array]) would convert each value
         array = array.combine_chunks()
     array = array.cast(pa.large_string())
     _, ends, heap = array.buffers()

@@ -82,7 +82,7 @@ class HttpTransport(httpx.BaseTransport):
     def _release(self, connection: Connection, use: object, *, reusable: bool) -> None:
         """Take back a connection that is not in use any more."""
         if self._in_use.get(connection) is not use:
-            return  # it was taken back before, and an interrupt came between; somebody else may use it by now
+            return  # it was taken back before an interrupt; another request may use it now
         del self._in_use[connection]
         if reusable:
             self.pool.put(connection)

@@ -378,8 +378,6 @@ class Connection:
                 raise TransactionLost("the server rolled the transaction back")
         except (PipemagicError, KeyboardInterrupt) as raised:
             error = stream.abandoned(raised)
-            if isinstance(error, KeyboardInterrupt):
-                raise
             raise recovery.failed(error, stream, Cell("", (), ()), before) from None
         return entries
 
@@ -399,8 +397,6 @@ class Connection:
                     ran = ran if options.atomic else fetch_large(stream, cell, ran.error, options.progress)
         except (PipemagicError, KeyboardInterrupt) as raised:
             error = stream.abandoned(raised)
-            if isinstance(error, KeyboardInterrupt):
-                raise
             if stream.phase is Phase.IDLE and not isinstance(error, TransactionLost):
                 raise self._refused(
                     error, stream, cell, before, undo=own or options.atomic, atomic=options.atomic
