@@ -20,7 +20,7 @@ from pipemagic.client.cursor_response import CursorResponse, Entry, read_entries
 from pipemagic.client.statement_errors import statement_error
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.errors import ProtocolError, ServerError, StatementError, UnknownOutcome
-from pipemagic.frames.stored import StoredRows
+from pipemagic.frames.columnar import ColumnarRows
 from pipemagic.hrana import cursors, faults
 from pipemagic.hrana.messages import (
     Col,
@@ -120,7 +120,7 @@ class Cursor:
             match entry:
                 case cursors.Row(row):
                     rows.append(row)
-                case StoredRows():
+                case ColumnarRows():
                     rows = []
                     batches += [entry, rows]
                 case cursors.StepBegin(cols=cols):

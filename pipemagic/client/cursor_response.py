@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from pipemagic.frames.answers import LARGE, read_columns
-from pipemagic.frames.collector import collector_paused
-from pipemagic.frames.grid import read_rows
-from pipemagic.frames.stored import StoredRows
+from pipemagic.frames.columnar import ColumnarRows
+from pipemagic.frames.typed_json import LARGE, read_part, read_rows
 from pipemagic.hrana import cursors
 from pipemagic.hrana.columns import Rows
 from pipemagic.hrana.messages import Col
@@ -32,7 +30,7 @@ class OnEnd(Protocol):
         ...
 
 
-Entry: TypeAlias = cursors.Entry | StoredRows
+Entry: TypeAlias = cursors.Entry | ColumnarRows
 """The content of a line; one entry may hold the rows of many lines."""
 
 CHUNK_SIZE = 2**18
@@ -111,8 +109,7 @@ def read_entries(chunks: Iterable[bytes], clock: Callable[[], float] = time.mono
     """
     cols: Sequence[Col] = ()
     for lines in _whole_lines(_joined(chunks, clock)):
-        with collector_paused(len(lines)):
-            entries = (_read_by_columns(lines, cols) if len(lines) >= LARGE else None) or _read(lines, cols)
+        entries = (_read_by_columns(lines, cols) if len(lines) >= LARGE else None) or _read(lines, cols)
         begins = [entry for entry in entries if isinstance(entry, cursors.StepBegin)]
         cols = begins[-1].cols if begins else cols
         yield entries
@@ -175,5 +172,5 @@ def _read(lines: bytes, cols: Sequence[Col]) -> Sequence[Entry]:
     for entry in entries:
         if isinstance(entry, cursors.StepBegin):
             cols = entry.cols
-        read.append(read_columns(entry.part, cols) if isinstance(entry, Rows) else entry)
+        read.append(read_part(entry.part, cols) if isinstance(entry, Rows) else entry)
     return read

@@ -24,8 +24,7 @@ from pipemagic.client.tracing import Observer
 from pipemagic.client.transaction import AGAIN, Transaction
 from pipemagic.errors import ProtocolError, ReadOnlyError, TransactionLost
 from pipemagic.frames import to_frame
-from pipemagic.frames.collector import collector_paused
-from pipemagic.frames.stored import StoredRows
+from pipemagic.frames.columnar import ColumnarRows
 from pipemagic.hrana.messages import Close, Execute, Request, Stmt, StmtResult
 from pipemagic.hrana.stream import Tx
 from pipemagic.hrana.values import SqlValue, decode
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     import httpx
     import pandas as pd
 
-    from pipemagic.client.load import Progress
+    from pipemagic.client.bulk.load import Progress
 
 Mode = Literal["DEFERRED", "IMMEDIATE", "EXCLUSIVE"]
 IfExists = Literal["fail", "append", "replace", "upsert"]
@@ -58,7 +57,7 @@ class Result:
     def rows(self) -> list[tuple[SqlValue, ...]]:
         """The rows as Python values: None, int, float, str, bytes. Integers are exact."""
         rows = self.wire.rows
-        return list(rows.tuples()) if isinstance(rows, StoredRows) else [tuple(map(decode, row)) for row in rows]
+        return list(rows.tuples()) if isinstance(rows, ColumnarRows) else [tuple(map(decode, row)) for row in rows]
 
     @property
     def affected_row_count(self) -> int:
@@ -197,9 +196,7 @@ class Database:
 
     def query(self, sql: str, args: Arguments = None) -> pd.DataFrame:
         """Run one statement and give its rows as a DataFrame."""
-        # Until the wire's objects are gone: the collector would walk them all once more.
-        with collector_paused():
-            return self.execute(sql, args).frame()
+        return self.execute(sql, args).frame()
 
     def batch(self, statements: Sequence[Statement], *, atomic: bool = True) -> list[Result]:
         """Run statements in one round trip; with ``atomic`` all apply or none.
@@ -237,12 +234,12 @@ class Database:
         types: Mapping[str, str] | None = None,
         progress: Progress | None = None,
     ) -> int:
-        """Write a DataFrame into a table, all rows or none; gives the number of rows (see `pipemagic.client.load`).
+        """Write a DataFrame into a table, all rows or none; return their number (see `pipemagic.client.bulk.load`).
 
         ``if_exists`` is ``fail``, ``append``, ``replace`` or ``upsert``, which needs ``keys``. ``types`` gives declared
         types to columns of a new table.
         """
-        from pipemagic.client.load import load
+        from pipemagic.client.bulk.load import load
 
         self.check_writable("load")
         return load(self, frame, table, if_exists=if_exists, keys=keys, types=types, progress=progress)
@@ -256,8 +253,8 @@ class Database:
         *,
         progress: Callable[[int], None] | None = None,
     ) -> int:
-        """Copy a table into another database, all rows or none; gives their number (see `pipemagic.client.copying`)."""
-        from pipemagic.client.copying import copy
+        """Copy a table into another database, all rows or none; return their number."""
+        from pipemagic.client.bulk.copy import copy
 
         return copy(self, to, table, new, if_exists=if_exists, progress=progress)
 
@@ -334,8 +331,7 @@ class DatabaseTransaction:
 
     def query(self, sql: str, args: Arguments = None) -> pd.DataFrame:
         """Run one statement in the transaction and give its rows as a DataFrame."""
-        with collector_paused():
-            return self.execute(sql, args).frame()
+        return self.execute(sql, args).frame()
 
     def batch(self, statements: Sequence[Statement]) -> list[Result]:
         """Run statements in the transaction in one round trip, stopping at the first error."""

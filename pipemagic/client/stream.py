@@ -27,7 +27,7 @@ from pipemagic.errors import (
     TransactionLost,
     UnsupportedError,
 )
-from pipemagic.frames.answers import read_answer
+from pipemagic.frames.typed_json import read_response
 from pipemagic.hrana import cursors, faults
 from pipemagic.hrana.messages import (
     Batch,
@@ -438,7 +438,7 @@ class ClientStream:
         """Read a 200: the entries, the new baton, the address to go on at."""
         try:
             started = time.perf_counter()
-            response = read_answer(received.body)
+            response = read_response(received.body)
             if received.traced is not None:
                 received.traced.encoding, received.traced.decoding = encoding, time.perf_counter() - started
                 received.traced.add_results(sent, response)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from pipemagic.errors import ProtocolError
-from pipemagic.frames.columns import read_part
+from pipemagic.frames.columns import read_columns
 from pipemagic.hrana import columns
 
 Json: TypeAlias = Any
@@ -78,7 +78,9 @@ def _rows_of_columns(value: dict[str, Any], key: str) -> list[Any] | None:
             parts = [msgspec.convert(value, columns.Part)]
         else:
             return None
-        return [list(row) for part in parts for row in zip(*(column.wire() for column in read_part(part)), strict=True)]
+        return [
+            list(row) for part in parts for row in zip(*(column.wire() for column in read_columns(part)), strict=True)
+        ]
     except (msgspec.ValidationError, ProtocolError):
         return None
 

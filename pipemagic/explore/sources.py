@@ -12,8 +12,8 @@ from pipemagic.explore.conditions import used
 from pipemagic.explore.names import near
 from pipemagic.explore.schema import Relation, folded, read_relation
 from pipemagic.explore.values import one_line
-from pipemagic.frames.reading import affinity
 from pipemagic.hrana.values import SqlValue
+from pipemagic.sql.type_affinity import affinity
 from pipemagic.svg import shortened
 
 if TYPE_CHECKING:

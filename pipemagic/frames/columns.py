@@ -1,44 +1,345 @@
-"""Columns of our own service (`pipemagic.hrana.columns`) -> parts: the bytes become arrays as they lie."""
+"""Values of a column in the form that takes the least memory: an array of numbers, texts one after another, or a list.
+
+Columns of our own service (`pipemagic.hrana.columns`) become these as they are, and so do columns of a DataFrame that
+is written.
+"""
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, pairwise
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from pipemagic.errors import ProtocolError
-from pipemagic.frames.parts import Part, Texts, has_nan, is_utf8, part_of
 from pipemagic.hrana import columns as wire
-from pipemagic.hrana.values import Blob, Float, Integer, Text
+from pipemagic.hrana.values import (
+    NULL,
+    Blob,
+    Float,
+    Integer,
+    Null,
+    SqlValue,
+    Text,
+    Value,
+    decode,
+    decode_blob,
+    decode_float,
+    encode,
+)
+
+_AT_ONCE = 2**15
+
+_value: Callable[[Any], Any] = attrgetter("value")
+_INFINITE = Float(None)
+_KINDS: dict[type, type] = {int: Integer, float: Float, str: Text, bytes: Blob}
 
 
-def read_part(part: wire.Part) -> list[Part]:
-    """Give the columns of some rows; ProtocolError if one does not hold what it says."""
+class Texts(NamedTuple):
+    """Texts one after another in UTF-8, which is valid; number ``n`` goes from ``offsets[n]`` to ``offsets[n + 1]``.
+
+    Both are NumPy arrays: of bytes, and of 64-bit integers, one more than there are texts.
+    """
+
+    data: Any
+    offsets: Any
+
+    def strings(self) -> list[str]:
+        """Return the texts."""
+        steps = range(0, len(self.offsets) - 1, _AT_ONCE)
+        return list(chain.from_iterable(_strings(self.data, self.offsets[at : at + _AT_ONCE + 1]) for at in steps))
+
+
+class ColumnChunk(NamedTuple):
+    """Values of a column that follow each other.
+
+    ``kinds`` are the wire types of the values, NULL aside. ``values`` is, if that is one kind, a NumPy array of
+    numbers, `Texts` or a list of bytes; else a list of values; None where all is NULL. ``missing`` is an array that is
+    True for NULL, None if there is none or ``values`` is a list, which holds None for it. Numbers are 0 or NaN there.
+    ``infinite`` is True if there are infinities without a sign, which are NaN.
+    """
+
+    size: int
+    kinds: frozenset[type]
+    values: Any = None
+    missing: Any = None
+    infinite: bool = False
+
+    @property
+    def lacks_sign(self) -> bool:
+        """Whether there are infinities without a sign, also among values of several kinds."""
+        mixed = isinstance(self.values, list) and Float in self.kinds
+        return self.infinite or (mixed and any(item != item for item in self.values))
+
+    def items(self) -> list[SqlValue]:
+        """Return the values as Python has them."""
+        if not self.kinds:
+            return [None] * self.size
+        if isinstance(self.values, list):
+            return self.values
+        items: list[Any] = self.values.strings() if isinstance(self.values, Texts) else self.values.tolist()
+        if self.missing is not None:
+            for row in self.missing.nonzero()[0].tolist():
+                items[row] = None
+        return items
+
+    def wire(self) -> list[Value]:
+        """Return the values as they came."""
+        # SQLite has no NaN: one is an infinity without a sign.
+        return (
+            [encode(item) if item == item else _INFINITE for item in self.items()] if self.kinds else [NULL] * self.size
+        )
+
+    def cut(self, start: int, stop: int) -> ColumnChunk:
+        """Return the values from ``start`` to before ``stop``; of arrays nothing is copied."""
+        size = min(stop, self.size) - start
+        if not self.kinds or size == self.size:
+            return self._replace(size=size)
+        if isinstance(self.values, list):
+            return chunk_of_items(self.values[start:stop])
+        missing = None if self.missing is None else self.missing[start:stop]
+        if missing is not None and missing.all():
+            return ColumnChunk(size, frozenset())
+        if missing is not None and not missing.any():
+            missing = None
+        if isinstance(self.values, Texts):
+            texts = Texts(self.values.data, self.values.offsets[start : stop + 1])
+            return ColumnChunk(size, self.kinds, texts, missing)
+        values = self.values[start:stop]
+        return ColumnChunk(size, self.kinds, values, missing, self.infinite and has_nan(values, missing))
+
+    def take(self, rows: Any) -> ColumnChunk:
+        """Return the values of these rows, an array of integers; NULL for row -1."""
+        import numpy as np
+
+        missing = rows < 0
+        if self.missing is not None:
+            missing |= np.append(self.missing, True)[rows]
+        if not self.kinds or missing.all():
+            return ColumnChunk(len(rows), frozenset())
+        if isinstance(self.values, list):
+            known = [*self.values, None]  # at -1
+            return ColumnChunk(len(rows), self.kinds, [known[row] for row in rows.tolist()])
+        if isinstance(self.values, Texts):
+            lengths = np.where(missing, 0, np.append(np.diff(self.values.offsets), 0)[rows])
+            values: Any = gather(self.values.data, self.values.offsets[rows], lengths)
+        else:
+            values = np.append(self.values, np.nan if self.kinds == {Float} else 0)[rows]
+        infinite = self.infinite and has_nan(values, missing)
+        return ColumnChunk(len(rows), self.kinds, values, missing if missing.any() else None, infinite)
+
+
+def chunk_of_items(items: Sequence[SqlValue]) -> ColumnChunk:
+    """Return values that Python has."""
+    import numpy as np
+
+    size, kinds = len(items), frozenset(_KINDS[kind] for kind in set(map(type, items)) - {type(None)})
+    if len(kinds) != 1 or kinds == {Blob}:
+        return ColumnChunk(size, kinds, list(items) if kinds else None)
+    missing = np.array([item is None for item in items], bool) if None in items else None
+    if kinds == {Text}:
+        return ColumnChunk(size, kinds, texts_of([item or "" for item in items]), missing)  # type: ignore[misc]
+    if kinds == {Integer}:
+        return ColumnChunk(size, kinds, np.array([item or 0 for item in items], np.int64), missing)
+    numbers = np.array([np.nan if item is None else item for item in items], np.float64)
+    return ColumnChunk(size, kinds, numbers, missing, has_nan(numbers, missing))
+
+
+def chunk_of(values: Sequence[Value]) -> ColumnChunk:
+    """Return values of the wire; ProtocolError for one that is none."""
+    import numpy as np
+
+    size, found = len(values), frozenset(map(type, values))
+    nulls, kinds = Null in found, found - {Null}
+    if not kinds:
+        return ColumnChunk(size, kinds)
+    if len(kinds) > 1:
+        return ColumnChunk(size, kinds, [decode(value) for value in values])
+    if kinds == {Blob}:
+        return ColumnChunk(size, kinds, [None if type(one) is Null else decode_blob(one.base64) for one in values])  # type: ignore[union-attr]
+    missing = np.fromiter((type(value) is Null for value in values), bool, size) if nulls else None
+    if kinds == {Integer}:
+        return ColumnChunk(size, kinds, _integers(values, nulls=nulls), missing)
+    if kinds == {Float}:
+        numbers = np.array([decode_float(one) if type(one) is Float else np.nan for one in values], np.float64)
+        return ColumnChunk(size, kinds, numbers, missing, has_nan(numbers, missing))
+    texts = [getattr(value, "value", "") for value in values] if nulls else list(map(_value, values))
+    return ColumnChunk(size, kinds, texts_of(texts), missing)
+
+
+def _integers(values: Sequence[Value], *, nulls: bool) -> Any:
+    import numpy as np
+
+    texts = [value.value if type(value) is Integer else "0" for value in values] if nulls else list(map(_value, values))
+    try:
+        if "".join(texts).encode().translate(None, b"+-0123456789"):
+            raise ValueError  # Python reads blanks, underscores and digits of other scripts as well
+        return np.fromiter(map(int, texts), np.int64, len(texts))
+    except (ValueError, OverflowError):
+        raise ProtocolError("the server sent an integer that is none, or beyond 64 bits") from None
+
+
+def concat(chunks: Sequence[ColumnChunk]) -> ColumnChunk:
+    """Join chunks; the arrays of a single one are not copied."""
+    import numpy as np
+
+    if len(chunks) == 1:
+        return chunks[0]
+    size, kinds = sum(chunk.size for chunk in chunks), frozenset(chain.from_iterable(chunk.kinds for chunk in chunks))
+    if not kinds:
+        return ColumnChunk(size, kinds)
+    if len(kinds) > 1 or any(isinstance(chunk.values, list) for chunk in chunks):
+        return ColumnChunk(size, kinds, list(chain.from_iterable(chunk.items() for chunk in chunks)))
+    missing = None
+    if any(not chunk.kinds or chunk.missing is not None for chunk in chunks):
+        missing = np.concatenate([_missing_in(chunk) for chunk in chunks])
+    if kinds == {Text}:
+        values: Any = _concat_texts(chunks)
+    else:
+        dtype, filler = (np.int64, 0) if kinds == {Integer} else (np.float64, np.nan)
+        parts = [chunk.values if chunk.kinds else np.full(chunk.size, filler, dtype) for chunk in chunks]
+        values = np.concatenate(parts)
+    return ColumnChunk(size, kinds, values, missing, any(chunk.infinite for chunk in chunks))
+
+
+def _missing_in(chunk: ColumnChunk) -> Any:
+    import numpy as np
+
+    return np.full(chunk.size, not chunk.kinds) if chunk.missing is None else chunk.missing
+
+
+def _concat_texts(chunks: Sequence[ColumnChunk]) -> Texts:
+    import numpy as np
+
+    data, offsets, end = [], [np.zeros(1, np.int64)], 0
+    for chunk in chunks:
+        if not chunk.kinds:
+            offsets.append(np.full(chunk.size, end))
+            continue
+        first, last = int(chunk.values.offsets[0]), int(chunk.values.offsets[-1])
+        data.append(chunk.values.data[first:last])
+        offsets.append(chunk.values.offsets[1:] + (end - first))
+        end += last - first
+    return Texts(np.concatenate(data), np.concatenate(offsets))
+
+
+def are_same(one: ColumnChunk, other: ColumnChunk) -> bool:
+    """Return True if two chunks hold the same values of the same types; False also where that is not certain."""
+    import numpy as np
+
+    if (one.size, one.kinds) != (other.size, other.kinds) or len(one.kinds) > 1 or one.infinite or other.infinite:
+        return False
+    if (one.missing is None) != (other.missing is None) or not np.array_equal(one.missing, other.missing):
+        return False
+    if not isinstance(one.values, Texts):
+        if one.values is None or isinstance(one.values, list):
+            return bool(one.values == other.values)
+        return np.array_equal(one.values, other.values, equal_nan=True)
+    (data, offsets), (data2, offsets2) = one.values, other.values
+    return np.array_equal(np.diff(offsets), np.diff(offsets2)) and np.array_equal(
+        data[offsets[0] : offsets[-1]], data2[offsets2[0] : offsets2[-1]]
+    )
+
+
+def has_nan(numbers: Any, missing: Any) -> bool:
+    """Return True if a value that is not missing is NaN: an infinity without a sign."""
+    nan = numbers != numbers
+    return bool(nan.any() if missing is None else (nan & ~missing).any())
+
+
+# -- texts
+
+
+def _strings(data: Any, offsets: Any) -> Iterable[str]:
+    import numpy as np
+
+    start, stop = int(offsets[0]), int(offsets[-1])
+    text, places = data[start:stop].tobytes().decode(), offsets - start
+    if len(text) < stop - start:  # count characters in the place of bytes
+        characters = np.zeros(stop - start + 1, np.int64)
+        np.cumsum((data[start:stop] & 0xC0) != 0x80, out=characters[1:])
+        places = characters[places]
+    return [text[one:other] for one, other in pairwise(places.tolist())]
+
+
+def is_utf8(texts: Texts) -> bool:
+    """Return True if each text is valid UTF-8."""
+    import numpy as np
+
+    data, offsets = texts
+    encoded = bytes(data)
+    if encoded.isascii():
+        return True
+    begins = offsets[:-1][np.diff(offsets) > 0]
+    if ((data[begins] & 0xC0) == 0x80).any():
+        return False  # a character that two texts share
+    try:
+        encoded.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def texts_of(strings: Sequence[str]) -> Texts:
+    """Put texts one after another."""
+    import numpy as np
+
+    joined = "".join(strings)
+    data = joined.encode()
+    sizes = map(len, strings if len(data) == len(joined) else map(str.encode, strings))
+    offsets = np.zeros(len(strings) + 1, np.int64)
+    np.cumsum(np.fromiter(sizes, np.int64, len(strings)), out=offsets[1:])
+    return Texts(np.frombuffer(data, np.uint8), offsets)
+
+
+def gather(data: Any, starts: Any, lengths: Any) -> Texts:
+    """Copy pieces of an array of bytes one after another: where each begins, and how long it is."""
+    import numpy as np
+
+    offsets = np.zeros(len(starts) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    places = np.repeat(starts - offsets[:-1], lengths)
+    places += np.arange(len(places))
+    return Texts(data.take(places), offsets)
+
+
+# -- columns of our own service
+
+
+def read_columns(part: wire.Part) -> list[ColumnChunk]:
+    """Return the columns of some rows; ProtocolError if one does not hold what it says."""
     _check(0 <= part.size <= wire.MOST_ROWS)
-    return [_column(column, part.size) for column in part.columns]
+    return [_read(column, part.size) for column in part.columns]
 
 
-def _column(column: wire.Column, size: int) -> Part:
+def _read(column: wire.Column, size: int) -> ColumnChunk:
+    import numpy as np
+
     if isinstance(column, wire.Nulls):
-        return Part(size, frozenset())
+        return ColumnChunk(size, frozenset())
     if isinstance(column, wire.Mixed):
         _check(len(column.values) == size)
-        return part_of(column.values)
-    missing = _missing(column.missing, size)
+        return chunk_of(column.values)
+    missing = _read_missing(column.missing, size)
     if missing is not None and missing.all():
-        return Part(size, frozenset())
+        return ColumnChunk(size, frozenset())
     match column:
         case wire.Integers(values):
-            return Part(size, frozenset({Integer}), _integers(_numbers(values, "<i8", size), missing), missing)
+            integers = _read_numbers(values, "<i8", size)
+            integers = integers if missing is None else np.where(missing, 0, integers)
+            return ColumnChunk(size, frozenset({Integer}), integers, missing)
         case wire.Floats(values):
-            return _floats(_numbers(values, "<f8", size), missing)
+            numbers = _read_numbers(values, "<f8", size)
+            numbers = numbers if missing is None else np.where(missing, np.nan, numbers)
+            return ColumnChunk(size, frozenset({Float}), numbers, missing, has_nan(numbers, missing))
         case wire.Texts(values, ends):
-            texts = _texts(values, ends, size)
+            texts = _read_texts(values, ends, size)
             _check(is_utf8(texts))
-            return Part(size, frozenset({Text}), texts, missing)
-    return Part(size, frozenset({Blob}), _blobs(_texts(column.values, column.ends, size), missing))
+            return ColumnChunk(size, frozenset({Text}), texts, missing)
+    return ColumnChunk(size, frozenset({Blob}), _read_blobs(_read_texts(column.values, column.ends, size), missing))
 
 
-def _missing(flags: bytes | None, size: int) -> Any:
+def _read_missing(flags: bytes | None, size: int) -> Any:
     import numpy as np
 
     if flags is None:
@@ -48,37 +349,23 @@ def _missing(flags: bytes | None, size: int) -> Any:
     return missing if missing.any() else None
 
 
-def _numbers(values: bytes, form: str, size: int) -> Any:
+def _read_numbers(values: bytes, form: str, size: int) -> Any:
     import numpy as np
 
     _check(len(values) == 8 * size)
     return np.frombuffer(values, form).astype(form.replace("<", "="), copy=False)
 
 
-def _integers(numbers: Any, missing: Any) -> Any:
-    import numpy as np
-
-    return numbers if missing is None else np.where(missing, 0, numbers)
-
-
-def _floats(numbers: Any, missing: Any) -> Part:
-    import numpy as np
-
-    values = numbers if missing is None else np.where(missing, np.nan, numbers)
-    return Part(len(numbers), frozenset({Float}), values, missing, has_nan(values, missing))
-
-
-def _texts(values: bytes, ends: bytes, size: int) -> Texts:
+def _read_texts(values: bytes, ends: bytes, size: int) -> Texts:
     import numpy as np
 
     offsets = np.zeros(size + 1, np.int64)
-    offsets[1:] = _numbers(ends, "<i8", size)
+    offsets[1:] = _read_numbers(ends, "<i8", size)
     _check(int(offsets[-1]) == len(values) and not (np.diff(offsets) < 0).any())
     return Texts(np.frombuffer(values, np.uint8), offsets)
 
 
-def _blobs(stored: Texts, missing: Any) -> list[bytes | None]:
-    """Cut bytes that lie as texts do."""
+def _read_blobs(stored: Texts, missing: Any) -> list[bytes | None]:
     data = bytes(stored.data)
     blobs: list[bytes | None] = [data[start:stop] for start, stop in pairwise(stored.offsets.tolist())]
     for row in [] if missing is None else missing.nonzero()[0].tolist():

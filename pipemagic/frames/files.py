@@ -17,10 +17,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pipemagic.errors import SessionError, UnsupportedError
-from pipemagic.frames.parts import Part
-from pipemagic.frames.reading import Note, note_infinities
-from pipemagic.frames.stored import StoredRows, stored
-from pipemagic.frames.typed import as_text
+from pipemagic.frames.arrow_polars import as_text, to_arrow
+from pipemagic.frames.columnar import ROWS_AT_ONCE, ColumnarRows, columnar
+from pipemagic.frames.columns import ColumnChunk
+from pipemagic.frames.logical_types import Note, note_infinities
 from pipemagic.hrana.messages import Col, StmtResult
 from pipemagic.hrana.values import Float, Integer, SqlValue, Text, Value
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import pyarrow
 
 Rows = Iterable[Sequence[Value]]
-
-_ROWS_AT_ONCE = 10_000
 
 _SPECIAL = re.compile('[",\r\n]')
 
@@ -100,10 +98,10 @@ def write_csv(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None 
         file.writelines(_lines([[_quoted(col.name or "")] for col in cols], 1))
         for some in _some(cols, rows):
             count += len(some)
-            infinite |= {at for at, parts in enumerate(some.columns) if any(part.lacks_sign for part in parts)}
+            infinite |= {at for at, chunks in enumerate(some.columns) if any(chunk.lacks_sign for chunk in chunks)}
             fields = [
-                [field for part in parts for field in _fields(part, col)]
-                for col, parts in zip(cols, some.columns, strict=True)
+                [field for chunk in chunks for field in _fields(chunk, col)]
+                for col, chunks in zip(cols, some.columns, strict=True)
             ]
             file.writelines(_lines(fields, len(some)))
     if note is not None:
@@ -121,9 +119,7 @@ def write_parquet(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | N
     """
     from pyarrow import parquet
 
-    from pipemagic.frames.tables import to_arrow
-
-    table: pyarrow.Table = to_arrow(StmtResult(list(cols), _stored(cols, rows)), note=note, unique=True)
+    table: pyarrow.Table = to_arrow(StmtResult(list(cols), _columnar(cols, rows)), note=note, unique=True)
     with new_file(path) as draft:
         parquet.write_table(table, str(draft))
     return int(table.num_rows)
@@ -132,18 +128,18 @@ def write_parquet(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | N
 WRITERS: dict[str, Callable[..., int]] = {"csv": write_csv, "parquet": write_parquet}
 
 
-def _stored(cols: Sequence[Col], rows: Rows) -> StoredRows:
-    return rows if isinstance(rows, StoredRows) else stored(cols, [[list(row) for row in rows]])
+def _columnar(cols: Sequence[Col], rows: Rows) -> ColumnarRows:
+    return rows if isinstance(rows, ColumnarRows) else columnar(cols, [[list(row) for row in rows]])
 
 
-def _some(cols: Sequence[Col], rows: Rows) -> Iterator[StoredRows]:
+def _some(cols: Sequence[Col], rows: Rows) -> Iterator[ColumnarRows]:
     """Give the rows, some at a time."""
-    if isinstance(rows, StoredRows):
-        yield from rows.some()
+    if isinstance(rows, ColumnarRows):
+        yield from rows.batches()
         return
     coming = iter(rows)
-    while some := [list(row) for row in islice(coming, _ROWS_AT_ONCE)]:
-        yield stored(cols, [some])
+    while some := [list(row) for row in islice(coming, ROWS_AT_ONCE)]:
+        yield columnar(cols, [some])
 
 
 def _lines(columns: Sequence[Sequence[str]], count: int) -> Iterable[str]:
@@ -152,20 +148,20 @@ def _lines(columns: Sequence[Sequence[str]], count: int) -> Iterable[str]:
     return map("{}\n".format, map(",".join, zip(*columns, strict=True))) if columns else ["\n"] * count
 
 
-def _fields(part: Part, col: Col) -> list[str]:
+def _fields(chunk: ColumnChunk, col: Col) -> list[str]:
     """Return the fields of some values of a column, '' for NULL."""
-    if part.kinds == {Integer} or part.kinds == {Float}:
-        fields = list(map(repr, part.values.tolist()))
-        if part.infinite:
+    if chunk.kinds == {Integer} or chunk.kinds == {Float}:
+        fields = list(map(repr, chunk.values.tolist()))
+        if chunk.infinite:
             fields = ["NaN" if field == "nan" else field for field in fields]
-    elif part.kinds == {Text}:
-        texts = part.values.strings()
+    elif chunk.kinds == {Text}:
+        texts = chunk.values.strings()
         quoted = {text: _quoted(text) for text in set(texts)}
         fields = [quoted[text] for text in texts]
     else:
-        return [_field(item, col) for item in part.items()]
-    if part.missing is not None:
-        for row in part.missing.nonzero()[0].tolist():
+        return [_field(item, col) for item in chunk.items()]
+    if chunk.missing is not None:
+        for row in chunk.missing.nonzero()[0].tolist():
             fields[row] = ""
     return fields
 

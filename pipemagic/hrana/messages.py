@@ -185,7 +185,7 @@ if TYPE_CHECKING:
     Rows: TypeAlias = Many[list[Value]]
 else:
     Rows = list[list[Value]] | Columns
-"""The rows of a result. `Columns` are read where responses are (`pipemagic.frames.answers`)."""
+"""The rows of a result. `Columns` are read where responses are (`pipemagic.frames.typed_json`)."""
 
 
 class StmtResult(msgspec.Struct, frozen=True):

@@ -51,13 +51,13 @@ class Delivery:
 
     def check(self) -> None:
         """Refuse, before anything is run, what could not be delivered."""
-        from pipemagic.frames import files, tables
+        from pipemagic.frames import arrow_polars, files
 
-        tables.check_type(self.type)
+        arrow_polars.check_type(self.type)
         for form, file in self.files.items():
             files.check_path(Path(file).expanduser())
             if form == "parquet":
-                tables.check_type("arrow")
+                arrow_polars.check_type("arrow")
 
     def take(self, result: CellResult, seconds: float) -> Any:
         """Take in the results of a cell that ran; gives its value."""

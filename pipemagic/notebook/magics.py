@@ -58,7 +58,7 @@ class PipeMagics(Magics):
     @cached_property
     def session(self) -> Session:
         """The session of this shell."""
-        from pipemagic.frames.tables import import_package
+        from pipemagic.frames.arrow_polars import import_package
         from pipemagic.notebook.prompts import ask_token
         from pipemagic.session import Session
 
@@ -97,11 +97,10 @@ class PipeMagics(Magics):
 
         %pipedb help sql lists every option; %pipedb help parameters, transactions, results and limits tell more.
         """
-        from pipemagic.frames.collector import collector_paused
         from pipemagic.notebook import jupysql
 
         variables: dict[str, Any] = self.shell.user_ns
-        with short_traceback(), collector_paused():
+        with short_traceback():
             jupysql.refuse_sql(line, cell, self.session, variables)
             args, text = asking.read(line, cell)
             self.session.wire.begin()

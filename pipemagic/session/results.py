@@ -17,8 +17,8 @@ from pipemagic.client.batch_runner import Run
 from pipemagic.client.cursor import Cursor, described
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.errors import InterruptedRequest, SessionError, StatementError, UnknownOutcome
-from pipemagic.frames import Note, files, tables
-from pipemagic.frames.stored import GrowingRows
+from pipemagic.frames import Note, arrow_polars, files
+from pipemagic.frames.columnar import RowsBuilder
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import Stmt, StmtResult
 from pipemagic.hrana.stream import Phase
@@ -66,13 +66,13 @@ class Outcome:
         return frame
 
     def table(self, kind: str, note: Note | None = None) -> Any:
-        """Return the rows as a table of one of `frames.tables.TYPES`: a DataFrame, or one of Polars, or of Arrow.
+        """Return the rows as a table of one of `frames.arrow_polars.TYPES`: a DataFrame, or one of Polars, or of Arrow.
 
         UnsupportedError if the package for it is not installed.
         """
         if kind not in self._tables:
-            tables.check_type(kind)
-            self._tables[kind] = tables.to_table(self.result, kind, note=note)
+            arrow_polars.check_type(kind)
+            self._tables[kind] = arrow_polars.to_table(self.result, kind, note=note)
         return self._tables[kind]
 
     def write(self, path: str | Path, form: str, note: Note | None = None) -> int:
@@ -182,9 +182,9 @@ def may_have_written(cell: Cell, ran: Run) -> bool:
 
 def _fetched(stream: ClientStream, stmt: Stmt, progress: Callable[[int], None] | None) -> StmtResult:
     with Cursor(stream, stmt) as cursor:
-        rows = GrowingRows(cursor.cols)
+        rows = RowsBuilder(cursor.cols)
         for batch in cursor:
             rows.add(batch)
             if progress is not None:
                 progress(len(rows))
-    return StmtResult(list(cursor.cols), rows.taken())
+    return StmtResult(list(cursor.cols), rows.build())

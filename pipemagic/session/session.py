@@ -15,7 +15,6 @@ from pipemagic.client.address import refuse_user
 from pipemagic.config import config_folder
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.explore.names import near, nearest
-from pipemagic.frames.collector import collector_paused
 from pipemagic.session import foreign_addresses, tokens
 from pipemagic.session.cell import Cell, parse_cell
 from pipemagic.session.connect import ConnectionFactory
@@ -100,8 +99,7 @@ class Session:
         ``params`` holds the values of ``:name`` parameters. Raise StatementError for a statement that fails (those
         after it do not run), TransactionLost, ParameterError, and SessionError without a connection.
         """
-        with collector_paused():  # until the rows of the response are a frame
-            return self.run_cell(sql, params, on=on).frame
+        return self.run_cell(sql, params, on=on).frame
 
     def read(
         self,

@@ -10,7 +10,7 @@ import pytest
 from pipemagic.client import cursor_response
 from pipemagic.client.cursor_response import read_entries
 from pipemagic.errors import ProtocolError
-from pipemagic.frames.answers import LARGE
+from pipemagic.frames.typed_json import LARGE
 from pipemagic.hrana.cursors import Row, StepBegin, StepEnd
 from pipemagic.hrana.messages import Col, encode
 from pipemagic.hrana.values import Text

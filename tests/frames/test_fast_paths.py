@@ -24,10 +24,10 @@ from pandas.testing import assert_frame_equal
 from pipemagic.client import cursor_response
 from pipemagic.client.cursor_response import read_entries
 from pipemagic.errors import PipemagicError, ProtocolError
-from pipemagic.frames import answers, files, grid, to_frame
-from pipemagic.frames.answers import read_answer
-from pipemagic.frames.stored import GrowingRows, StoredRows
-from pipemagic.frames.tables import to_arrow, to_polars
+from pipemagic.frames import files, to_frame, typed_json
+from pipemagic.frames.arrow_polars import to_arrow, to_polars
+from pipemagic.frames.columnar import ColumnarRows, RowsBuilder
+from pipemagic.frames.typed_json import read_response
 from pipemagic.hrana import columns, cursors
 from pipemagic.hrana.columns import Columns, Rows
 from pipemagic.hrana.messages import (
@@ -100,10 +100,10 @@ def tables(draw: st.DrawFn) -> StmtResult:
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything counts as large, and pieces hold a few rows."""
-    monkeypatch.setattr(answers, "LARGE", 1)
+    monkeypatch.setattr(typed_json, "LARGE", 1)
     monkeypatch.setattr(cursor_response, "LARGE", 1)
     monkeypatch.setattr(cursor_response, "CHUNK_SIZE", 300)
-    monkeypatch.setattr(grid, "PIECE", 200)
+    monkeypatch.setattr(typed_json, "PIECE", 200)
 
 
 def pipeline(*results: StmtResult) -> bytes:
@@ -113,7 +113,7 @@ def pipeline(*results: StmtResult) -> bytes:
 def seen(response: Callable[[], PipelineResponse]) -> list[object]:
     """Give all that a user could see of the results of an answer: frames, types, notes, errors, rows."""
     try:
-        results = list(answers._results(response()))
+        results = list(typed_json._results(response()))
     except PipemagicError as error:
         return [type(error), str(error)]
     found: list[object] = []
@@ -161,7 +161,7 @@ def assert_same(got: list[object], expected: list[object]) -> None:
 
 
 def assert_read_alike(body: bytes) -> None:
-    assert_same(seen(lambda: read_answer(body)), seen(lambda: decode_response(body)))
+    assert_same(seen(lambda: read_response(body)), seen(lambda: decode_response(body)))
 
 
 @given(st.lists(tables(), min_size=1, max_size=2))
@@ -179,7 +179,7 @@ def test_a_batch(results: list[StmtResult]) -> None:
 def test_columns_of_our_own_service(results: list[StmtResult], size: int) -> None:
     results = list(map(signed, results))
     by_columns = [msgspec.structs.replace(result, rows=columns_of(result, size)) for result in results]
-    assert_same(seen(lambda: read_answer(pipeline(*by_columns))), seen(lambda: decode_response(pipeline(*results))))
+    assert_same(seen(lambda: read_response(pipeline(*by_columns))), seen(lambda: decode_response(pipeline(*results))))
 
 
 def columns_of(result: StmtResult, size: int) -> Columns:
@@ -206,17 +206,17 @@ def test_columns_that_do_not_hold_what_they_say() -> None:
     for column in wrong:
         body = pipeline(StmtResult([Col("a")], Columns([columns.Part(2, [good]), columns.Part(2, [column])])))
         with pytest.raises(ProtocolError, match="do not hold what they say"):
-            read_answer(body)
+            read_response(body)
     for parts in ([], [good, good]):
         with pytest.raises(ProtocolError, match="not as wide"):
-            read_answer(pipeline(StmtResult([Col("a")], Columns([columns.Part(2, parts)]))))
+            read_response(pipeline(StmtResult([Col("a")], Columns([columns.Part(2, parts)]))))
     for size in (-1, columns.MOST_ROWS + 1, 10**12):  # which no bytes say
         with pytest.raises(ProtocolError, match="do not hold what they say"):
-            read_answer(pipeline(StmtResult([Col("a")], Columns([columns.Part(size, [columns.Nulls()])]))))
+            read_response(pipeline(StmtResult([Col("a")], Columns([columns.Part(size, [columns.Nulls()])]))))
 
 
 def test_rows_without_columns_keep_their_number() -> None:
-    (entry,) = read_answer(pipeline(StmtResult([], Columns([columns.Part(2, []), columns.Part(1, [])])))).results
+    (entry,) = read_response(pipeline(StmtResult([], Columns([columns.Part(2, []), columns.Part(1, [])])))).results
     assert list(entry.response.result.rows) == [[], [], []]
 
 
@@ -239,10 +239,10 @@ def seen_by_cursor(body: bytes, cuts: list[int]) -> list[object]:
             read_entries(pieces, clock=iter(itertools.count(0, 0.03)).__next__)
         )
         assert isinstance(end, cursors.StepEnd)
-        kept = GrowingRows(begin.cols)  # type: ignore[union-attr]
+        kept = RowsBuilder(begin.cols)  # type: ignore[union-attr]
         for row in rows:
             kept.add([row.row] if isinstance(row, cursors.Row) else row)  # type: ignore[arg-type]
-        result = StmtResult(begin.cols, kept.taken())  # type: ignore[union-attr]
+        result = StmtResult(begin.cols, kept.build())  # type: ignore[union-attr]
     except PipemagicError as error:
         return [type(error), str(error)]
     return seen(lambda: PipelineResponse([OkEntry(ExecuteResponse(result))]))
@@ -255,13 +255,13 @@ def test_the_rows_of_a_usual_cursor_come_by_columns() -> None:
     )
     assert (begin, end) == (entries[0], entries[-1])
     assert [row for block in rows for row in block] == ROWS  # type: ignore[union-attr]
-    assert all(isinstance(block, StoredRows) for block in rows)
+    assert all(isinstance(block, ColumnarRows) for block in rows)
 
 
 @given(st.lists(tables(), min_size=1, max_size=1))
 def test_other_tables_and_files(results: list[StmtResult]) -> None:
     folder = Path(tempfile.mkdtemp())
-    plain, fast = decode_response(pipeline(*results)), read_answer(pipeline(*results))
+    plain, fast = decode_response(pipeline(*results)), read_response(pipeline(*results))
     try:
         assert written(fast, folder) == written(plain, folder)
     finally:
@@ -270,7 +270,7 @@ def test_other_tables_and_files(results: list[StmtResult]) -> None:
 
 def written(response: PipelineResponse, folder: Path) -> list[object]:
     """Give the CSV file, the Polars frame and the Arrow table of a result, and what was said of each."""
-    (result,) = answers._results(response)
+    (result,) = typed_json._results(response)
     found: list[object] = []
     notes: list[str] = []
     try:
@@ -301,7 +301,7 @@ def entries_of(body: bytes, cuts: list[int]) -> list[object]:
     try:
         for entries in read_entries([body[start:stop] for start, stop in itertools.pairwise(places)]):
             for entry in entries:
-                found += map(cursors.Row, entry) if isinstance(entry, StoredRows) else [entry]
+                found += map(cursors.Row, entry) if isinstance(entry, ColumnarRows) else [entry]
     except PipemagicError as error:
         found = [type(error)]
     return list(map(plain, found))
@@ -323,9 +323,9 @@ TABLE = StmtResult([Col("a", "INTEGER"), Col("b"), Col("c", "REAL"), Col("d", "D
 
 
 def test_the_rows_of_a_usual_answer_are_kept_by_columns() -> None:
-    (entry,) = read_answer(pipeline(TABLE)).results
+    (entry,) = read_response(pipeline(TABLE)).results
     rows = entry.response.result.rows  # type: ignore[union-attr]
-    assert isinstance(rows, StoredRows)
+    assert isinstance(rows, ColumnarRows)
     assert list(rows) == ROWS
 
 
@@ -399,7 +399,7 @@ def test_a_cell_in_another_form(cell: str, at: int, kind: str) -> None:
 @pytest.mark.parametrize("shared", [b"\xc3", b"\xc3\xa9"])
 def test_texts_that_share_a_character(piece: int, shared: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bytes of the texts one after another are UTF-8, those of each are not."""
-    monkeypatch.setattr(grid, "PIECE", piece)
+    monkeypatch.setattr(typed_json, "PIECE", piece)
     rows = b'"rows":[[{"type":"text","value":"a%b"}],[{"type":"text","value":"%bb"}]],"affected_row_count":0'
     result = b'{"cols":[{"name":"a"}],%b}' % (rows % (shared[:1], shared[1:]))
     assert_read_alike(b'{"results":[{"type":"ok","response":{"type":"execute","result":%b}}]}' % result)
@@ -431,14 +431,14 @@ def test_many_columns(count: int) -> None:
     table = StmtResult([Col(f"c{number}") for number in range(count)], [row, row, row[::-1]])
     assert_read_alike(pipeline(table))
     by_columns = pipeline(msgspec.structs.replace(table, rows=columns_of(table, 2)))
-    assert_same(seen(lambda: read_answer(by_columns)), seen(lambda: decode_response(pipeline(table))))
+    assert_same(seen(lambda: read_response(by_columns)), seen(lambda: decode_response(pipeline(table))))
 
 
 @given(tables(), st.integers(-3, 14), st.integers(-3, 14))
 @example(StmtResult([Col("a", "INTEGER")], [[NULL], [Integer("1")]]), 0, 1)
 @example(StmtResult([Col("a", "INTEGER")], [[Integer("1")], [NULL]]), 0, 1)
 def test_some_rows_of_many(table: StmtResult, start: int, stop: int) -> None:
-    (entry,) = read_answer(pipeline(table)).results
+    (entry,) = read_response(pipeline(table)).results
     cut = entry.response.result.rows[start:stop]  # type: ignore[union-attr]
     expected = msgspec.structs.replace(table, rows=table.rows[start:stop])
     notes: list[list[str]] = [[], []]
@@ -449,7 +449,7 @@ def test_some_rows_of_many(table: StmtResult, start: int, stop: int) -> None:
 
 
 def test_a_frame_that_is_changed_leaves_the_rows_as_they_are() -> None:
-    (entry,) = read_answer(pipeline(TABLE)).results
+    (entry,) = read_response(pipeline(TABLE)).results
     result = entry.response.result  # type: ignore[union-attr]
     first = to_frame(result)
     first.loc[0, "a"], first.loc[1, "b"], first.loc[2, "c"] = 7, "other", 7.5
@@ -462,7 +462,7 @@ def test_a_frame_that_is_changed_leaves_the_rows_as_they_are() -> None:
 def test_a_frame_of_one_column_that_is_changed_leaves_the_rows_as_they_are(column: str) -> None:
     at = [col.name for col in TABLE.cols].index(column)
     table = StmtResult([TABLE.cols[at]], [[row[at]] for row in TABLE.rows])
-    (entry,) = read_answer(pipeline(table)).results
+    (entry,) = read_response(pipeline(table)).results
     result = entry.response.result  # type: ignore[union-attr]
     frame = to_frame(result)
     frame.iloc[0, 0] = 7
@@ -472,7 +472,7 @@ def test_a_frame_of_one_column_that_is_changed_leaves_the_rows_as_they_are(colum
 
 
 def test_a_frame_of_some_rows_that_is_changed_leaves_the_others_as_they_are() -> None:
-    (entry,) = read_answer(pipeline(TABLE)).results
+    (entry,) = read_response(pipeline(TABLE)).results
     rows = entry.response.result.rows  # type: ignore[union-attr]
     some = to_frame(StmtResult(TABLE.cols, rows[1:5]))
     gc.collect()
@@ -484,7 +484,7 @@ def test_a_frame_of_the_rows_of_a_cursor_can_be_changed_when_these_are_gone() ->
     (piece,) = columns_of(TABLE, len(ROWS)).parts
     lines = encode(cursors.StepBegin(0, TABLE.cols)) + b"\n" + encode(Rows(piece)) + b"\n"
     ((_, rows),) = read_entries([lines])
-    assert isinstance(rows, StoredRows)
+    assert isinstance(rows, ColumnarRows)
     frame = to_frame(StmtResult(TABLE.cols, rows))
     del rows
     gc.collect()
@@ -493,7 +493,7 @@ def test_a_frame_of_the_rows_of_a_cursor_can_be_changed_when_these_are_gone() ->
 
 
 def test_the_rows_do_not_keep_what_was_made_for_a_frame() -> None:
-    (entry,) = read_answer(pipeline(TABLE)).results
+    (entry,) = read_response(pipeline(TABLE)).results
     result = entry.response.result  # type: ignore[union-attr]
     frame = to_frame(result)
     dates = frame["d"].to_numpy()
@@ -508,7 +508,7 @@ def test_the_rows_do_not_keep_what_was_made_for_a_frame() -> None:
 
 
 def test_rows_by_columns_of_another_width_are_refused() -> None:
-    (entry,) = read_answer(pipeline(TABLE)).results
-    rows = GrowingRows(TABLE.cols[:3])
+    (entry,) = read_response(pipeline(TABLE)).results
+    rows = RowsBuilder(TABLE.cols[:3])
     with pytest.raises(ProtocolError, match="not as wide"):
         rows.add(entry.response.result.rows)  # type: ignore[union-attr]

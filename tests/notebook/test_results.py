@@ -210,7 +210,7 @@ def test_results_as_polars_and_arrow(db):
 
 def test_a_package_that_is_missing_is_told_before_anything_runs(db, monkeypatch):
     db("%sql CREATE TABLE t (a)")
-    monkeypatch.setattr("pipemagic.frames.tables.find_spec", lambda name: None)
+    monkeypatch.setattr("pipemagic.frames.arrow_polars.find_spec", lambda name: None)
     failed = db.fails("%%sql --type polars\nINSERT INTO t VALUES (1) RETURNING a")
     assert "polars is not installed\n%pip install polars" in failed.out
     assert "pyarrow is not installed" in db.fails("%sql --to-parquet x.parquet INSERT INTO t VALUES (1)").out

@@ -19,8 +19,8 @@ from pipemagic.notebook.display import say
 from pipemagic.notebook.progress import shown
 
 if TYPE_CHECKING:
+    from pipemagic.client.bulk.load import Load
     from pipemagic.client.database import Database, IfExists
-    from pipemagic.client.load import Load
     from pipemagic.session import Connection
 
 SHOWN_TYPES = 12
@@ -42,7 +42,7 @@ def load(context: Context, args: Arguments) -> None:
     check_no_transaction(connection, "load")
 
     def run(database: Database) -> Load:
-        from pipemagic.client.load import prepare
+        from pipemagic.client.bulk.load import prepare
 
         database.check_writable("load")
         ready = prepare(database, frame, args["--table"], if_exists=if_exists, keys=keys, types=declared)

@@ -12,8 +12,8 @@ from pipemagic.counts import plural
 from pipemagic.explore.schema import Column
 from pipemagic.explore.sending import NotText, received
 from pipemagic.explore.values import one_line
-from pipemagic.frames.reading import affinity
 from pipemagic.hrana.values import SqlValue
+from pipemagic.sql.type_affinity import affinity
 
 LONGEST = 400
 """Bytes of a text that are sent with a page; those of `SHOWN` characters are no more."""

@@ -14,8 +14,8 @@ from traitlets import Bool, Int
 from pipemagic.client.cursor import Cursor
 from pipemagic.counts import plural
 from pipemagic.errors import SessionError
-from pipemagic.frames import files, tables
-from pipemagic.frames.stored import GrowingRows, StoredRows
+from pipemagic.frames import arrow_polars, files
+from pipemagic.frames.columnar import ColumnarRows, RowsBuilder
 from pipemagic.hrana.messages import StmtResult
 from pipemagic.notebook.panels.explore import paging
 from pipemagic.notebook.panels.explore.questions import AskingModel
@@ -95,7 +95,7 @@ class ExportingModel(AskingModel):
         path = Path(target).expanduser()
         files.check_path(path)
         if form == "parquet":
-            tables.check_type("arrow")
+            arrow_polars.check_type("arrow")
         if path.exists() and not replace:
             raise SessionError(f"there is a file {target} already", hint="tick Replace, or take another name")
 
@@ -106,14 +106,14 @@ class ExportingModel(AskingModel):
             path = Path(target).expanduser()
             count = files.write_csv(path, cursor.cols, chain.from_iterable(self._told(cursor)), note=notes.append)
             return None, _said(f"Wrote {plural(count, 'row')} to {target}.", notes)
-        rows = GrowingRows(cursor.cols)
+        rows = RowsBuilder(cursor.cols)
         for batch in self._told(cursor):
             rows.add(batch)
-        held: StoredRows = rows.taken()
+        held: ColumnarRows = rows.build()
         if form == "parquet":
             count = files.write_parquet(Path(target).expanduser(), cursor.cols, held, note=notes.append)
             return None, _said(f"Wrote {plural(count, 'row')} to {target}.", notes)
-        frame = tables.to_table(StmtResult(list(cursor.cols), held), "pandas", note=notes.append)
+        frame = arrow_polars.to_table(StmtResult(list(cursor.cols), held), "pandas", note=notes.append)
         return frame, _said(f"{target} is a DataFrame of {plural(len(held), 'row')}.", notes)
 
     def _told(self, cursor: Cursor) -> Iterator[Sequence[Any]]:

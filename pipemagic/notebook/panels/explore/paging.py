@@ -20,10 +20,10 @@ from pipemagic.explore.schema import Column, Relation, folded
 from pipemagic.explore.sending import LETTER, NotText, received, sent, size
 from pipemagic.explore.values import one_line
 from pipemagic.explore.words import KEYWORDS
-from pipemagic.frames.reading import affinity
 from pipemagic.hrana.values import SqlValue
 from pipemagic.notebook.panels.explore.cells import BLOB, BYTES, LONGEST, NUMBER, WHOLE, Cell, Whole, cells, whole_of
 from pipemagic.sql import tokens
+from pipemagic.sql.type_affinity import affinity
 
 if TYPE_CHECKING:
     from pipemagic.client.database import Database, Result

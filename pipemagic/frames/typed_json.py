@@ -1,9 +1,9 @@
-"""Rows of typed JSON -> parts by columns, without a Python object for each cell.
+"""The body of a pipeline response, with the rows of large results by columns, without a Python object for each cell.
 
-Servers write a cell always in the same way: ``{"type":"integer","value":"5"}``. So numpy finds where the cells begin,
-checks that everything around the values has the very bytes that belong there, and cuts the values of each column out,
-to be read at once. Where anything at all looks otherwise there is no answer, and the caller reads the JSON in the usual
-way (`pipemagic.hrana.messages`), which is the reference for all of this.
+Our own service sends columns to clients that ask for them (`pipemagic.hrana.columns`). Other servers always write a
+cell in the same way: ``{"type":"integer","value":"5"}``. So NumPy finds where the cells begin, checks that everything
+around the values has the very bytes that belong there, and cuts the values of each column out, to be read at once. If
+anything differs, the JSON is read in the usual way (`pipemagic.hrana.messages`), which is the reference for all of it.
 
 Cells begin with ``{"t``, and nothing else does: in a JSON string a quote has a backslash in front of it, and the quote
 that ends a string is not followed by a letter.
@@ -11,17 +11,32 @@ that ends a string is not followed by a letter.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import msgspec
 
 from pipemagic.errors import ProtocolError
-from pipemagic.frames.collector import collector_paused
-from pipemagic.frames.parts import Part, Texts, is_utf8, part_of, texts_of
-from pipemagic.frames.stored import StoredRows, by_columns
-from pipemagic.hrana.messages import Col
+from pipemagic.frames.columnar import ColumnarRows, by_columns, columnar
+from pipemagic.frames.columns import ColumnChunk, chunk_of, gather, is_utf8, read_columns, texts_of
+from pipemagic.hrana.columns import Columns, Part
+from pipemagic.hrana.messages import (
+    BatchResponse,
+    Col,
+    ExecuteResponse,
+    OkEntry,
+    PipelineResponse,
+    StmtResult,
+    decode_response,
+)
 from pipemagic.hrana.values import Float, Integer, Text, Value
+
+LARGE = 2**16
+"""Bytes of an answer, and of rows in it, from which on this is worth it."""
+
+_BEGIN, _END, _BETWEEN = b'"rows":[[{"t', re.compile(rb'\}\]\],"[a-z]'), b"],["
 
 PIECE = 2**19
 """Bytes that are looked at together: what fits the caches of a processor."""
@@ -34,11 +49,102 @@ _STRINGS = msgspec.json.Decoder(list[str])
 _VALUES = msgspec.json.Decoder(list[Value])
 
 
+class _Cut(NamedTuple):
+    """Where some rows are: from the first bracket to behind the last one."""
+
+    start: int
+    stop: int
+
+
+def read_response(body: bytes) -> PipelineResponse:
+    """Decode the body of a pipeline response; ProtocolError says where it is wrong."""
+    cuts = list(_large_rows(body)) if len(body) >= LARGE else []
+    response = _read_apart(body, cuts) if cuts else None
+    if response is None:
+        response = decode_response(body)
+    for result in _results(response):
+        if isinstance(result.rows, Columns):
+            _set_rows(result, columnar(result.cols, (read_part(part, result.cols) for part in result.rows.parts)))
+    return response
+
+
+def _set_rows(result: StmtResult, rows: ColumnarRows) -> None:
+    msgspec.structs.force_setattr(result, "rows", rows)  # nobody else has seen the result yet
+
+
+def read_part(part: Part, cols: Sequence[Col]) -> ColumnarRows:
+    """Return some rows of our own service; ProtocolError if their columns are inconsistent."""
+    return by_columns(cols, part.size, read_columns(part))
+
+
+def _large_rows(body: bytes) -> Iterator[_Cut]:
+    """Yield where the rows of large results are. What is found by mistake, in invalid JSON, cannot be read as rows."""
+    at = 0
+    while (begin := body.find(_BEGIN, at)) != -1:
+        start = begin + _BEGIN.index(b"[")
+        end = _END.search(body, start)
+        if end is None:
+            return
+        at = end.start() + len(b"}]]")
+        if at - start >= LARGE:
+            yield _Cut(start, at)
+
+
+def _read_apart(body: bytes, cuts: Sequence[_Cut]) -> PipelineResponse | None:
+    """Read rows and the rest, each in its own way; None if that does not fit together.
+
+    Where rows were cut out stands a mark. If the rest is JSON and holds the marks as rows of results, and each cut is a
+    list of rows, then the whole is what it would be with the rows in their places.
+    """
+    places = [0, *(place for cut in cuts for place in cut), len(body)]
+    kept = [body[start:stop] for start, stop in zip(places[::2], places[1::2], strict=True)]
+    marks = [b'[[{"type":"integer","value":"rows %d"}]]' % number for number in range(len(cuts))]
+    try:
+        response = decode_response(b"".join(chain(*zip(kept, marks, strict=False), kept[-1:])))
+    except ProtocolError:
+        return None  # which the reference says better
+    marked = [result for result in _results(response) if _mark(result)]
+    if sorted(map(_mark, marked)) != sorted(f"rows {number}" for number in range(len(cuts))):
+        return None
+    for result in marked:
+        rows = _read_rows_at(body, cuts[int(_mark(result)[len("rows ") :])], result.cols)
+        if rows is None:
+            return None
+        _set_rows(result, rows)
+    return response
+
+
+def _results(response: PipelineResponse) -> Iterator[StmtResult]:
+    for entry in response.results:
+        match entry:
+            case OkEntry(ExecuteResponse(result)):
+                yield result
+            case OkEntry(BatchResponse(batch)):
+                yield from (result for result in batch.step_results if result is not None)
+
+
+def _mark(result: StmtResult) -> str:
+    """Return the mark that stands in the place of rows, '' if there is none."""
+    match result.rows:
+        case [[Integer(text)]] if text.startswith("rows "):
+            return text
+    return ""
+
+
+def _read_rows_at(body: bytes, cut: _Cut, cols: Sequence[Col]) -> ColumnarRows | None:
+    outside = len(b"[[")
+    blocks = read_rows(body, cut.start + outside, cut.stop - outside, cols=cols, between=_BETWEEN)
+    return None if blocks is None else columnar(cols, blocks)
+
+
+# -- rows of typed JSON
+
+
 class _Unusual(Exception):
     """The bytes do not have the form that is known here."""
 
 
-def read_rows(body: bytes, start: int, stop: int, *, cols: Sequence[Col], between: bytes) -> list[StoredRows] | None:
+def read_rows(body: bytes, start: int, stop: int, *, cols: Sequence[Col], between: bytes) -> list[ColumnarRows] | None:
     """Read the rows of ``body`` from their first cell at ``start`` to behind their last one.
 
     They are as wide as ``cols``, and ``between`` stands between two of them. Gives them in pieces; None if they are not
@@ -112,12 +218,14 @@ class _Piece:
             if (there[places + at] != int.from_bytes(text[at : at + step], "little")).any():
                 raise _Unusual
 
-    def rows(self, cols: Sequence[Col]) -> StoredRows:
+    def rows(self, cols: Sequence[Col]) -> ColumnarRows:
         """Give the rows by columns."""
         count, width = self._starts.shape
         return by_columns(cols, count, [self._column(self._starts[:, at], self._ends[:, at]) for at in range(width)])
 
-    def _column(self, starts: Any, ends: Any) -> Part:
+    def _column(self, starts: Any, ends: Any) -> ColumnChunk:
+        import numpy as np
+
         letters = self._bytes[starts + 9]
         missing = letters == ord("n")
         nulls = bool(missing.any())
@@ -128,14 +236,14 @@ class _Piece:
             self._expect(b'"null"', starts[missing] + 8)
             starts, ends, letters = starts[present], ends[present], letters[present]
         if not starts.size:
-            return Part(len(missing), frozenset())
+            return ColumnChunk(len(missing), frozenset())
         read = {ord("i"): self._integers, ord("f"): self._floats, ord("t"): self._texts}.get(int(letters[0]))
         part = read(starts, ends) if read is not None and (letters == letters[0]).all() else None
         if part is None:
             part = self._values(starts, ends)
-        return _spread(part, missing) if nulls else part
+        return part.take(np.where(missing, -1, np.cumsum(~missing) - 1)) if nulls else part
 
-    def _integers(self, starts: Any, ends: Any) -> Part | None:
+    def _integers(self, starts: Any, ends: Any) -> ColumnChunk | None:
         import numpy as np
 
         self._expect_cells(b'"integer","value":"', b'"}', starts, ends)
@@ -146,9 +254,9 @@ class _Piece:
             numbers = np.array(_INTEGERS.decode(joined), np.int64)
         except (msgspec.DecodeError, OverflowError):
             return None
-        return Part(len(numbers), frozenset({Integer}), numbers) if len(numbers) == len(starts) else None
+        return ColumnChunk(len(numbers), frozenset({Integer}), numbers) if len(numbers) == len(starts) else None
 
-    def _floats(self, starts: Any, ends: Any) -> Part | None:
+    def _floats(self, starts: Any, ends: Any) -> ColumnChunk | None:
         import numpy as np
 
         self._expect_cells(b'"float","value":', b"}", starts, ends)
@@ -156,37 +264,36 @@ class _Piece:
             numbers = np.array(_FLOATS.decode(self._joined(starts + 24, ends - 1)), np.float64)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None  # an infinity is null
-        return Part(len(numbers), frozenset({Float}), numbers) if len(numbers) == len(starts) else None
+        return ColumnChunk(len(numbers), frozenset({Float}), numbers) if len(numbers) == len(starts) else None
 
-    def _texts(self, starts: Any, ends: Any) -> Part | None:
+    def _texts(self, starts: Any, ends: Any) -> ColumnChunk | None:
         self._expect_cells(b'"text","value":"', b'"}', starts, ends)
-        data, offsets = self._gathered(starts + 24, ends - 2)
+        texts = gather(self._bytes, starts + 24, ends - starts - 26)
+        data = texts.data
         if (data == ord("\\")).any():
             return self._escaped(starts, ends)
-        texts = Texts(data, offsets)
         plain = not ((data < ord(" ")) | (data == ord('"'))).any() and is_utf8(texts)
-        return Part(len(starts), frozenset({Text}), texts) if plain else None
+        return ColumnChunk(len(starts), frozenset({Text}), texts) if plain else None
 
-    def _escaped(self, starts: Any, ends: Any) -> Part | None:
+    def _escaped(self, starts: Any, ends: Any) -> ColumnChunk | None:
         """Read texts of which some have escapes; each has to be one JSON string, no more and no less."""
         joined = self._joined(starts + 23, ends - 1)
         quotes = joined.replace(b"\\\\", b"").replace(b'\\"', b"").count(b'"')
         if quotes != 2 * len(starts) or (self._bytes[ends - 3] == ord("\\")).any():
             return None
         try:
-            return Part(len(starts), frozenset({Text}), texts_of(_STRINGS.decode(joined)))
+            return ColumnChunk(len(starts), frozenset({Text}), texts_of(_STRINGS.decode(joined)))
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
 
-    def _values(self, starts: Any, ends: Any) -> Part:
+    def _values(self, starts: Any, ends: Any) -> ColumnChunk:
         """Read the cells as they stand: of several types, with escapes, infinities, bytes."""
         joined = self._joined(starts, ends)
         try:
-            with collector_paused(len(joined)):
-                values = _VALUES.decode(joined)
-                if len(values) != len(starts):
-                    raise _Unusual
-                return part_of(values)
+            values = _VALUES.decode(joined)
+            if len(values) != len(starts):
+                raise _Unusual
+            return chunk_of(values)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ProtocolError):
             raise _Unusual from None
 
@@ -197,43 +304,9 @@ class _Piece:
         self._expect(before, starts + 8)
         self._expect(after, ends - len(after))
 
-    def _gathered(self, starts: Any, ends: Any, gap: int = 0) -> tuple[Any, Any]:
-        """Give what stands at these places in one array, ``gap`` bytes more of each, and the offsets in it."""
-        import numpy as np
-
-        lengths = ends - starts + gap
-        offsets = np.zeros(len(starts) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        places = np.repeat(starts - offsets[:-1], lengths)
-        places += np.arange(len(places))
-        return self._bytes.take(places), offsets
-
     def _joined(self, starts: Any, ends: Any) -> bytes:
         """Give what stands at these places as a JSON array."""
-        gathered, offsets = self._gathered(starts, ends, gap=1)
-        gathered[offsets[1:] - 1] = ord(",")
-        gathered[-1] = ord("]")
-        return b"[" + bytes(gathered)
-
-
-def _spread(part: Part, missing: Any) -> Part:
-    """Put NULLs between values."""
-    import numpy as np
-
-    values, size = part.values, len(missing)
-    if not part.kinds:  # NULLs that are written in another way
-        return part._replace(size=size)
-    if isinstance(values, list):
-        rest = iter(values)
-        return part._replace(size=size, values=[None if gone else next(rest) for gone in missing.tolist()])
-    if isinstance(values, Texts):
-        lengths = np.zeros(size, np.int64)
-        lengths[~missing] = np.diff(values.offsets)
-        offsets = np.zeros(size + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        return part._replace(size=size, values=Texts(values.data, offsets), missing=missing)
-    spread = np.zeros(size, values.dtype)
-    if part.kinds == {Float}:
-        spread.fill(np.nan)
-    spread[~missing] = values
-    return part._replace(size=size, values=spread, missing=missing)
+        data, offsets = gather(self._bytes, starts, ends - starts + 1)
+        data[offsets[1:] - 1] = ord(",")
+        data[-1] = ord("]")
+        return b"[" + bytes(data)

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipemagic.frames.cells import of_values
-from pipemagic.frames.records import Records
-from pipemagic.frames.writing import from_frame
+from pipemagic.frames.columns import chunk_of_items
+from pipemagic.frames.encoder import Records
+from pipemagic.frames.from_pandas import from_frame
 
 DOUBLES = st.floats(allow_nan=False)
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
@@ -35,7 +35,7 @@ def through_records(columns, start: int, stop: int, read=read_by_apsw) -> list[t
     records = Records(stop - start)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        sql = records.query([cells.write(records, start, stop) for cells in columns])
+        sql = records.query([records.add(column.cut(start, stop)) for column in columns])
     args = records.args
     assert records.size == sum(len(arg.encode() if isinstance(arg, str) else arg) for arg in args)
     return read(sql, args)
@@ -48,8 +48,8 @@ def exactly(values) -> list:
 
 def check(values) -> None:
     """Check all values and some from the middle."""
-    cells = of_values(values)
-    assert exactly(cells.values(0, len(values))) == exactly(values)
+    cells = chunk_of_items(values)
+    assert exactly(cells.items()) == exactly(values)
     for start, stop in [(0, len(values)), (len(values) // 3, len(values) - len(values) // 3)]:
         if start < stop:
             rows = through_records([cells], start, stop)
@@ -114,7 +114,7 @@ def test_nothing_but_what_is_empty(values) -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 99, 100, 101, 10_000])
 def test_rows_come_in_order(count) -> None:
     numbers = list(range(count))
-    columns = [of_values(numbers), of_values([f"row {number}" for number in numbers])]
+    columns = [chunk_of_items(numbers), chunk_of_items([f"row {number}" for number in numbers])]
     assert through_records(columns, 0, count) == [(number, f"row {number}") for number in numbers]
 
 
@@ -122,7 +122,7 @@ def test_rows_come_in_order(count) -> None:
 def test_categories(values, unused) -> None:
     known = ["", "a", "b" * 50, "é", *map(str, range(unused))]
     (column,) = from_frame(pd.DataFrame({"x": pd.Categorical(values, categories=known)}))
-    assert [value for (value,) in through_records([column.cells], 0, len(values))] == values
+    assert [value for (value,) in through_records([column.values], 0, len(values))] == values
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_categories_of_every_kind(categories) -> None:
     codes = [0, -1, 1, 1, 0]
     (column,) = from_frame(pd.DataFrame({"x": pd.Categorical.from_codes(codes, categories=categories)}))
     known = [str(one) if isinstance(one, pd.Timestamp) else one for one in [*categories, None]]
-    assert through_records([column.cells], 0, 5) == [(known[code],) for code in codes]
+    assert through_records([column.values], 0, 5) == [(known[code],) for code in codes]
 
 
 def test_categories_that_come_often_take_no_part_of_the_next_one() -> None:
@@ -140,7 +140,7 @@ def test_categories_that_come_often_take_no_part_of_the_next_one() -> None:
     (column,) = from_frame(pd.DataFrame({"x": pd.Categorical.from_codes(codes, categories=["a", "é", "bc", "😀"])}))
     for start, stop in [(0, 3), (2, 6), (0, 6), (1, 2)]:
         expected = [{0: "a", -1: None, 2: "bc"}[code] for code in codes[start:stop]]
-        assert [value for (value,) in through_records([column.cells], start, stop)] == expected
+        assert [value for (value,) in through_records([column.values], start, stop)] == expected
 
 
 def test_moments_of_every_unit() -> None:
@@ -148,7 +148,7 @@ def test_moments_of_every_unit() -> None:
         when = pd.Series(pd.to_datetime([f"2024-01-31 12:30:01{text}", None, "1900-01-01"], format="ISO8601"))
         frame = pd.DataFrame({"a": when, "z": when.dt.tz_localize("UTC")})
         zero = "" if unit == "s" else "." + "0" * (len(text) - 1)
-        assert through_records([column.cells for column in from_frame(frame)], 0, 3) == [
+        assert through_records([column.values for column in from_frame(frame)], 0, 3) == [
             (f"2024-01-31 12:30:01{text}", f"2024-01-31 12:30:01{text}+00:00"), (None, None),
             (f"1900-01-01 00:00:00{zero}", f"1900-01-01 00:00:00{zero}+00:00"),
         ]  # fmt: skip
@@ -160,9 +160,9 @@ def test_texts_of_arrow_are_taken_where_they_are() -> None:
     for part in (texts, texts[4:9], pd.concat([texts, texts], ignore_index=True), texts[:0], texts[::-1]):
         (column,) = from_frame(part.to_frame("x"))
         expected = [None if pd.isna(text) else text for text in part]
-        assert column.cells.values(0, len(part)) == expected
+        assert column.values.items() == expected
         if expected:
-            assert [value for (value,) in through_records([column.cells], 0, len(part))] == expected
+            assert [value for (value,) in through_records([column.values], 0, len(part))] == expected
 
 
 @pytest.mark.skipif(sqlite3.sqlite_version_info < (3, 35), reason="this SQLite has no pow")
@@ -174,5 +174,9 @@ def test_an_older_sqlite_reads_the_same() -> None:
         finally:
             connection.close()
 
-    columns = [of_values([1 / 3, -5e-324, None]), of_values([-(2**63), None, 7]), of_values(["é\0", None, "x"])]
+    columns = [
+        chunk_of_items([1 / 3, -5e-324, None]),
+        chunk_of_items([-(2**63), None, 7]),
+        chunk_of_items(["é\0", None, "x"]),
+    ]
     assert through_records(columns, 0, 3, read) == [(1 / 3, -(2**63), "é\0"), (-5e-324, None, None), (None, 7, "x")]

@@ -19,9 +19,12 @@ None, NaN, NaT and ``pandas.NA`` become NULL. Lengths of time, periods, complex 
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import math
+import uuid
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,29 +32,26 @@ import numpy as np
 import pandas as pd
 
 from pipemagic.errors import LoadError, ProtocolError
-from pipemagic.frames.cells import Cells, Doubles, Integers, Moments, Texts, doubles, of_values
-from pipemagic.frames.objects import declared_type, is_unicode, plain, zones
-from pipemagic.hrana.values import MAX_INTEGER, SqlValue
+from pipemagic.frames.columns import ColumnChunk, Texts, chunk_of_items
+from pipemagic.frames.encoder import has_signed_zero
+from pipemagic.hrana.values import MAX_INTEGER, Float, Integer, SqlValue, Text, to_sql
 
 _AT_ONCE = 50_000
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column to be written: its declared type ('' for none), its cells, and the type that its dtype suggests."""
+    """A column to be written: its declared type ('' for none), its values, and the type that its dtype suggests."""
 
     name: str
     declared: str
-    cells: Cells
+    values: ColumnChunk
     suggested: str = ""
 
-
-def values_of(column: Column) -> Iterator[SqlValue]:
-    """Give all values of a column, not all at a time."""
-    start = 0
-    while part := column.cells.values(start, start + _AT_ONCE):
-        yield from part
-        start += _AT_ONCE
+    def items(self) -> Iterator[SqlValue]:
+        """Yield the values as Python has them, not all at a time."""
+        for start in range(0, self.values.size, _AT_ONCE):
+            yield from self.values.cut(start, start + _AT_ONCE).items()
 
 
 def from_frame(frame: pd.DataFrame) -> list[Column]:
@@ -155,7 +155,13 @@ def _plan(name: str, series: pd.Series) -> Column:
     return _values(name, series)
 
 
-def _integers(series: pd.Series) -> Integers:
+def _chunk(kind: type, values: Any, missing: Any) -> ColumnChunk:
+    if missing.all():
+        return ColumnChunk(len(missing), frozenset())
+    return ColumnChunk(len(missing), frozenset({kind}), values, missing if missing.any() else None)
+
+
+def _integers(series: pd.Series) -> ColumnChunk:
     missing = series.isna().to_numpy(dtype=bool)
     wide = "uint64" if getattr(series.dtype, "kind", "i") == "u" else "int64"
     numbers = series.to_numpy(dtype=wide, na_value=0) if missing.any() else series.to_numpy(dtype=wide)
@@ -163,40 +169,52 @@ def _integers(series: pd.Series) -> Integers:
         raise ProtocolError(
             f"the integer {numbers.max()} does not fit 64 bits", hint="convert the column to text, or to floats"
         )
-    return Integers(numbers.astype(np.int64, copy=False), missing)
+    return _chunk(Integer, numbers.astype(np.int64, copy=False), missing)
 
 
 def _floats(name: str, series: pd.Series) -> Column:
-    wide = series.to_numpy(dtype="float64", na_value=math.nan)
+    numbers = series.to_numpy(dtype="float64", na_value=math.nan)
     if getattr(series.dtype, "itemsize", 8) > 8:
         given = series.to_numpy()
-        if bool(((given != wide) & (given == given)).any()):
+        if bool(((given != numbers) & (given == given)).any()):
             raise ProtocolError("a long double does not fit a 64-bit float", hint="convert it with .astype('float64')")
-    return _real(name, doubles(wide))
+    return Column(name, "" if has_signed_zero(numbers) else "REAL", _chunk(Float, numbers, np.isnan(numbers)))
 
 
-def _real(name: str, cells: Doubles) -> Column:
-    return Column(name, "" if cells.signed_zero else "REAL", cells)
-
-
-def _moments(series: pd.Series) -> Moments:
-    """Look at ``datetime64`` values, with a zone in UTC; ProtocolError outside years 1 to 9999."""
+def _moments(series: pd.Series) -> ColumnChunk:
+    """Write ``datetime64`` values as ISO text, with a zone in UTC; ProtocolError outside years 1 to 9999."""
     zone = ""
     if getattr(series.dt, "tz", None) is not None:
         series, zone = series.dt.tz_convert("UTC").dt.tz_localize(None), "+00:00"
     when: Any = series.to_numpy() if isinstance(series.dtype, np.dtype) else pd.to_datetime(series).to_numpy()
-    present = when[~np.isnat(when)]
+    missing = np.isnat(when)
+    present = when[~missing]
     seconds = present.astype("M8[s]")  # a date so far away is none in nanoseconds
     if (seconds < np.datetime64("0001-01-01", "s")).any() or (seconds >= np.datetime64("10000-01-01", "s")).any():
         raise ProtocolError("a date lies outside the years 1 to 9999, which is all that ISO text has")
     unit = next((unit for unit in ("s", "ms", "us") if (present == present.astype(f"M8[{unit}]")).all()), "ns")
-    return Moments(when, unit, zone)
+    letters = [_iso_letters(present[at : at + _AT_ONCE], unit, zone) for at in range(0, len(present), _AT_ONCE)]
+    if not letters:
+        return ColumnChunk(len(when), frozenset())
+    offsets = np.zeros(len(when) + 1, np.int64)
+    np.cumsum(np.where(missing, 0, letters[0].shape[1]), out=offsets[1:])
+    return _chunk(Text, Texts(np.concatenate(letters).ravel(), offsets), missing)
+
+
+def _iso_letters(when: Any, unit: Any, zone: str) -> Any:
+    """Return dates as rows of ASCII letters, with the digits of a unit (s, ms, us, ns)."""
+    texts = np.datetime_as_string(when, unit=unit)
+    width = len(texts[0])  # the type has room for more
+    letters = texts.astype(f"S{width}").view(np.uint8).reshape(len(texts), width)
+    letters[:, 10] = ord(" ")  # as SQLite itself writes it, in place of the T
+    suffix = np.frombuffer(zone.encode(), dtype=np.uint8)
+    return np.hstack([letters, np.broadcast_to(suffix, (len(texts), len(suffix)))])
 
 
 def _categories(name: str, series: pd.Series) -> Column:
     """Plan the categories, which are few, and look them up by their codes."""
     inner = _plan(name, pd.Series(series.cat.categories.to_numpy(), dtype=series.cat.categories.dtype))
-    return replace(inner, cells=inner.cells.take(series.cat.codes.to_numpy()))  # the code of a missing value is -1
+    return replace(inner, values=inner.values.take(series.cat.codes.to_numpy()))  # the code of a missing value is -1
 
 
 def _values(name: str, series: pd.Series) -> Column:
@@ -208,17 +226,22 @@ def _values(name: str, series: pd.Series) -> Column:
     objects[missing] = None
     values = objects.tolist()
     kinds = set(map(type, values)) - {type(None)}
-    declared = declared_type(kinds)
-    if declared == "DATETIME" and (zoned := zones(values)) != {False}:
+    declared = _declared_type(kinds)
+    if declared == "DATETIME" and (zoned := _zones(values)) != {False}:
         declared = "TIMESTAMP" if zoned == {True} else ""
     if not kinds and isinstance(series.dtype, pd.StringDtype):
         declared = "TEXT"
-    cells = of_values(values if kinds == {str} and is_unicode(values) else plain(values))
-    return _real(name, cells) if isinstance(cells, Doubles) else Column(name, declared, cells)
+    try:
+        stored = chunk_of_items(values if kinds == {str} else _plain(values))
+    except UnicodeEncodeError:  # half a surrogate pair
+        stored = chunk_of_items(_plain(values))  # raises the error with the row
+    if stored.kinds == {Float} and has_signed_zero(stored.values):
+        declared = ""
+    return Column(name, declared, stored)
 
 
-def _arrow_texts(series: pd.Series) -> Texts:
-    """Give the texts where Arrow keeps them, without a Python object for each."""
+def _arrow_texts(series: pd.Series) -> ColumnChunk:
+    """Return texts as Arrow has them, without a Python object for each."""
     import pyarrow as pa
 
     array: Any = pa.array(series.array)
@@ -226,5 +249,45 @@ def _arrow_texts(series: pd.Series) -> Texts:
         array = array.combine_chunks()
     array = array.cast(pa.large_string())
     _, ends, heap = array.buffers()
-    ends = np.frombuffer(ends, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
-    return Texts(memoryview(heap or b""), ends[:-1], np.diff(ends), series.isna().to_numpy(dtype=bool))
+    offsets = np.frombuffer(ends, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
+    return _chunk(Text, Texts(np.frombuffer(heap or b"", np.uint8), offsets), series.isna().to_numpy(dtype=bool))
+
+
+def _declared_type(kinds: Iterable[type]) -> str:
+    """Return the type to declare for a column that holds these Python types; '' if they do not go together."""
+    found = {_declared(kind) for kind in kinds}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _declared(kind: type) -> str:
+    """Return the type to declare for one Python type; '' for one that `to_sql` has to judge."""
+    if issubclass(kind, np.timedelta64):  # which numpy counts among the integers
+        return ""
+    for declared, types in (
+        ("BOOLEAN", (bool, np.bool_)),
+        ("INTEGER", (int, np.integer)),
+        ("REAL", (float, np.floating)),
+        ("TEXT", (str, decimal.Decimal, uuid.UUID, datetime.time)),
+        ("DATETIME", (datetime.datetime, np.datetime64)),
+        ("DATE", (datetime.date,)),
+        ("BLOB", (bytes, bytearray, memoryview)),
+    ):
+        if issubclass(kind, types):
+            return declared
+    return ""
+
+
+def _zones(values: Iterable[Any]) -> set[bool]:
+    """Return whether dates and times have a zone: {True}, {False}, or both; None is none of them."""
+    return {getattr(value, "tzinfo", None) is not None for value in values if value is not None}
+
+
+def _plain(values: Sequence[Any]) -> list[SqlValue]:
+    """Return what SQLite is to store for some values; ProtocolError, naming the row, for one that has no SQL form."""
+    stored = []
+    for row, value in enumerate(values, start=1):
+        try:
+            stored.append(to_sql(value))
+        except ProtocolError as error:
+            raise ProtocolError(f"row {row}: {error.message}", hint=error.hint) from None
+    return stored

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from pipemagic.errors import ProtocolError, SessionError, UnsupportedError
+from pipemagic.frames.arrow_polars import check_type, to_arrow, to_polars, to_table
+from pipemagic.frames.columnar import columnar
 from pipemagic.frames.files import write_csv, write_parquet
-from pipemagic.frames.stored import stored
-from pipemagic.frames.tables import check_type, to_arrow, to_polars, to_table
 from pipemagic.hrana.messages import Col, StmtResult
 from pipemagic.hrana.values import Float, Integer, encode
 
@@ -112,7 +112,7 @@ def test_polars_does_not_need_arrow(monkeypatch):
 
 @pytest.mark.parametrize(("kind", "package"), [("polars", "polars"), ("arrow", "pyarrow")])
 def test_a_package_that_is_missing_is_named(kind, package, monkeypatch):
-    monkeypatch.setattr("pipemagic.frames.tables.find_spec", lambda name: None)
+    monkeypatch.setattr("pipemagic.frames.arrow_polars.find_spec", lambda name: None)
     with pytest.raises(UnsupportedError, match=f"{package} is not installed\n%pip install {package}"):
         check_type(kind)
 
@@ -149,7 +149,7 @@ def test_infinities_in_csv_are_told(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "read", [list, lambda rows: stored([Col("a", None), Col("b", None)], [rows])], ids=["rows", "columns"]
+    "read", [list, lambda rows: columnar([Col("a", None), Col("b", None)], [rows])], ids=["rows", "columns"]
 )
 def test_an_infinity_among_values_of_several_kinds_is_told_too(tmp_path, read):
     notes = []

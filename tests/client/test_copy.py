@@ -9,9 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipemagic import errors
-from pipemagic.client import chunks, copying
+from pipemagic.client.bulk import staging_table
 from pipemagic.client.cursor import Cursor
 from pipemagic.client.stream import Dialect
+from pipemagic.hrana.values import Float
 
 VALUES = [
     1,
@@ -97,7 +98,7 @@ def test_no_value_is_ever_changed(pair, rows) -> None:
 
 
 def test_many_rows_in_bounded_pieces(pair, monkeypatch) -> None:
-    monkeypatch.setattr(chunks, "AIM", 5_000)
+    monkeypatch.setattr(staging_table, "AIM", 5_000)
     source, target = pair
     source.batch(["CREATE TABLE t(n INTEGER PRIMARY KEY, s)", """INSERT INTO t WITH RECURSIVE c(n) AS
         (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 5000) SELECT n, 'row ' || n FROM c"""])  # fmt: skip
@@ -203,10 +204,10 @@ def test_a_source_that_is_cut_off_in_the_middle_leaves_nothing(pair, monkeypatch
     target.batch(["CREATE TABLE t(old)", "INSERT INTO t VALUES (9)"])
 
     def cut(self):
-        yield [[copying.Float(1.0), copying.Float(1.0)]]
+        yield [[Float(1.0), Float(1.0)]]
         raise errors.UnknownOutcome("the connection ended in the middle of a response")
 
-    monkeypatch.setattr(chunks, "FIRST", 1)
+    monkeypatch.setattr(staging_table, "FIRST", 1)
     monkeypatch.setattr(Cursor, "__iter__", cut)
     with pytest.raises(errors.LoadError, match="nothing was changed"):
         source.copy("t", target, if_exists="replace")
@@ -237,8 +238,8 @@ def test_more_than_an_answer_of_a_server_without_cursors(on_sqld, embedded) -> N
 
 
 def test_without_powers_rows_go_as_arguments(pair, monkeypatch) -> None:
-    monkeypatch.setattr(chunks, "takes_records", lambda database: False)
-    monkeypatch.setattr(chunks, "ARGUMENTS", 3)
+    monkeypatch.setattr(staging_table, "takes_records", lambda database: False)
+    monkeypatch.setattr(staging_table, "ARGUMENTS", 3)
     source, target = pair
     fill(source)
     source.copy("t", target)

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipemagic import errors
-from pipemagic.client import load as loading
-from pipemagic.client import staging
+from pipemagic.client.bulk import load as loading
+from pipemagic.client.bulk import staging_table as staging
 
 SMALL = pd.DataFrame({"a": [1, 2, 3], "b": ["x", None, "z"]})
 

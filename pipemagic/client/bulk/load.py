@@ -3,7 +3,7 @@
 A transaction may last 5 s, which is too short for large frames. So the rows go to a staging table in small statements,
 each a transaction of its own, and one short transaction at the end makes them the table's. Until then nothing that
 others can see has changed. The rows of a statement are records in one argument: the fastest way there is over this
-protocol, and exact (see `pipemagic.frames.records`).
+protocol, and exact (see `pipemagic.frames.encoder`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
-from pipemagic.client import staging as stagings
 from pipemagic.client.batch_runner import run
-from pipemagic.client.chunks import Chunk, Chunks
-from pipemagic.client.keys import check_once
-from pipemagic.client.targets import Plan, plan_table
+from pipemagic.client.bulk import staging_table
+from pipemagic.client.bulk.load_plan import LoadPlan, check_unique, plan_load
+from pipemagic.client.bulk.staging_table import Batch, Batches
 from pipemagic.errors import (
     InterruptedRequest,
     LoadError,
@@ -27,7 +26,7 @@ from pipemagic.errors import (
     TransactionLost,
     UnknownOutcome,
 )
-from pipemagic.frames.writing import Column, from_frame
+from pipemagic.frames.from_pandas import Column, from_frame
 from pipemagic.hrana.messages import Stmt
 from pipemagic.hrana.stream import TRANSACTION_LIMIT
 from pipemagic.sql import quote
@@ -48,12 +47,12 @@ SHARE = 0.8
 
 
 class Load:
-    """A frame and the table that it is to be written into, looked at and found to fit. Nothing is changed yet.
+    """A frame and the table that it is to be written into, inspected and found to fit. Nothing is changed yet.
 
-    ``plan.types`` tells the declared type of each column in the table as it will be.
+    ``plan.types`` has the declared type of each column in the table as it will be.
     """
 
-    def __init__(self, database: Database, columns: Sequence[Column], total: int, plan: Plan) -> None:
+    def __init__(self, database: Database, columns: Sequence[Column], total: int, plan: LoadPlan) -> None:
         self.plan = plan
         self.total = total
         self._database, self._columns = database, columns
@@ -71,14 +70,14 @@ class Load:
         ]
 
     def run(self, progress: Progress | None = None) -> int:
-        """Write all rows or none; gives their number. Raises as `load` does."""
+        """Write all rows or none; return their number. Raises as `load` does."""
         with nothing_changed("before the rows were sent"):
-            stagings.remove_leftovers(self._database)
+            staging_table.remove_leftovers(self._database)
         with staged(self._database, self.plan) as staging:
             with nothing_changed("while the rows were sent"):
-                cells = [column.cells for column in self._columns]
-                chunks = Chunks(self._database, staging, self.plan.names).of(cells, self.total)
-                _fill(self._database, chunks, self.total, self.plan, staging, progress)
+                values = [column.values for column in self._columns]
+                batches = Batches(self._database, staging, self.plan.names).of(values, self.total)
+                _fill(self._database, batches, self.total, self.plan, staging, progress)
             switch(self._database, self.plan, staging, self.total)
         return self.total
 
@@ -92,10 +91,10 @@ def prepare(
     keys: Sequence[str] = (),
     types: Mapping[str, str] | None = None,
 ) -> Load:
-    """Look at a frame and a table; LoadError for what cannot be done exactly and atomically."""
+    """Inspect a frame and a table; LoadError for what cannot be done exactly and atomically."""
     with nothing_changed("before the rows were sent"):
         columns = from_frame(frame)
-        plan = plan_table(database, table, columns, if_exists, keys=keys, types=types)
+        plan = plan_load(database, table, columns, if_exists, keys=keys, types=types)
     return Load(database, columns, len(frame), plan)
 
 
@@ -109,11 +108,11 @@ def load(
     types: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> int:
-    """Write a frame into a table; gives the number of rows.
+    """Write a frame into a table; return the number of rows.
 
     ``if_exists`` says what to do with a table of that name: ``fail``, ``append`` to it, ``replace`` it, or ``upsert``:
     rows whose ``keys`` are there already change those, the others are added. The declared types of a new table, and
-    what is refused, are those of `pipemagic.frames.writing`, but for the ``types`` given for some columns; a named
+    what is refused, are those of `pipemagic.frames.from_pandas`, but for the ``types`` given for some columns; a named
     index is written too. A table that is replaced keeps its definition if the frame has its columns, and in any case
     its indexes and triggers and the views on it. Anything that cannot be done exactly and atomically is refused before
     anything changes. An error or an interrupt leaves the table as it was. Raises LoadError; UnknownOutcome only if the
@@ -123,54 +122,54 @@ def load(
 
 
 @contextmanager
-def staged(database: Database, plan: Plan) -> Iterator[str]:
-    """Make a staging table and give its name; if the block fails the table is removed."""
-    staging = stagings.new_name()
-    with _removed_on_failure(database, staging):  # its creation, too: the answer to that may be lost
+def staged(database: Database, plan: LoadPlan) -> Iterator[str]:
+    """Create a staging table and yield its name; if the block fails the table is removed."""
+    staging = staging_table.new_name()
+    with _removed_on_failure(database, staging):  # its creation, too: the response to that may be lost
         _create(database, plan, staging)
         yield staging
 
 
-def _create(database: Database, plan: Plan, staging: str) -> None:
+def _create(database: Database, plan: LoadPlan, staging: str) -> None:
     try:
         with nothing_changed("before the rows were sent"):
             database.execute(plan.create(staging))
-    except StatementError as error:  # people named another table, and random names make other output each time
+    except StatementError as error:  # users named another table, and random names make other output each time
         raise LoadError(f"{error.message.replace(staging, plan.table)}; nothing was changed", hint=error.hint) from None
 
 
 def _fill(
-    database: Database, chunks: Iterator[Chunk], total: int, plan: Plan, staging: str, progress: Progress | None
+    database: Database, batches: Iterator[Batch], total: int, plan: LoadPlan, staging: str, progress: Progress | None
 ) -> None:
-    """Send all rows: while one chunk is on its way, another thread writes the next.
+    """Send all rows: while one batch is on its way, another thread writes the next.
 
     The sending is here, so that an interrupt reaches it.
     """
     sent = 0
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="pipemagic-load") as writer:
-        ahead = writer.submit(next, chunks, None)
-        while (chunk := ahead.result()) is not None:
-            ahead = writer.submit(next, chunks, None)
-            sent += send(database, chunk, plan, staging)
+        ahead = writer.submit(next, batches, None)
+        while (batch := ahead.result()) is not None:
+            ahead = writer.submit(next, batches, None)
+            sent += send(database, batch, plan, staging)
             if progress is not None:
                 progress(sent, total)
     if sent != total:
         raise LoadError(f"{total} rows were sent and {sent} arrived; nothing was changed")
 
 
-def send(database: Database, chunk: Chunk, plan: Plan, staging: str) -> int:
-    """Send one chunk; gives the number of rows that arrived."""
+def send(database: Database, batch: Batch, plan: LoadPlan, staging: str) -> int:
+    """Send one batch; return the number of rows that arrived."""
     try:
         with nothing_changed("while the rows were sent"):
-            return database.execute(chunk.sql, chunk.args).affected_row_count
+            return database.execute(batch.sql, batch.args).affected_row_count
     except StatementError as error:
-        rows, message = f"rows {chunk.start} to {chunk.stop - 1}", error.message.replace(staging, plan.table)
+        rows, message = f"rows {batch.start} to {batch.stop - 1}", error.message.replace(staging, plan.table)
         raise LoadError(f"{rows}: {message}; nothing was changed", hint=error.hint) from None
 
 
 @contextmanager
 def nothing_changed(when: str) -> Iterator[None]:
-    """Say of a lost answer, or an interrupt, what is known in spite of it: only the staging table may have changed."""
+    """Raise the error for a lost response, or an interrupt, while nothing but a staging table may have changed."""
     try:
         yield
     except (InterruptedRequest, KeyboardInterrupt):  # in a request, or between two of them
@@ -179,11 +178,11 @@ def nothing_changed(when: str) -> Iterator[None]:
         raise LoadError(f"{error.message.partition(';')[0]}; nothing was changed") from None
 
 
-def switch(database: Database, plan: Plan, staging: str, total: int) -> None:
+def switch(database: Database, plan: LoadPlan, staging: str, total: int) -> None:
     """Make the staged rows the table's, in one transaction; LoadError, and nothing changed, if that cannot be."""
     if plan.keys:
         with nothing_changed("before the rows were added"):
-            check_once(database, staging, plan.keys)
+            check_unique(database, staging, plan.keys)
     if plan.into and total >= SAMPLED:
         _try_out(database, plan, staging, total)
     try:
@@ -205,7 +204,7 @@ def switch(database: Database, plan: Plan, staging: str, total: int) -> None:
         raise plan.explain(done.error)
 
 
-def _try_out(database: Database, plan: Plan, staging: str, total: int) -> None:
+def _try_out(database: Database, plan: LoadPlan, staging: str, total: int) -> None:
     """Add a tenth of the rows, with all that hangs on the table, and take that back; LoadError if all take too long."""
     with nothing_changed("before the rows were added"), database.open_stream() as stream:
         start = time.monotonic()
@@ -224,7 +223,7 @@ def _try_out(database: Database, plan: Plan, staging: str, total: int) -> None:
         raise _too_long(plan)
 
 
-def _too_long(plan: Plan) -> LoadError:
+def _too_long(plan: LoadPlan) -> LoadError:
     return LoadError(
         f"adding the rows to {plan.table} takes longer than the {TRANSACTION_LIMIT:.0f} s of a transaction; "
         "nothing was changed",
@@ -233,9 +232,9 @@ def _too_long(plan: Plan) -> LoadError:
 
 
 def _was_switched(database: Database, staging: str, error: UnknownOutcome) -> bool:
-    """Find out what became of a switch whose answer was lost: it removes the staging table, or nothing of it ran.
+    """Find out what became of a switch whose response was lost: it removes the staging table, or nothing of it ran.
 
-    Dropping that table waits for a switch that is still running, and then tells by failing.
+    Dropping that table waits for a switch that is still running, and then fails.
     """
     try:
         database.execute(f"DROP TABLE {quote(staging)}")
@@ -253,7 +252,7 @@ def _removed_on_failure(database: Database, staging: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if not stagings.drop(database, staging) and isinstance(error, PipemagicError):
+        if not staging_table.drop(database, staging) and isinstance(error, PipemagicError):
             left = f"the table {staging} may be left over: the next load removes it"
             raise error.replace(hint="; ".join(filter(None, [error.hint, left]))) from None
         raise

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipemagic.errors import LoadError
-from pipemagic.frames.cells import digits
-from pipemagic.frames.writing import from_frame, values_of
+from pipemagic.frames.encoder import as_decimal
+from pipemagic.frames.from_pandas import from_frame
 
 UTC = datetime.UTC
 NOON = datetime.datetime(2024, 1, 31, 12)
@@ -23,7 +23,7 @@ def only(values, **options):
     """Plan one column; gives its declared type and all values."""
     series = values if isinstance(values, pd.Series) else pd.Series(values, **options)
     (column,) = from_frame(series.to_frame("x"))
-    return column.declared, list(values_of(column))
+    return column.declared, list(column.items())
 
 
 @pytest.mark.parametrize(
@@ -129,19 +129,19 @@ def test_long_doubles() -> None:
 def test_parts_of_a_column() -> None:
     frame = pd.DataFrame({"a": [1.5, None, 2.5], "b": pd.Categorical(["x", None, "y"]), "c": ["p", None, "q"]})
     frame["d"] = pd.to_datetime(["2024-01-01", None, "2024-01-03"])
-    assert [column.cells.values(1, 3) for column in from_frame(frame)] == [
+    assert [column.values.cut(1, 3).items() for column in from_frame(frame)] == [
         [None, 2.5], [None, "y"], [None, "q"], [None, "2024-01-03 00:00:00"],
     ]  # fmt: skip
 
 
 def test_an_odd_index_of_the_frame_does_not_matter() -> None:
     frame = pd.DataFrame({"a": [1, 2], "b": [None, "x"]}, index=[7, 7])
-    assert [list(values_of(column)) for column in from_frame(frame)] == [[1, 2], [None, "x"]]
+    assert [list(column.items()) for column in from_frame(frame)] == [[1, 2], [None, "x"]]
 
 
 def test_a_named_index_is_written_first() -> None:
     frame = pd.DataFrame({"a": [1, 2]}, index=pd.Index(["x", "y"], name="key"))
-    assert [(column.name, list(values_of(column))) for column in from_frame(frame)] == [
+    assert [(column.name, list(column.items())) for column in from_frame(frame)] == [
         ("key", ["x", "y"]),
         ("a", [1, 2]),
     ]
@@ -177,7 +177,7 @@ def test_names_that_differ() -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_nineteen_digits_lie_within_a_hundredth_of_the_place(number) -> None:
-    text = digits(number)
+    text = as_decimal(number)
     assert float(text) == number
     off = abs(decimal.Decimal(text) - decimal.Decimal(number))
     assert off <= decimal.Decimal(math.ulp(number)) / 100 or abs(number) == 1.7976931348623157e308

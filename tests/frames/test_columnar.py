@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 from pipemagic import errors
-from pipemagic.frames import stored as module
+from pipemagic.frames import columnar as module
 from pipemagic.frames import to_frame
-from pipemagic.frames.stored import stored
+from pipemagic.frames.columnar import columnar
 from pipemagic.hrana.messages import Col, StmtResult
 from pipemagic.hrana.values import NULL, Blob, Float, Integer, Text
 
@@ -43,12 +43,12 @@ def test_by_parts_or_as_a_whole_it_is_the_same_frame(values, types, size, at_onc
     cols = [Col("same", kind) for kind, _ in zip(types, values, strict=False)]
     notes: list[list[str]] = [[], []]
     whole = to_frame(StmtResult(cols, rows), note=notes[0].append)
-    before, module.AT_ONCE = module.AT_ONCE, at_once
+    before, module.CELLS_AT_ONCE = module.CELLS_AT_ONCE, at_once
     try:
-        kept = stored(cols, [rows[at : at + size] for at in range(0, len(rows), size)])
+        kept = columnar(cols, [rows[at : at + size] for at in range(0, len(rows), size)])
         parts = to_frame(StmtResult(cols, kept), note=notes[1].append)
     finally:
-        module.AT_ONCE = before
+        module.CELLS_AT_ONCE = before
     assert_frame_equal(parts, whole, check_exact=True)
     assert notes[0] == notes[1]
     for at in range(len(cols)):  # None and NaN count as equal above
@@ -66,17 +66,17 @@ def _canonical(value):
 
 def test_rows_of_another_width_and_values_that_are_none():
     with pytest.raises(errors.ProtocolError, match="not as wide"):
-        to_frame(StmtResult([Col("a")], stored([Col("a")], [[[NULL, NULL]]])))
+        to_frame(StmtResult([Col("a")], columnar([Col("a")], [[[NULL, NULL]]])))
     with pytest.raises(errors.ProtocolError, match="beyond 64 bits"):
-        to_frame(StmtResult([Col("a")], stored([Col("a")], [[[Integer(str(2**63))]]])))
+        to_frame(StmtResult([Col("a")], columnar([Col("a")], [[[Integer(str(2**63))]]])))
 
 
 def test_no_rows():
     cols = [Col("a", "INTEGER"), Col("b", "TEXT")]
-    assert_frame_equal(to_frame(StmtResult(cols, stored(cols, []))), to_frame(StmtResult(cols, [])))
+    assert_frame_equal(to_frame(StmtResult(cols, columnar(cols, []))), to_frame(StmtResult(cols, [])))
 
 
 def test_some_rows_of_many():
     rows = [[Integer(str(number))] for number in range(10)]
-    kept = stored([Col("a")], [rows[:4], rows[4:]])
+    kept = columnar([Col("a")], [rows[:4], rows[4:]])
     assert (kept[3], list(kept[2:5]), kept[-1]) == (rows[3], rows[2:5], rows[-1])

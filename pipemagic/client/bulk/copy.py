@@ -1,0 +1,237 @@
+"""Copy a table from one database to another: all rows or none, every value as it is.
+
+The rows come by cursor from one moment of the source and go to a staging table on the target, as when a frame is
+loaded; one short transaction at the end makes them the table's. A new table has the source's definition and indexes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from pipemagic.client.bulk import staging_table
+from pipemagic.client.bulk.load import nothing_changed, send, staged, switch
+from pipemagic.client.bulk.load_plan import LoadPlan, check_name, definition, would_change
+from pipemagic.client.bulk.schema_objects import (
+    SchemaSnapshot,
+    Table,
+    check_not_referred_to,
+    dependents,
+    index_under_name,
+    inspect_table,
+    rows,
+)
+from pipemagic.client.bulk.staging_table import Batches
+from pipemagic.errors import LoadError, StatementError
+from pipemagic.frames.columnar import ColumnarRows, RowsBuilder
+from pipemagic.frames.columns import ColumnChunk, concat
+from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
+from pipemagic.sql import quote
+from pipemagic.sql.type_affinity import affinity
+
+if TYPE_CHECKING:
+    from pipemagic.client.database import Database, IfExists
+
+_MOST = 900
+"""Columns beyond which infinite numbers cannot be copied: their query would be too long an expression."""
+
+_TOGETHER = 100  # conditions in one pair of parentheses: SQLite limits how deep an expression may be
+
+
+def copy(
+    source: Database,
+    target: Database,
+    table: str,
+    new: str | None = None,
+    *,
+    if_exists: IfExists = "fail",
+    progress: Callable[[int], None] | None = None,
+) -> int:
+    """Copy a table, or the rows of a view, to another database; return the number of rows.
+
+    ``new`` is its name there. ``if_exists`` says what to do with a table of that name: ``fail``, ``append``, or
+    ``replace`` it by one that is as the source's; the triggers and views on it stay. The triggers of the source are not
+    copied. ``progress`` is called with the number of rows copied so far. LoadError, and nothing changed, for what
+    cannot be done exactly and atomically.
+    """
+    new = new or table
+    check_name(new)
+    target.check_writable("copy")
+    with nothing_changed("before the rows were read"):
+        found = inspect_table(source, table)
+        if found is None:
+            raise LoadError(f"there is no table {table} to copy; nothing was changed")
+        if source.url == target.url and found.name.lower() == new.lower():
+            raise LoadError(f"{table} cannot be copied onto itself", hint="give the copy another name")
+        names, types = _columns(source, found)
+        plan, kinds = _plan(source, target, found, new, names, types, if_exists)
+        staging_table.remove_leftovers(target)
+    with staged(target, plan) as staging:
+        with nothing_changed("while the rows came"):
+            total = _fill(source, target, found.name, names, plan, kinds, staging, progress)
+        switch(target, plan, staging, total)
+    return total
+
+
+def _columns(source: Database, found: Table) -> tuple[list[str], list[str]]:
+    """Return names and declared types of what is to be copied: not what is computed from it."""
+    if found.is_ordinary:
+        columns = [column for column in found.columns.values() if not column.generated]
+        return [column.name for column in columns], [column.declared for column in columns]
+    empty = f"SELECT * FROM {quote(found.name)} LIMIT 0"
+    with nothing_changed("before the rows were read"), source.cursor(empty) as cursor:
+        return list(cursor.columns), [col.decltype or "" for col in cursor.cols]
+
+
+def _plan(
+    source: Database, target: Database, found: Table, new: str, names: list[str], types: list[str], if_exists: IfExists
+) -> tuple[LoadPlan, list[str]]:
+    """Return the plan, and the affinities that could change a value on its way ('' where none can)."""
+    there = inspect_table(target, new)
+    if there is not None and there.kind != "table":
+        raise LoadError(f"{there.name} is a {there.kind}, not a table", hint="choose another name")
+    pairs = tuple(zip(names, types, strict=True))
+    text = found.sql if found.is_ordinary else definition(pairs)
+    kinds = [""] * len(names) if found.is_ordinary else [affinity(declared) for declared in types]
+    if there is None:
+        creates = _indexes(source, target, found, new)
+        return LoadPlan(new, pairs, text, SchemaSnapshot(new), creates=creates), kinds
+    match if_exists:
+        case "append":
+            return _append(there, names)
+        case "replace":
+            check_not_referred_to(target, there)
+            others = dependents(target, there)
+            indexes = _indexes(source, target, found, there.name)
+            creates = (*indexes, *others.creates(indexes=False), *others.checks(there, names))
+            drops = others.drops(there)
+            return LoadPlan(there.name, pairs, text, others.snapshot, drops=drops, creates=creates), kinds
+        case "fail":
+            raise LoadError(f"there is a table {new} already", hint="--append adds the rows, --replace gives it up")
+    raise LoadError(f"a copy can fail, append or replace, not {if_exists!r}")
+
+
+def _append(there: Table, names: list[str]) -> tuple[LoadPlan, list[str]]:
+    unknown = [name for name in names if name.lower() not in there.columns]
+    given = {name.lower() for name in names}
+    missing = [one.name for name, one in there.columns.items() if name not in given and not one.has_default]
+    if unknown or missing:
+        raise LoadError(
+            f"the columns do not match: {', '.join([*unknown, *missing])} is in one table only; nothing was changed"
+        )
+    columns = [there.columns[name.lower()] for name in names]
+    if made := [column.name for column in columns if column.generated]:
+        raise LoadError(f"column {made[0]} of {there.name} is generated and cannot be written; nothing was changed")
+    pairs = tuple((column.name, column.declared) for column in columns)
+    text = definition([(name, "") for name in names])
+    plan = LoadPlan(there.name, pairs, text, there.snapshot, into="append")
+    return plan, [affinity(column.declared) for column in columns]
+
+
+def _indexes(source: Database, target: Database, found: Table, new: str) -> tuple[str, ...]:
+    """Return the source's indexes for the new table; one whose name is taken there gets the table's before it."""
+    own = rows(
+        source,
+        "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL AND lower(tbl_name) = lower(?) "
+        "ORDER BY rowid",
+        found.name,
+    )
+    others = "SELECT lower(name) FROM sqlite_master WHERE NOT (type = 'index' AND lower(tbl_name) = lower(?))"
+    taken = {str(name) for (name,) in rows(target, others, new)} | {new.lower()}
+    made = []
+    for name, text in own:
+        free = _free(str(name), new, taken)
+        taken.add(free.lower())
+        made.append(index_under_name(str(text), free, new))
+    return tuple(made)
+
+
+def _free(name: str, table: str, taken: set[str]) -> str:
+    candidate, number = name, 1
+    while candidate.lower() in taken:
+        candidate = f"{table}_{name}" if number == 1 else f"{table}_{name}_{number}"
+        number += 1
+    return candidate
+
+
+def _fill(
+    source: Database, target: Database, table: str, names: Sequence[str], plan: LoadPlan, kinds: Sequence[str],
+    staging: str, progress: Callable[[int], None] | None,
+) -> int:  # fmt: skip
+    """Send all rows while they come; return their number. Both are done here, so that an interrupt reaches them."""
+    sent, batches = 0, Batches(target, staging, plan.names)
+
+    def send_all(rows: ColumnarRows) -> None:
+        nonlocal sent
+        columns = _with_signs([concat(chunks) for chunks in rows.columns])
+        _check(sent, columns, plan, kinds)
+        for batch in batches.of(columns, len(rows), first=sent):
+            arrived, given = send(target, batch, plan, staging), batch.stop - batch.start
+            if arrived != given:
+                raise LoadError(f"{given} rows were sent and {arrived} arrived; nothing was changed")
+            sent += arrived
+            if progress is not None:
+                progress(sent)
+
+    try:
+        with nothing_changed("while the rows came"), source.cursor(_query(table, names)) as cursor:
+            waiting = RowsBuilder(cursor.cols)
+            for some in cursor:
+                waiting.add(some)
+                if len(waiting) >= batches.rows:
+                    send_all(waiting.build())
+            if len(waiting):
+                send_all(waiting.build())
+    except StatementError as error:
+        hint = error.hint
+        if error.code == RESPONSE_TOO_LARGE:
+            hint = "its server has no cursors: copy views of parts of it, with append"
+        raise LoadError(f"{table}: {error.message}; nothing was changed", hint=hint) from None
+    return sent
+
+
+def _query(table: str, names: Sequence[str]) -> str:
+    """Return the query for all rows, with the signs of infinite numbers, which some servers do not send, at the end."""
+    quoted = [quote(name) for name in names]
+    listed = ", ".join(quoted)
+    if len(names) > _MOST:
+        return f"SELECT {listed}, NULL FROM {quote(table)}"
+    tests = [f"(typeof({name}) = 'real' AND abs({name}) = 9e999)" for name in quoted]
+    groups = [" OR ".join(tests[at : at + _TOGETHER]) for at in range(0, len(tests), _TOGETHER)]
+    pairs = zip(tests, quoted, strict=True)
+    signs = " || ".join(f"CASE WHEN {test} AND {name} > 0 THEN '+' ELSE '-' END" for test, name in pairs)
+    infinite = " OR ".join(f"({group})" for group in groups)
+    return f"SELECT {listed}, CASE WHEN {infinite} THEN {signs} END FROM {quote(table)}"
+
+
+def _check(start: int, columns: Sequence[ColumnChunk], plan: LoadPlan, kinds: Sequence[str]) -> None:
+    """Refuse values that the target's types would change."""
+    for (name, declared), kind, column in zip(plan.types, kinds, columns, strict=True):
+        if kind in ("", "BLOB"):
+            continue
+        for row, value in enumerate(column.items(), start=start + 1):
+            if would_change(value, kind):
+                raise LoadError(
+                    f"column {name}: {plan.table} declares it {declared}, where {str(value)[:40]!r} would "
+                    f"become another value (row {row}); nothing was changed"
+                )
+
+
+def _with_signs(columns: list[ColumnChunk]) -> list[ColumnChunk]:
+    """Return the columns but the last one, which has the signs of infinite numbers, a letter for each column."""
+    *columns, signs = columns
+    if not any(column.lacks_sign for column in columns):
+        return columns
+    letters = signs.items()
+    return [_with_sign(column, at, letters) if column.lacks_sign else column for at, column in enumerate(columns)]
+
+
+def _with_sign(column: ColumnChunk, at: int, letters: Sequence[object]) -> ColumnChunk:
+    values = column.values.copy()
+    for row, value in enumerate(column.items()):
+        if value is not None and value != value:
+            if not isinstance(sign := letters[row], str):
+                raise LoadError("an infinite number came without its sign; nothing was changed")
+            values[row] = math.inf if sign[at] == "+" else -math.inf
+    return column._replace(values=values, infinite=False)

@@ -1,0 +1,394 @@
+"""How rows are to be written into a table: what is there, whether it can be done exactly, and by which statements."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pipemagic.client.bulk.schema_objects import (
+    KeyColumn,
+    SchemaSnapshot,
+    Table,
+    check_indexed,
+    check_not_referred_to,
+    dependents,
+    has_constraints,
+    inspect_table,
+    rows,
+    table_under_name,
+)
+from pipemagic.errors import LoadError, StatementError
+from pipemagic.frames.from_pandas import Column
+from pipemagic.hrana.values import SqlValue, is_integer
+from pipemagic.sql import quote
+from pipemagic.sql.type_affinity import affinity
+
+if TYPE_CHECKING:
+    from pipemagic.client.database import Database, IfExists
+
+CHOICES = ("fail", "append", "replace", "upsert")
+
+_ROWID = ("rowid", "_rowid_", "oid")
+_EXACT = 2**53
+_NUMBER = re.compile(r"\s*[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*\Z", re.ASCII)
+_TYPE = re.compile(r"[^\W\d]\w*(?: [^\W\d]\w*)*(?: ?\( ?[+-]?\d+ ?(?:, ?[+-]?\d+ ?)?\))?\Z")
+
+
+@dataclass(frozen=True)
+class LoadPlan:
+    """What to do with a target table.
+
+    ``text`` defines the staging table, which becomes the table unless rows are added ``into`` one. ``types`` are the
+    columns that are written, with their declared types in the table as it will be. ``snapshot`` is what was there when
+    it was read: the switch fails if it has changed since. ``drops`` and ``creates`` are the statements of the switch
+    before and after the staging table gets its name. A table that is replaced ``keeps`` its definition, or not.
+    """
+
+    table: str
+    types: tuple[tuple[str, str], ...]
+    text: str
+    snapshot: SchemaSnapshot
+    into: Literal["", "append", "upsert"] = ""
+    keys: tuple[KeyColumn, ...] = ()
+    drops: tuple[str, ...] = ()
+    creates: tuple[str, ...] = ()
+    keeps: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns that are written."""
+        return tuple(name for name, _ in self.types)
+
+    def create(self, staging: str) -> str:
+        """Return the SQL that creates the staging table."""
+        return table_under_name(self.text, staging)
+
+    def switch(self, staging: str, total: int) -> list[str]:
+        """Return the statements that make the staged rows the table's; they have to apply together or not at all."""
+        check = self.snapshot.check()
+        if self.into:
+            return [check, self.insert(staging), self._all_added(total), f"DROP TABLE {quote(staging)}"]
+        rename = f"ALTER TABLE {quote(staging)} RENAME TO {quote(self.table)}"
+        return [check, *(text.replace("{staging}", staging) for text in self.drops), rename, *self.creates]
+
+    def insert(self, staging: str, first: int | None = None) -> str:
+        """Return the statement that adds the staged rows to the table, or only the ``first`` ones."""
+        names = ", ".join(map(quote, self.names))
+        rowid = next((one for one in _ROWID if one not in {name.lower() for name in self.names}), None)
+        limit = "" if first is None else f" LIMIT {first}"
+        order = f" ORDER BY {rowid}" if rowid else ""
+        added = f"SELECT {names} FROM {quote(staging)} WHERE true{order}{limit}"
+        return f"INSERT INTO {quote(self.table)} ({names}) {added}{self._on_conflict()}"
+
+    def _all_added(self, total: int) -> str:
+        """Return a statement that fails if some rows were skipped: a constraint or a trigger of the table may."""
+        only_keys = self.into == "upsert" and len(self.keys) == len(self.names)  # those that are there stay
+        return "SELECT 1" if only_keys else f"SELECT json('fewer') WHERE changes() <> {total}"
+
+    def _on_conflict(self) -> str:
+        if self.into != "upsert":
+            return ""
+        keys = {key.name.lower() for key in self.keys}
+        sets = ", ".join(f"{quote(name)} = excluded.{quote(name)}" for name in self.names if name.lower() not in keys)
+        target = ", ".join(quote(key.name) for key in self.keys)
+        return f" ON CONFLICT ({target}) DO " + (f"UPDATE SET {sets}" if sets else "NOTHING")
+
+    def explain(self, error: StatementError) -> LoadError:
+        """Return what the error of a switch means for the load."""
+        if error.index == 0 and error.sql != "BEGIN" and "malformed JSON" in error.message:
+            return LoadError(f"{self.table} was changed by somebody else meanwhile; nothing was changed by this load")
+        if self.into and error.index == 2 and "malformed JSON" in error.message:
+            return LoadError(
+                f"a constraint of {self.table} or a trigger on it passes over some of the rows; nothing was changed",
+                hint="look for ON CONFLICT IGNORE and RAISE(IGNORE) in its schema",
+            )
+        hint = ""
+        if "error in view" in error.message or "error in trigger" in error.message:
+            hint = "it does not fit the table as it was to be: change or drop it first"
+        elif any(error.sql == text for text in self.creates):
+            hint = f"what belongs to {self.table} is kept, and this does not fit its new columns: drop it first"
+        return LoadError(f"{error.message}; nothing was changed", hint=hint)
+
+
+def plan_load(
+    database: Database,
+    table: str,
+    columns: Sequence[Column],
+    if_exists: IfExists = "fail",
+    *,
+    keys: Sequence[str] = (),
+    types: Mapping[str, str] | None = None,
+) -> LoadPlan:
+    """Read the target and decide; LoadError for what cannot be done exactly and atomically. Changes nothing."""
+    check_name(table)
+    if if_exists not in CHOICES:
+        raise LoadError(f"if_exists is fail, append, replace or upsert, not {if_exists!r}")
+    wanted = _check_types(columns, types or {})
+    found = inspect_table(database, table)
+    if (if_exists == "upsert") != bool(keys):
+        raise LoadError(
+            "keys=... names the columns that tell which rows are the same, and goes with if_exists='upsert'",
+            hint="load(frame, table, if_exists='upsert', keys=['id'])",
+        )
+    if keys:
+        keys = _check_keys(keys, columns)
+    if found is None:
+        return _new(table, columns, wanted, keys, SchemaSnapshot(table))
+    if found.kind != "table":
+        raise LoadError(f"{found.name} is a {found.kind}, not a table", hint="choose another name")
+    if if_exists == "fail":
+        raise LoadError(
+            f"there is a table {table} already",
+            hint="--append adds the rows, --upsert KEY changes those that are there, --replace gives the old ones up "
+            "(in Python: if_exists=...)",
+        )
+    if if_exists == "replace":
+        return _replace(database, found, columns, wanted)
+    if types:
+        raise LoadError(f"{table} has types already; types=... is for a new table")
+    return _add(database, found, columns, keys)
+
+
+def check_name(table: str) -> None:
+    """Raise LoadError for a name that no table can have."""
+    if not table or "\0" in table or table.lower().startswith("sqlite_"):
+        raise LoadError(f"{table!r} cannot be the name of a table")
+
+
+def definition(types: Sequence[tuple[str, str]], keys: Sequence[str] = ()) -> str:
+    """Return the text that defines a table with these columns and declared types."""
+    defined = [f"{quote(name)} {declared}".rstrip() for name, declared in types]
+    if keys:
+        defined.append(f"PRIMARY KEY ({', '.join(map(quote, keys))})")
+    return f'CREATE TABLE "t" ({", ".join(defined)})'
+
+
+def _new(
+    table: str, columns: Sequence[Column], types: Mapping[str, str], keys: Sequence[str], snapshot: SchemaSnapshot
+) -> LoadPlan:
+    declared = tuple((column.name, types.get(column.name, column.declared)) for column in columns)
+    return LoadPlan(table, declared, definition(declared, keys), snapshot)
+
+
+def _add(database: Database, found: Table, columns: Sequence[Column], keys: Sequence[str]) -> LoadPlan:
+    """Plan to add rows to a table."""
+    if problem := _differences(found, columns, nullable=bool(keys)):
+        raise LoadError(f"the columns do not match: {problem}; nothing was changed", hint="rename or add them")
+    _check_values(found, columns)
+    plain = [(column.name, column.declared) for column in columns]
+    return LoadPlan(
+        found.name, _types(found, columns), definition(plain), found.snapshot, into="upsert" if keys else "append",
+        keys=_unique_key(database, found, keys) if keys else (),
+    )  # fmt: skip
+
+
+def _replace(database: Database, found: Table, columns: Sequence[Column], types: Mapping[str, str]) -> LoadPlan:
+    """Plan to replace a table; its indexes and triggers, and the views on it, are created again.
+
+    A table whose columns are those of the frame keeps its definition; another one is defined anew.
+    """
+    check_not_referred_to(database, found)
+    others = dependents(database, found)
+    drops, creates, names = others.drops(found), others.creates(), [column.name for column in columns]
+    if not types and _keeps(found, columns):
+        return LoadPlan(
+            found.name, _types(found, columns), found.sql, others.snapshot, drops=drops, creates=creates, keeps=True
+        )  # fmt: skip
+    if found.has_foreign_keys:
+        raise LoadError(
+            f"{found.name} has foreign keys, which other columns or types would lose; nothing was changed",
+            hint="empty the table and append",
+        )
+    check_indexed(database, found, names)
+    declared = tuple((column.name, types.get(column.name, column.declared)) for column in columns)
+    creates += others.checks(found, names)
+    return LoadPlan(found.name, declared, definition(declared), others.snapshot, drops=drops, creates=creates)
+
+
+def _keeps(found: Table, columns: Sequence[Column]) -> bool:
+    """Return True if a table keeps its definition; LoadError if it has to, and the values do not fit."""
+    if not found.is_ordinary or _differences(found, columns):
+        return False
+    try:
+        _check_values(found, columns)
+    except LoadError as error:
+        if has_constraints(found.sql):
+            hint = "convert the column in the frame, or give types=... to define the table anew"
+            raise error.replace(hint=hint) from None
+        return False
+    return True
+
+
+def _types(found: Table, columns: Sequence[Column]) -> tuple[tuple[str, str], ...]:
+    return tuple((column.name, found.columns[column.name.lower()].declared) for column in columns)
+
+
+def _differences(found: Table, columns: Sequence[Column], *, nullable: bool = False) -> str:
+    """Return how the columns differ from those of the table; '' if the rows can be written.
+
+    With ``nullable`` one that may be NULL can be left out, too.
+    """
+    given = {column.name.lower() for column in columns}
+    unknown = [column.name for column in columns if column.name.lower() not in found.columns]
+    missing = [
+        one.name
+        for name, one in found.columns.items()
+        if name not in given and not one.has_default and not (nullable and not one.required)
+    ]
+    what = [f"the table has no {', '.join(unknown)}"] if unknown else []
+    what += [f"the frame has no {', '.join(missing)}"] if missing else []
+    return "; ".join(what)
+
+
+# -- values: what a column's declared type would do to them (datatype3.html, section 3)
+
+
+def _check_values(found: Table, columns: Sequence[Column]) -> None:
+    """Refuse to write generated columns, and values that the table's types would change."""
+    for column in columns:
+        there = found.columns[column.name.lower()]
+        if there.generated:
+            raise LoadError(
+                f"column {there.name} of {found.name} is generated and cannot be written; nothing was changed"
+            )
+        _check_affinity(column, there.declared, found.name)
+        if there.is_rowid and column.declared != "INTEGER":
+            _check_rowids(column, f"{found.name}.{there.name}")
+
+
+def _check_types(columns: Sequence[Column], types: Mapping[str, str]) -> dict[str, str]:
+    """Return the wanted types by the names of the columns; LoadError for what is none, or would change a value."""
+    there = {column.name.lower(): column for column in columns}
+    wanted = {}
+    for name, declared in types.items():
+        column = there.get(name.lower())
+        if column is None:
+            raise LoadError(f"the frame has no column {name} to give a type; nothing was changed")
+        if not _TYPE.match(declared) or has_constraints(declared):
+            raise LoadError(
+                f"column {name}: {declared[:60]!r} is not a type; nothing was changed",
+                hint="a type is INTEGER, TEXT, DECIMAL(10, 2) and the like; constraints need a CREATE TABLE",
+            )
+        _check_affinity(column, declared)
+        wanted[column.name] = declared
+    return wanted
+
+
+def _check_affinity(column: Column, declared: str, table: str = "") -> None:
+    """Refuse a column some of whose values SQLite would turn into others in a column of this declared type.
+
+    A REAL that becomes an INTEGER of the same value, or the other way round, counts as the same; -0.0 has none.
+    """
+    kind = affinity(declared)
+    if not _may_change(column, kind):
+        return
+    changed = next((value for value in column.items() if would_change(value, kind)), None)
+    if changed is not None:
+        where, zero = f"{table} declares it" if table else "declared", _is_negative_zero(changed)
+        raise LoadError(
+            f"column {column.name}: {where} {declared}, where {'-0.0' if zero else str(changed)[:40]!r} would become "
+            "another value; nothing was changed",
+            hint="adding 0.0 to the column makes 0.0 of it" if zero else "convert the column in the frame first",
+        )
+
+
+def _may_change(column: Column, kind: str) -> bool:
+    """Return False if all values are of a type that the affinity does not change."""
+    if kind in ("", "BLOB"):
+        return False
+    match column.declared:
+        case "":  # several kinds, or a -0.0
+            return True
+        case "DATE" | "DATETIME" | "TIMESTAMP" | "BLOB":
+            return False
+        case "TEXT":
+            return kind != "TEXT"
+        case "REAL":
+            return kind == "TEXT"
+    return kind in ("TEXT", "REAL")
+
+
+def would_change(value: SqlValue, kind: str) -> bool:
+    """Return True if a column of this affinity ('' for none) would turn a value into another one."""
+    if kind in ("", "BLOB") or value is None or isinstance(value, bytes):
+        return False
+    if isinstance(value, str):
+        return kind != "TEXT" and _NUMBER.match(value) is not None
+    if _is_negative_zero(value):  # a column for numbers would drop its sign
+        return True
+    return kind == "TEXT" or (kind == "REAL" and isinstance(value, int) and abs(value) > _EXACT)
+
+
+def _is_negative_zero(value: SqlValue) -> bool:
+    return isinstance(value, float) and value == 0 and math.copysign(1, value) < 0
+
+
+def _check_rowids(column: Column, name: str) -> None:
+    """Refuse a column with values that the INTEGER PRIMARY KEY of this name cannot hold."""
+    for row, value in enumerate(column.items(), start=1):
+        if not is_integer(value):
+            shown = repr(value[:40]) if isinstance(value, str | bytes) else str(value)
+            raise LoadError(
+                f"row {row}: {name} is an INTEGER PRIMARY KEY and cannot hold {shown}; nothing was changed",
+                hint="convert the column in the frame first",
+            )
+
+
+# -- the keys of an upsert
+
+
+def _check_keys(keys: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...]:
+    """Return the keys as the frame spells them; LoadError for one that it does not have, or that is NULL in a row."""
+    there = {column.name.lower(): column for column in columns}
+    unknown = [key for key in keys if key.lower() not in there]
+    if unknown:
+        raise LoadError(f"the frame has no {', '.join(unknown)}, which is to be the key; nothing was changed")
+    for key in keys:
+        row = next((row for row, value in enumerate(there[key.lower()].items(), start=1) if value is None), None)
+        if row is not None:
+            raise LoadError(f"column {key}: the key of row {row} is NULL; nothing was changed", hint="fill or drop it")
+    return tuple(there[key.lower()].name for key in keys)
+
+
+def _unique_key(database: Database, table: Table, keys: Sequence[str]) -> tuple[KeyColumn, ...]:
+    """Return the columns of the unique index over just these; LoadError without one, which ON CONFLICT needs."""
+    wanted = {key.lower() for key in keys}
+    if missing := [key for key in keys if key.lower() not in table.columns]:
+        raise LoadError(f"{table.name} has no {', '.join(missing)}, which is to be the key; nothing was changed")
+    primary = rows(database, "SELECT name FROM pragma_table_xinfo(?) WHERE pk > 0", table.name)
+    indexed: dict[str, dict[str, str]] = {}
+    found = rows(
+        database,
+        """SELECT l.name, x.name, x.coll FROM pragma_index_list(?) AS l, pragma_index_xinfo(l.name) AS x
+        WHERE l."unique" AND NOT l.partial AND x.key""",
+        table.name,
+    )
+    for index, column, collation in found:  # an expression has no name
+        indexed.setdefault(str(index), {})[str(column or "").lower()] = str(collation)
+    for columns in indexed.values():
+        if set(columns) == wanted:
+            return tuple(KeyColumn(key, columns[key.lower()]) for key in keys)
+    if {str(name).lower() for (name,) in primary} == wanted:  # the rowid itself, which has no index
+        return tuple(KeyColumn(key, "BINARY") for key in keys)
+    listed = ", ".join(map(quote, keys))
+    raise LoadError(
+        f"{table.name} has no unique index on {', '.join(keys)}, so nothing says which rows are the same; "
+        "nothing was changed",
+        hint=f"CREATE UNIQUE INDEX ... ON {quote(table.name)}({listed})",
+    )
+
+
+def check_unique(database: Database, staging: str, keys: Sequence[KeyColumn]) -> None:
+    """Refuse rows that have the same key: which of them should win is not known."""
+    by = ", ".join(f"{quote(key.name)} COLLATE {key.collation}" for key in keys)
+    names = ", ".join(quote(key.name) for key in keys)
+    twice = rows(database, f"SELECT {names} FROM {quote(staging)} GROUP BY {by} HAVING count(*) > 1 LIMIT 1")
+    for values in twice:
+        shown = ", ".join(f"{key.name} = {str(value)[:40]!r}" for key, value in zip(keys, values, strict=True))
+        raise LoadError(
+            f"several rows have the same key ({shown}); nothing was changed",
+            hint="keep one of each, as with .drop_duplicates(subset=[...], keep='last')",
+        )

@@ -1,0 +1,158 @@
+"""The rows of a large result, kept by columns: about as large as the DataFrame that they become.
+
+They replace the list of rows in a result: they can be counted, iterated over and sliced. `RowsBuilder` collects them as
+they come, by rows or by columns. The type of a column is known at the end only, so each chunk of it has the form that
+fits the chunk, and no value is changed by that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, overload
+
+from pipemagic.errors import ProtocolError
+from pipemagic.frames.columns import ColumnChunk, chunk_of, concat
+from pipemagic.hrana.messages import Col
+from pipemagic.hrana.values import SqlValue, Value
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CELLS_AT_ONCE = 200_000
+"""Cells that come by rows are put into columns when there are so many."""
+
+ROWS_AT_ONCE = 10_000
+
+
+class ColumnarRows(Sequence[list[Value]]):
+    """Rows by columns. A slice of them is another one, and copies nothing."""
+
+    def __init__(self, cols: Sequence[Col], columns: Sequence[Sequence[ColumnChunk]], count: int) -> None:
+        self.cols = tuple(cols)
+        self.columns = [list(chunks) for chunks in columns]
+        """The values of each column; more than one chunk where there are several kinds."""
+        self._count = count
+        self.frames: list[pd.DataFrame] = []
+        """Frames that share the memory of the numbers (see `to_pandas`); slices have the same list."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[list[Value]]:
+        for some in self.batches():
+            columns = [[value for chunk in chunks for value in chunk.wire()] for chunks in some.columns]
+            yield from map(list, zip(*columns, strict=True)) if columns else ([] for _ in range(len(some)))
+
+    @overload
+    def __getitem__(self, at: int) -> list[Value]: ...
+    @overload
+    def __getitem__(self, at: slice) -> ColumnarRows: ...
+    def __getitem__(self, at: int | slice) -> list[Value] | ColumnarRows:
+        if isinstance(at, slice):
+            start, stop, step = at.indices(self._count)
+            if step != 1:
+                raise ValueError("only consecutive rows can be sliced")
+            return self._cut(start, max(start, stop))
+        row = range(self._count)[at]
+        return next(iter(self._cut(row, row + 1)))
+
+    def batches(self, count: int = ROWS_AT_ONCE) -> Iterator[ColumnarRows]:
+        """Yield the rows, ``count`` at a time."""
+        return (self[start : start + count] for start in range(0, self._count, count))
+
+    def tuples(self) -> Iterator[tuple[SqlValue, ...]]:
+        """Yield the rows as Python values."""
+        for some in self.batches():
+            columns = [items_of(chunks) for chunks in some.columns]
+            yield from zip(*columns, strict=True) if columns else (() for _ in range(len(some)))
+
+    def _cut(self, start: int, stop: int) -> ColumnarRows:
+        some = ColumnarRows(self.cols, [list(_cut(chunks, start, stop)) for chunks in self.columns], stop - start)
+        some.frames = self.frames
+        return some
+
+
+class RowsBuilder:
+    """Collect rows as they come, and return `ColumnarRows` when all of them are there."""
+
+    def __init__(self, cols: Sequence[Col]) -> None:
+        self.cols = tuple(cols)
+        self._columns: list[list[ColumnChunk]] = [[] for _ in cols]
+        self._waiting: list[list[Value]] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, rows: Sequence[list[Value]]) -> None:
+        """Add rows; ProtocolError, maybe later, for rows of another width and values that are none."""
+        self._count += len(rows)
+        if isinstance(rows, ColumnarRows):
+            if len(rows.columns) != len(self.cols):
+                raise not_as_wide()
+            self._store()
+            for column, chunks in zip(self._columns, rows.columns, strict=True):
+                column += chunks
+            return
+        self._waiting += rows
+        if len(self._waiting) * max(1, len(self.cols)) >= CELLS_AT_ONCE:
+            self._store()
+
+    def build(self) -> ColumnarRows:
+        """Return all of them and start again; a column of one kind becomes one chunk."""
+        self._store()
+        columns, count = self._columns, self._count
+        self._columns, self._count = [[] for _ in self.cols], 0
+        for column in columns:  # one after the other: what was joined is not in memory twice
+            if len(column) > 1 and len(set(filter(None, (chunk.kinds for chunk in column)))) <= 1:
+                column[:] = [concat(column)]
+        return ColumnarRows(self.cols, columns, count)
+
+    def _store(self) -> None:
+        rows, self._waiting = self._waiting, []
+        if rows:
+            for column, chunk in zip(self._columns, chunks_of(rows, len(self.cols)), strict=True):
+                column.append(chunk)
+
+
+def columnar(cols: Sequence[Col], batches: Iterable[Sequence[list[Value]]]) -> ColumnarRows:
+    """Put all rows of some batches into columns."""
+    rows = RowsBuilder(cols)
+    for batch in batches:
+        rows.add(batch)
+    return rows.build()
+
+
+def chunks_of(rows: Sequence[list[Value]], width: int) -> list[ColumnChunk]:
+    """Return the columns of rows of this width; ProtocolError for others."""
+    if set(map(len, rows)) - {width}:
+        raise not_as_wide()
+    cells = list(chain.from_iterable(rows))
+    return [chunk_of(cells[number::width]) for number in range(width)]
+
+
+def by_columns(cols: Sequence[Col], count: int, chunks: Sequence[ColumnChunk]) -> ColumnarRows:
+    """Return rows of which each column is one chunk; ProtocolError if there are not as many as ``cols``."""
+    if len(chunks) != len(cols):
+        raise not_as_wide()
+    return ColumnarRows(cols, [[chunk] for chunk in chunks], count)
+
+
+def items_of(chunks: Iterable[ColumnChunk]) -> list[SqlValue]:
+    """Return the values of a column as Python has them."""
+    return list(chain.from_iterable(chunk.items() for chunk in chunks))
+
+
+def not_as_wide() -> ProtocolError:
+    """Return the error for rows that have another number of values than there are columns."""
+    return ProtocolError("the server sent rows that are not as wide as their columns")
+
+
+def _cut(chunks: Sequence[ColumnChunk], start: int, stop: int) -> Iterator[ColumnChunk]:
+    begin = 0
+    for chunk in chunks:
+        first, last = max(start - begin, 0), min(stop - begin, chunk.size)
+        if first < last:
+            yield chunk.cut(first, last)
+        begin += chunk.size

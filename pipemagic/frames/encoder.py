@@ -1,0 +1,233 @@
+"""Rows on their way into a table: records of fixed length in one argument, which the server's SQLite takes apart.
+
+Numbers stand in the records in digits, padded to the width that the largest needs. Texts and bytes stand one after
+another in an argument of their own (a heap), and the record says where one begins and how long it is. So a cell costs
+the server a ``substr`` of bytes, which does not look at what stands before it, and a ``CAST``. Reading the same from
+JSON takes twice as long, and JSON has no bytes and no infinities.
+
+A double goes as an integer that is to be multiplied by a power of two, which is exact, or divided by a power of ten,
+which rounds once and correctly. Its decimals would not do: the shortest ones that tell it from its neighbours
+(17 digits) may lie close to the middle between two doubles, where the rounding of the reader decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pipemagic.frames.columns import ColumnChunk, Texts
+from pipemagic.hrana.values import Float, Integer, SqlValue, Text
+
+Array: TypeAlias = np.ndarray[Any, Any]
+
+_BLANK = ord(" ")
+_EXACT = 2**53
+_SMALLEST = -1074
+"""The power of two of the smallest double."""
+
+_LARGEST = 1.7976931348623157e308
+_SHORT = 40
+"""Bytes up to which texts of one length stand in the record itself."""
+
+
+class Records:
+    """Some rows on their way into one statement: the fields of their records, and the heaps beside these."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._fields: list[Array] = []
+        self._width = 0
+        self._heaps: list[bytes | str] = []
+        self.size = 0
+        """Bytes of the arguments."""
+
+    def add(self, column: ColumnChunk) -> str:
+        """Add a column; return the SQL that reads it."""
+        if not column.kinds:
+            return "NULL"
+        match next(iter(column.kinds)) if len(column.kinds) == 1 else None:
+            case kind if kind is Integer:
+                return self._number(column.values, column.missing)
+            case kind if kind is Float:
+                return self._doubles(column.values)
+            case kind if kind is Text:
+                return self._texts(column.values, column.missing)
+            case None:
+                return self._mixed(column.values)
+        lengths, missing = _lengths([cell or b"" for cell in column.values]), [cell is None for cell in column.values]
+        heap = self._heap(b"".join(cell or b"" for cell in column.values))
+        return self._sliced(heap, np.cumsum(lengths) - lengths, lengths, np.array(missing))
+
+    @property
+    def args(self) -> list[SqlValue]:
+        """The arguments of the query: the records, then the heaps."""
+        if not self._fields:  # all is NULL
+            return []
+        return [np.concatenate(self._fields, axis=1).tobytes().decode(), *self._heaps]
+
+    def query(self, columns: list[str]) -> str:
+        """Return the SQL that reads the records, with an expression for each column."""
+        # Two short sequences joined take half the time of a long one. The limit is there for its side effect:
+        # without it SQLite would work out the sum again in every place where p stands.
+        step = math.isqrt(self.count) + 1
+        return (
+            f"WITH RECURSIVE block(p) AS (SELECT 1 UNION ALL SELECT p + {self._width * step} FROM block LIMIT {step}), "
+            f"line(p) AS (SELECT 0 UNION ALL SELECT p + {self._width} FROM line LIMIT {step}), "
+            f"record(p) AS (SELECT block.p + line.p FROM block CROSS JOIN line LIMIT {self.count}) "
+            f"SELECT {', '.join(columns)} FROM record WHERE true"
+        )
+
+    def _field(self, chars: Array, missing: Array | None = None) -> str:
+        """Add a field, an array of as many bytes for each row; return the SQL of its bytes, NULL where missing.
+
+        In no other row may it be blank.
+        """
+        width = chars.shape[1]
+        sql = f"substr(CAST(?1 AS BLOB), p + {self._width}, {width})"
+        self._fields.append(chars)
+        self._width += width
+        self.size += self.count * width
+        if missing is None or not missing.any():
+            return sql
+        chars[missing] = _BLANK
+        return f"nullif({sql}, x'{f'{_BLANK:02x}' * width}')"
+
+    def _number(self, numbers: Array, missing: Array | None = None) -> str:
+        """Add a field of signed integers; return the SQL of each."""
+        # The largest negative number has no positive one in 64 bits, but its bits are right without the sign.
+        digits = _digits(np.abs(numbers).view(np.uint64), numbers < 0)
+        return f"CAST({self._field(digits, missing)} AS INTEGER)"
+
+    def _doubles(self, numbers: Array) -> str:
+        """Add doubles, NaN for NULL, as integers: divided by a power of ten if all have few decimal places."""
+        missing = np.isnan(numbers)
+        numbers = np.where(missing, 0.0, numbers)
+        places = None if has_signed_zero(numbers) else _decimal_places(numbers)  # integers have no signed zero
+        if places is not None:
+            whole = np.rint(numbers * 10.0**places).astype(np.int64)
+            return f"{self._number(whole, missing)} / 1e{places}"
+        whole, power = _in_binary(numbers)
+        # As REAL, which has a negative zero.
+        digits = self._field(_digits(np.abs(whole).astype(np.uint64), np.signbit(whole)))
+        return f"CAST({digits} AS REAL) * pow(2.0, {self._number(power, missing)})"
+
+    def _texts(self, texts: Texts, missing: Array | None) -> str:
+        """Add short texts of one length themselves, else their places in a heap."""
+        lengths = np.diff(texts.offsets)
+        first, end = int(texts.offsets[0]), int(texts.offsets[-1])
+        data = texts.data[first:end]
+        present = np.ones(len(lengths), bool) if missing is None else ~missing
+        width = int(lengths[present][0])
+        if 0 < width <= _SHORT and (lengths == np.where(present, width, 0)).all():
+            letters = data.reshape(-1, width)
+            if missing is None:
+                return f"CAST({self._field(letters)} AS TEXT)"
+            if (letters != _BLANK).any(axis=1).all():
+                chars = np.empty((len(lengths), width), np.uint8)
+                chars[present] = letters
+                return f"CAST({self._field(chars, missing)} AS TEXT)"
+        heap = self._heap(data.tobytes(), text=True)
+        return f"CAST({self._sliced(heap, texts.offsets[:-1] - first, lengths, missing)} AS TEXT)"
+
+    def _mixed(self, cells: Sequence[SqlValue]) -> str:
+        """Add values of several kinds: each in a heap, and its kind in the record."""
+        written = [_written(cell) for cell in cells]
+        lengths = _lengths([text for _, text in written])
+        kinds = np.frombuffer(b"".join(kind for kind, _ in written), np.uint8).reshape(len(cells), 1)
+        kind = self._field(kinds)
+        heap = self._heap(b"".join(text for _, text in written))
+        sql = self._sliced(heap, np.cumsum(lengths) - lengths, lengths, kinds[:, 0] == ord("n"))
+        return (
+            f"CASE CAST({kind} AS TEXT) WHEN 'i' THEN CAST({sql} AS INTEGER) WHEN 'r' THEN CAST({sql} AS REAL)"
+            f" WHEN 't' THEN CAST({sql} AS TEXT) ELSE {sql} END"
+        )
+
+    def _heap(self, data: bytes, *, text: bool = False) -> str:
+        """Add texts or blobs one after another; return the SQL of all the bytes."""
+        data = data or b" "  # substr of no bytes at all is NULL
+        self._heaps.append(data.decode() if text else data)
+        self.size += len(data)
+        return f"CAST(?{len(self._heaps) + 1} AS BLOB)"
+
+    def _sliced(self, heap: str, starts: Array, lengths: Array, missing: Array | None) -> str:
+        """Add to the record where each piece of a heap is; return the SQL of the piece."""
+        return f"substr({heap}, {self._number(starts + 1)}, {self._number(lengths, missing)})"
+
+
+def has_signed_zero(numbers: Array) -> bool:
+    """Return True if there is a -0.0 among them."""
+    return bool((np.signbit(numbers) & (numbers == 0)).any())
+
+
+def as_decimal(number: float) -> str:
+    """Write a double so that SQLite reads it back exactly: 19 digits lie within a hundredth of its place."""
+    if math.isinf(number):
+        return "9e999" if number > 0 else "-9e999"
+    # 19 digits of the largest double are too large for a reader.
+    return f"{number:.18e}" if abs(number) < _LARGEST else repr(number)
+
+
+def _digits(absolute: Array, negative: Array) -> Array:
+    """Write numbers in as many digits as the largest has, and with a place for the sign if there is a negative one."""
+    width = len(str(absolute.max(initial=0)))
+    groups = -(-width // 4)
+    quads = np.empty((len(absolute), groups), dtype=np.uint32)
+    table, rest = _quads(), absolute
+    for group in reversed(range(groups)):
+        higher = rest // 10_000
+        quads[:, group] = table[rest - higher * 10_000]
+        rest = higher
+    chars = quads.view(np.uint8).reshape(len(absolute), 4 * groups)[:, 4 * groups - width :]
+    if not negative.any():
+        return chars
+    signs = np.where(negative, ord("-"), ord("0")).astype(np.uint8)
+    return np.column_stack([signs, chars])
+
+
+@cache
+def _quads() -> Array:
+    """Return the numbers below 10 000 as four characters each."""
+    return np.frombuffer("".join(f"{number:04}" for number in range(10_000)).encode(), dtype=np.uint32)
+
+
+def _decimal_places(numbers: Array) -> int | None:
+    """Return the fewest decimal places that give back all the numbers exactly, None if many would be needed."""
+    for places in range(7):
+        power = 10.0**places
+        with np.errstate(over="ignore", invalid="ignore"):
+            whole = np.rint(numbers * power)
+            if (np.abs(whole) < _EXACT).all() and (whole / power == numbers).all():
+                return places
+    return None
+
+
+def _in_binary(numbers: Array) -> tuple[Array, Array]:
+    """Return integers below 2**53, as doubles with the sign of each number, and the powers of two that go with them."""
+    fraction, power = np.frexp(numbers)
+    power = power.astype(np.int64) - 53
+    deeper = np.maximum(0, _SMALLEST - power)  # what is so small has zeros at the end
+    whole, power = np.ldexp(fraction, 53 - deeper), power + deeper
+    infinite = np.isinf(numbers)
+    whole[infinite], power[infinite] = np.sign(numbers[infinite]), 1024
+    return whole, power
+
+
+def _written(value: SqlValue) -> tuple[bytes, bytes]:
+    match value:
+        case None:
+            return b"n", b""
+        case int():
+            return b"i", b"%d" % value
+        case float():
+            return b"r", as_decimal(value).encode()
+        case str():
+            return b"t", value.encode()
+    return b"b", value
+
+
+def _lengths(values: Sequence[bytes]) -> Array:
+    return np.fromiter(map(len, values), dtype=np.int64, count=len(values))

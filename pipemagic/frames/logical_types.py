@@ -1,0 +1,113 @@
+"""The logical type of each column of a result, decided by its values and its declared type.
+
+| values of the column (NULL aside)            | type |
+|----------------------------------------------|------|
+| INTEGER                                      | integer (64 bits) |
+| REAL                                         | float (64 bits) |
+| TEXT                                         | text |
+| BLOB                                         | binary |
+| declared BOOLEAN, only 0 and 1               | boolean |
+| declared DATE, DATETIME, TIMESTAMP, only ISO | moment (microseconds), with offsets instant (in UTC) |
+| INTEGER and REAL, each integer exact as float | float |
+| anything else mixed                          | mixed |
+| none at all (empty or all NULL)              | by the declared type; nothing, if none was declared |
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from pipemagic.frames.columnar import ColumnarRows, chunks_of, items_of
+from pipemagic.frames.columns import ColumnChunk, concat
+from pipemagic.frames.dates import parse_dates
+from pipemagic.hrana.messages import StmtResult
+from pipemagic.hrana.values import Blob, Float, Integer, Text
+from pipemagic.sql.type_affinity import affinity, is_boolean, is_date
+
+Note: TypeAlias = Callable[[str], None]
+"""Called with a line of text where a column could not get a type of its own."""
+
+Type: TypeAlias = Literal[
+    "integer", "float", "text", "binary", "boolean", "moment", "instant", "mixed", "nothing"
+]  # fmt: skip
+
+_NAMES: dict[Any, str] = {Integer: "INTEGER", Float: "REAL", Text: "TEXT", Blob: "BLOB"}
+_TYPES: dict[Any, Type] = {Integer: "integer", Float: "float", Text: "text", Blob: "binary"}
+_DECLARED: dict[str, Type] = {
+    "INTEGER": "integer", "REAL": "float", "NUMERIC": "float", "TEXT": "text", "BLOB": "binary",
+}  # fmt: skip
+
+
+class LogicalColumn(NamedTuple):
+    """A column: its name ('' for none), its name for messages, its logical type, its size, and its values.
+
+    Values are a NumPy array (NaN for NULL in floats; moments are ``datetime64[us]``), a pandas array of instants,
+    `Texts`, or a list with None for NULL; None if all are NULL. ``missing`` is True for NULL, None if there is none or
+    the values show it. ``mixes`` names what is mixed.
+    """
+
+    name: str
+    shown: str
+    type: Type
+    size: int
+    values: Any = None
+    missing: Any = None
+    mixes: str = ""
+
+
+def logical_columns(result: StmtResult, note: Note) -> Iterator[LogicalColumn]:
+    """Yield the columns of a result.
+
+    ``note`` is called with a line for each that holds infinities whose sign the server does not send. ProtocolError for
+    rows that are not as wide as ``cols``, and for values that are none.
+    """
+    if isinstance(result.rows, ColumnarRows):
+        columns: Sequence[Sequence[ColumnChunk]] = result.rows.columns
+    else:
+        columns = [[chunk] for chunk in chunks_of(result.rows, len(result.cols))]
+    for number, (col, chunks) in enumerate(zip(result.cols, columns, strict=True), start=1):
+        yield _column(col.name or "", col.name or f"number {number}", col.decltype or "", chunks, note)
+
+
+def _column(name: str, shown: str, declared: str, chunks: Sequence[ColumnChunk], note: Note) -> LogicalColumn:
+    size, kinds = sum(chunk.size for chunk in chunks), set(chain.from_iterable(chunk.kinds for chunk in chunks))
+    if not kinds:
+        return LogicalColumn(name, shown, _declared(declared), size)
+    if len(kinds) > 1:
+        return _mixed(name, shown, items_of(chunks), kinds, note)
+    (kind,), chunk = kinds, concat(chunks)
+    values, missing = chunk.values, chunk.missing
+    if kind is Integer and is_boolean(declared) and ((values == 0) | (values == 1)).all():
+        return LogicalColumn(name, shown, "boolean", size, values == 1, missing)
+    if kind is Text and is_date(declared) and (dates := parse_dates(chunk)) is not None:
+        return LogicalColumn(name, shown, "instant" if hasattr(dates, "tz_localize") else "moment", size, dates)
+    if chunk.infinite:
+        note_infinities(shown, note)
+    return LogicalColumn(name, shown, _TYPES[kind], size, values, missing)
+
+
+def _declared(declared: str) -> Type:
+    if is_boolean(declared):
+        return "boolean"
+    return "moment" if is_date(declared) else _DECLARED.get(affinity(declared), "nothing")
+
+
+def _mixed(name: str, shown: str, items: list[Any], kinds: set[type], note: Note) -> LogicalColumn:
+    import numpy as np
+
+    if kinds == {Integer, Float} and all(int(float(item)) == item for item in items if isinstance(item, int)):
+        if any(item != item for item in items):
+            note_infinities(shown, note)
+        numbers = np.array([math.nan if item is None else item for item in items], np.float64)
+        missing = np.array([item is None for item in items])
+        return LogicalColumn(name, shown, "float", len(items), numbers, missing if missing.any() else None)
+    mixes = " and ".join(_NAMES[kind] for kind in _NAMES if kind in kinds)
+    return LogicalColumn(name, shown, "mixed", len(items), items, mixes=mixes)
+
+
+def note_infinities(name: str, note: Note, become: str = "NaN here") -> None:
+    """Call ``note`` with the line about infinities whose sign the server does not send."""
+    note(f"column {name} holds infinities; the server sends no sign, so they are {become}: sign({name}) returns it")

@@ -1,0 +1,30 @@
+"""What a declared type says about the values of its column."""
+
+from __future__ import annotations
+
+
+def affinity(decltype: str) -> str:
+    """Return the affinity of a declared type by SQLite's rules (datatype3.html); '' if none was declared."""
+    name = decltype.upper()
+    if not name:
+        return ""
+    for affinity_, words in (("INTEGER", ("INT",)), ("TEXT", ("CHAR", "CLOB", "TEXT")), ("BLOB", ("BLOB",))):
+        if any(word in name for word in words):
+            return affinity_
+    return "REAL" if any(word in name for word in ("REAL", "FLOA", "DOUB")) else "NUMERIC"
+
+
+def is_boolean(decltype: str) -> bool:
+    """Return True if a column is declared to hold truth values."""
+    return _word(decltype) in ("BOOLEAN", "BOOL")
+
+
+def is_date(decltype: str) -> bool:
+    """Return True if a column is declared to hold dates, with or without a time."""
+    return _word(decltype) in ("DATE", "DATETIME", "TIMESTAMP", "TIMESTAMPTZ")
+
+
+def _word(decltype: str) -> str:
+    """Return the first word of a declared type: ``TIMESTAMP`` of ``timestamp(6) with time zone``."""
+    words = decltype.upper().replace("(", " ").split()
+    return words[0] if words else ""
