@@ -2,20 +2,23 @@
 
 SQL has no function to sum up a range of rows by which equal ranges could be told for sure, so all rows travel once.
 The order is SQLite's own (NULL, numbers, text, blobs; text by its bytes), by the key or, without one, by all columns.
-Rows that are equal as they came are passed over at once, without a look at their values.
+Rows that are equal are compared by columns, many at a time, without a Python object for each value.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from operator import eq
 from typing import TYPE_CHECKING, Any
 
 from pipemagic.errors import ParameterError, UnsupportedError
 from pipemagic.explore.infinities import decoded, lacks_sign, sent
 from pipemagic.explore.sources import Column, Source
+from pipemagic.frames.columnar import ColumnarRows, columnar, items_of
+from pipemagic.frames.columns import are_same, concat
 from pipemagic.hrana.values import SqlValue, Value, decode
 from pipemagic.sql import quote
 
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
 
 _ENCODINGS = {"UTF-8": "utf-8", "UTF-16le": "utf-16-le", "UTF-16be": "utf-16-be"}
 """SQLite compares text by the bytes of the encoding that the database has."""
+
+_FEW = 64
+"""Rows that are compared one by one after a difference, and the fewest that are compared together."""
 
 Row = tuple[SqlValue, ...]
 Wire = Sequence[Value]
@@ -74,6 +80,7 @@ class _Comparison:
         self._key, self._columns = len(key), [*key, *rest]
         self._limit, self._encoding = limit, _ENCODINGS[encoding]
         self._found = Found()
+        self._together = _FEW
 
     def run(self, *, signs: bool) -> Found:
         with ExitStack() as stack:
@@ -90,7 +97,7 @@ class _Comparison:
 
     def _merge(self, a: _Side, b: _Side) -> None:
         found = self._found
-        while a.row is not None and b.row is not None:
+        while self._skip_same(a, b) and a.row is not None and b.row is not None:
             if a.row == b.row:
                 found.total += 1
                 if a.last is not None and self._key and a.last[: self._key] == a.row[: self._key]:
@@ -111,6 +118,28 @@ class _Comparison:
             self._only(a, 1)
         while b.row is not None:
             self._only(b, -1)
+
+    def _skip_same(self, a: _Side, b: _Side) -> bool:
+        """Pass over rows that are the same on both sides, twice as many after each success; always True."""
+        while (count := min(self._together, a.waiting, b.waiting)) >= _FEW:
+            rows, others = a.peek(count), b.peek(count)
+            pairs = zip(rows.columns, others.columns, strict=True)
+            if not all(are_same(concat(one), concat(other)) for one, other in pairs):
+                self._together //= 4
+                if self._together < _FEW:
+                    self._together = _FEW
+                    break
+                continue
+            if self._key:
+                keys = list(zip(*map(items_of, rows.columns[: self._key]), strict=True))
+                before = [] if a.last is None else [tuple(map(decode, a.last[: self._key]))]
+                if any(map(eq, [*before, *keys], [*before, *keys][1:])):
+                    raise self._not_unique()
+            self._found.total += count
+            self._together *= 2
+            a.skip(count)
+            b.skip(count)
+        return True
 
     def _only(self, side: _Side, sign: int) -> None:
         self._note(side.values(), sign)
@@ -189,25 +218,53 @@ class _Comparison:
 
 
 class _Side:
-    """The rows of one side, one at a time."""
+    """The rows of one side: one at a time, or those that wait by columns."""
 
     def __init__(self, cursor: Any, *, signs: bool) -> None:
-        self._rows: Iterator[Wire] = (row for rows in cursor for row in rows)
+        self._cursor, self._batches = cursor, iter(cursor)
         self._signs = signs
-        self.row: Wire | None = None
+        self._block = ColumnarRows(cursor.cols, [[] for _ in cursor.cols], 0)
+        self._ready: deque[Wire] = deque()
         self.last: Wire | None = None
         self._values: Row | None = None
-        self.move()
+
+    @property
+    def row(self) -> Wire | None:
+        """The present row; None after the last one."""
+        if not self._ready and self.waiting:
+            self._ready.extend(self._block[:_FEW])
+            self._block = self._block[_FEW:]
+        return self._ready[0] if self._ready else None
+
+    @property
+    def waiting(self) -> int:
+        """How many rows wait by columns; 0 before those that are taken one at a time are used up."""
+        while not self._ready and not len(self._block):
+            batch = next(self._batches, None)
+            if batch is None:
+                break
+            self._block = batch if isinstance(batch, ColumnarRows) else columnar(self._cursor.cols, [batch])
+        return 0 if self._ready else len(self._block)
+
+    def peek(self, count: int) -> ColumnarRows:
+        """Return the first of the rows that wait."""
+        return self._block[:count]
+
+    def skip(self, count: int) -> None:
+        """Go on behind the first of the rows that wait."""
+        self.last, self._values = self._block[count - 1], None
+        self._block = self._block[count:]
 
     def move(self) -> None:
-        """Go on to the next row; None after the last one."""
-        self.last, self.row, self._values = self.row, next(self._rows, None), None
+        """Go on to the next row."""
+        self.last, self._values = self._ready.popleft(), None
 
     def values(self) -> Row:
         """Give the values of the row."""
         if self._values is None:
-            assert self.row is not None, "there is no row any more"
-            self._values = self.decoded(self.row)
+            row = self.row
+            assert row is not None, "all rows are used up"
+            self._values = self.decoded(row)
         return self._values
 
     def decoded(self, row: Wire) -> Row:

@@ -114,6 +114,37 @@ def test_rows_by_their_key(pair, seed):
     assert found.changed_columns == dict(Counter(sorted(name for _, name in wanted)))
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_many_rows_that_are_the_same_around_few_that_are_not(embedded, embedded_too, seed):
+    chance = random.Random(seed)
+    first = {key: (chance.choice(TRICKY), chance.choice(TRICKY)) for key in range(1500)}
+    second = dict(first)
+    for key in chance.sample(range(1500), chance.randrange(6)):
+        second[key] = ("'changed'", first[key][1])
+    for key in chance.sample(range(1500), chance.randrange(4)):
+        del second[key]
+    second |= {2000 + number: ("1", "2") for number in range(chance.randrange(3))}
+    for database, name, rows in ((embedded, "a", first), (embedded_too, "b", second)):
+        fill(database, name, [(str(key), *values) for key, values in rows.items()])
+    both = first.keys() & second.keys()
+    changed = sum(first[key] != second[key] for key in both)
+    found = compared((embedded, embedded_too), key=["k"])
+    counts = (found.same_rows, found.changed_count, found.only_a_count, found.only_b_count)
+    assert counts == (len(both) - changed, changed, len(first) - len(both), len(second) - len(both))
+    whole = compared((embedded, embedded_too))
+    assert whole.same_rows == len(both) - changed
+    assert (whole.only_a_count, whole.only_b_count) == (len(first) - whole.same_rows, len(second) - whole.same_rows)
+
+
+@pytest.mark.parametrize("at", [0, 63, 64, 1000, 1498])
+def test_a_key_that_is_there_twice_among_many(embedded, embedded_too, at):
+    rows = [(str(number if number != at + 1 else at), "1", "2") for number in range(1500)]
+    fill(embedded, "a", rows)
+    fill(embedded_too, "b", rows)
+    with pytest.raises(ParameterError, match="k is no key"):
+        compared((embedded, embedded_too), key=["k"])
+
+
 def test_types_are_part_of_a_value(pair):
     fill(pair[0], "a", [("1", "1", "NULL"), ("2", "'a'", "0"), ("3", "x'61'", "''"), ("4", "1.0", "0.1 + 0.2")])
     fill(pair[1], "b", [("1", "1.0", "0"), ("2", "'A'", "0.0"), ("3", "'a'", "x''"), ("4", "'1.0'", "0.3")])
