@@ -15,6 +15,7 @@ from benchmarks import data, servers
 from benchmarks.lines import Line, at_least
 from benchmarks.measure import Plan, interleave, seconds
 from benchmarks.servers import Target
+from pipemagic.hrana.values import decode
 
 ROUNDS = 5
 TABLE = "loaded"
@@ -22,8 +23,8 @@ TABLE = "loaded"
 
 def measure(plan: Plan) -> list[Line]:
     """Load into both servers; libsql-client, which takes long, gets fewer rows in a short run."""
-    frame = data.wide(data.ROWS)
-    batched = frame.head(plan.pick(data.ROWS, 20_000))
+    wide, flights = data.wide(data.ROWS), data.flights()
+    batched = wide.head(plan.pick(data.ROWS, 20_000))
     with (
         tempfile.TemporaryDirectory() as folder,
         servers.service() as service,
@@ -32,23 +33,29 @@ def measure(plan: Plan) -> list[Line]:
         targets = [target for target in (service, sqld) if target is not None]
         path = Path(folder) / "rows.json"
         path.write_text(json.dumps(_plain(batched)), encoding="utf-8")
-        candidates: dict[str, Callable[[], float]] = {target.name: _loading(target, frame) for target in targets}
-        candidates["pandas"] = lambda: _to_sql(frame, Path(folder) / "local.sqlite")
         batch = [] if sqld is None else ["libsql-client"]
-
         with plan.peers.working(batch, lambda peer: peer.seconds("open", url=sqld.loopback, token=sqld.token)) as peers:
-            candidates |= {
+            others = {
                 name: lambda peer=peer: len(batched) / _batch(sqld, peer.seconds, path) for name, peer in peers.items()
             }
-            values = interleave(ROUNDS, candidates)
-        for target in targets:
-            _check(target, frame)
+            lines = _lines(targets, f"{len(wide):,} rows", wide, Path(folder), (2, 2), others)
+        return lines + _lines(targets, f"{len(flights):,} flights", flights, Path(folder), (1, 0.8), {})
+
+
+def _lines(
+    targets: list[Target], what: str, frame: pd.DataFrame, folder: Path, aims: tuple[float, float],
+    others: dict[str, Callable[[], float]],
+) -> list[Line]:  # fmt: skip
+    """Load a frame into the targets, in turns with pandas and ``others``; look at every value afterwards."""
+    candidates = {target.name: _loading(target, frame) for target in targets}
+    candidates["pandas"] = lambda: _to_sql(frame, folder / "local.sqlite")
+    values = interleave(ROUNDS, candidates | others)
     lines = []
-    for target in targets:
-        what, ours = f"loading {len(frame):,} rows into {target.name}", values[target.name]
-        lines.append(Line(what, "rows/s", ours, "DataFrame.to_sql, local SQLite", values["pandas"], at_least(2)))
-        if "libsql-client" in values:
-            lines.append(Line(what, "rows/s", ours, "libsql-client batch, sqld", values["libsql-client"], at_least(10)))
+    for target, aim in zip(targets, aims, strict=False):
+        _check(target, frame)
+        name, ours = f"loading {what} into {target.name}", values[target.name]
+        lines.append(Line(name, "rows/s", ours, "DataFrame.to_sql, local SQLite", values["pandas"], at_least(aim)))
+        lines += [Line(name, "rows/s", ours, f"{other} batch, sqld", values[other], at_least(10)) for other in others]
     return lines
 
 
@@ -76,16 +83,13 @@ def _batch(target: Target, call: Callable[..., float], path: Path) -> float:
 
 def _check(target: Target, frame: pd.DataFrame) -> None:
     """Look whether what was measured is right: every value, and every type."""
-    with target.connect() as database:
-        found = database.execute(f"SELECT * FROM {TABLE} ORDER BY id").rows
-    if [list(map(_typed, row)) for row in found] != [list(map(_typed, row)) for row in _plain(frame)]:
-        raise RuntimeError(f"the rows in {target.name} are not those of the frame")
+    with target.connect() as database, database.cursor(f"SELECT * FROM {TABLE} ORDER BY rowid") as cursor:
+        found = (tuple(map(decode, row)) for rows in cursor for row in rows)
+        for row, expected in zip(found, map(tuple, _plain(frame)), strict=True):
+            if row != expected or list(map(type, row)) != list(map(type, expected)):
+                raise RuntimeError(f"the rows in {target.name} are not those of the frame: {row}, not {expected}")
 
 
 def _plain(frame: pd.DataFrame) -> list[list[object]]:
     """Give the rows as Python values, None for what is missing."""
     return frame.astype(object).where(frame.notna(), None).values.tolist()
-
-
-def _typed(value: object) -> tuple[str, object]:
-    return type(value).__name__, value
