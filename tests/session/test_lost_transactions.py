@@ -207,7 +207,7 @@ def test_an_interrupt_while_a_large_answer_is_read(numbers, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("pipemagic.client.stream.read_answer", interrupt)
+        patch.setattr("pipemagic.client.stream.read_response", interrupt)
         with pytest.raises(InterruptedRequest, match="what was sent has run"):
             numbers.run("INSERT INTO n VALUES (2)")
     assert count(numbers) == 2
