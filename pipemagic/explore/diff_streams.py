@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pipemagic.errors import ParameterError, UnsupportedError
 from pipemagic.explore.infinities import decoded, lacks_sign, sent
 from pipemagic.explore.sources import Column, Source
-from pipemagic.frames.columnar import ColumnarRows, columnar, items_of
+from pipemagic.frames.columnar import ColumnarRows, columnar
 from pipemagic.frames.columns import are_same, concat
 from pipemagic.hrana.values import SqlValue, Value, decode
 from pipemagic.sql import quote
@@ -131,7 +131,7 @@ class _Comparison:
                     break
                 continue
             if self._key:
-                keys = list(zip(*map(items_of, rows.columns[: self._key]), strict=True))
+                keys = list(zip(*(concat(chunks).items() for chunks in rows.columns[: self._key]), strict=True))
                 before = [] if a.last is None else [tuple(map(decode, a.last[: self._key]))]
                 if any(map(eq, [*before, *keys], [*before, *keys][1:])):
                     raise self._not_unique()

@@ -1,8 +1,8 @@
-"""The rows of a large result, kept by columns: about as large as the DataFrame that they become.
+"""The rows of a large result, stored by columns: about as large as the DataFrame that they become.
 
-They replace the list of rows in a result: they can be counted, iterated over and sliced. `RowsBuilder` collects them as
-they come, by rows or by columns. The type of a column is known at the end only, so each chunk of it has the form that
-fits the chunk, and no value is changed by that.
+They replace the list of rows in a result and support ``len``, iteration and slices. `RowsBuilder` collects them as they
+arrive, by rows or by columns. The type of a column is known only at the end, so each chunk has the form that fits its
+own values, and no value changes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ColumnarRows(Sequence[list[Value]]):
 
     def __iter__(self) -> Iterator[list[Value]]:
         for some in self.batches():
-            columns = [[value for chunk in chunks for value in chunk.wire()] for chunks in some.columns]
+            columns = [concat(chunks).wire() for chunks in some.columns]
             yield from map(list, zip(*columns, strict=True)) if columns else ([] for _ in range(len(some)))
 
     @overload
@@ -64,7 +64,7 @@ class ColumnarRows(Sequence[list[Value]]):
     def tuples(self) -> Iterator[tuple[SqlValue, ...]]:
         """Yield the rows as Python values."""
         for some in self.batches():
-            columns = [items_of(chunks) for chunks in some.columns]
+            columns = [concat(chunks).items() for chunks in some.columns]
             yield from zip(*columns, strict=True) if columns else (() for _ in range(len(some)))
 
     def _cut(self, start: int, stop: int) -> ColumnarRows:
@@ -74,7 +74,7 @@ class ColumnarRows(Sequence[list[Value]]):
 
 
 class RowsBuilder:
-    """Collect rows as they come, and return `ColumnarRows` when all of them are there."""
+    """Collect rows as they arrive and return `ColumnarRows` at the end."""
 
     def __init__(self, cols: Sequence[Col]) -> None:
         self.cols = tuple(cols)
@@ -86,7 +86,7 @@ class RowsBuilder:
         return self._count
 
     def add(self, rows: Sequence[list[Value]]) -> None:
-        """Add rows; ProtocolError, maybe later, for rows of another width and values that are none."""
+        """Add rows; ProtocolError, maybe later, for rows of another width and invalid values."""
         self._count += len(rows)
         if isinstance(rows, ColumnarRows):
             if len(rows.columns) != len(self.cols):
@@ -104,7 +104,7 @@ class RowsBuilder:
         self._store()
         columns, count = self._columns, self._count
         self._columns, self._count = [[] for _ in self.cols], 0
-        for column in columns:  # one after the other: what was joined is not in memory twice
+        for column in columns:  # one at a time: what was joined is not in memory twice
             if len(column) > 1 and len(set(filter(None, (chunk.kinds for chunk in column)))) <= 1:
                 column[:] = [concat(column)]
         return ColumnarRows(self.cols, columns, count)
@@ -137,11 +137,6 @@ def by_columns(cols: Sequence[Col], count: int, chunks: Sequence[ColumnChunk]) -
     if len(chunks) != len(cols):
         raise not_as_wide()
     return ColumnarRows(cols, [[chunk] for chunk in chunks], count)
-
-
-def items_of(chunks: Iterable[ColumnChunk]) -> list[SqlValue]:
-    """Return the values of a column as Python has them."""
-    return list(chain.from_iterable(chunk.items() for chunk in chunks))
 
 
 def not_as_wide() -> ProtocolError:

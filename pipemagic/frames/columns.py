@@ -23,7 +23,6 @@ from pipemagic.hrana.values import (
     Text,
     Value,
     decode,
-    decode_blob,
     decode_float,
     encode,
 )
@@ -56,20 +55,14 @@ class ColumnChunk(NamedTuple):
     ``kinds`` are the wire types of the values, NULL aside. ``values`` is, if that is one kind, a NumPy array of
     numbers, `Texts` or a list of bytes; else a list of values; None where all is NULL. ``missing`` is an array that is
     True for NULL, None if there is none or ``values`` is a list, which holds None for it. Numbers are 0 or NaN there.
-    ``infinite`` is True if there are infinities without a sign, which are NaN.
+    ``lacks_sign`` is True if there are infinities without a sign, which are NaN.
     """
 
     size: int
     kinds: frozenset[type]
     values: Any = None
     missing: Any = None
-    infinite: bool = False
-
-    @property
-    def lacks_sign(self) -> bool:
-        """Whether there are infinities without a sign, also among values of several kinds."""
-        mixed = isinstance(self.values, list) and Float in self.kinds
-        return self.infinite or (mixed and any(item != item for item in self.values))
+    lacks_sign: bool = False
 
     def items(self) -> list[SqlValue]:
         """Return the values as Python has them."""
@@ -84,7 +77,7 @@ class ColumnChunk(NamedTuple):
         return items
 
     def wire(self) -> list[Value]:
-        """Return the values as they came."""
+        """Return the values of the wire."""
         # SQLite has no NaN: one is an infinity without a sign.
         return (
             [encode(item) if item == item else _INFINITE for item in self.items()] if self.kinds else [NULL] * self.size
@@ -106,7 +99,7 @@ class ColumnChunk(NamedTuple):
             texts = Texts(self.values.data, self.values.offsets[start : stop + 1])
             return ColumnChunk(size, self.kinds, texts, missing)
         values = self.values[start:stop]
-        return ColumnChunk(size, self.kinds, values, missing, self.infinite and has_nan(values, missing))
+        return ColumnChunk(size, self.kinds, values, missing, self.lacks_sign and has_nan(values, missing))
 
     def take(self, rows: Any) -> ColumnChunk:
         """Return the values of these rows, an array of integers; NULL for row -1."""
@@ -119,23 +112,24 @@ class ColumnChunk(NamedTuple):
             return ColumnChunk(len(rows), frozenset())
         if isinstance(self.values, list):
             known = [*self.values, None]  # at -1
-            return ColumnChunk(len(rows), self.kinds, [known[row] for row in rows.tolist()])
+            return chunk_of_items([known[row] for row in rows.tolist()])
         if isinstance(self.values, Texts):
             lengths = np.where(missing, 0, np.append(np.diff(self.values.offsets), 0)[rows])
             values: Any = gather(self.values.data, self.values.offsets[rows], lengths)
         else:
             values = np.append(self.values, np.nan if self.kinds == {Float} else 0)[rows]
-        infinite = self.infinite and has_nan(values, missing)
-        return ColumnChunk(len(rows), self.kinds, values, missing if missing.any() else None, infinite)
+        lacks_sign = self.lacks_sign and has_nan(values, missing)
+        return ColumnChunk(len(rows), self.kinds, values, missing if missing.any() else None, lacks_sign)
 
 
 def chunk_of_items(items: Sequence[SqlValue]) -> ColumnChunk:
-    """Return values that Python has."""
+    """Return Python values as a chunk."""
     import numpy as np
 
     size, kinds = len(items), frozenset(_KINDS[kind] for kind in set(map(type, items)) - {type(None)})
     if len(kinds) != 1 or kinds == {Blob}:
-        return ColumnChunk(size, kinds, list(items) if kinds else None)
+        lacks_sign = Float in kinds and any(item != item for item in items)
+        return ColumnChunk(size, kinds, list(items) if kinds else None, lacks_sign=lacks_sign)
     missing = np.array([item is None for item in items], bool) if None in items else None
     if kinds == {Text}:
         return ColumnChunk(size, kinds, texts_of([item or "" for item in items]), missing)  # type: ignore[misc]
@@ -146,17 +140,15 @@ def chunk_of_items(items: Sequence[SqlValue]) -> ColumnChunk:
 
 
 def chunk_of(values: Sequence[Value]) -> ColumnChunk:
-    """Return values of the wire; ProtocolError for one that is none."""
+    """Return values of the wire as a chunk; ProtocolError for an invalid one."""
     import numpy as np
 
     size, found = len(values), frozenset(map(type, values))
     nulls, kinds = Null in found, found - {Null}
     if not kinds:
         return ColumnChunk(size, kinds)
-    if len(kinds) > 1:
-        return ColumnChunk(size, kinds, [decode(value) for value in values])
-    if kinds == {Blob}:
-        return ColumnChunk(size, kinds, [None if type(one) is Null else decode_blob(one.base64) for one in values])  # type: ignore[union-attr]
+    if len(kinds) > 1 or kinds == {Blob}:
+        return chunk_of_items([decode(value) for value in values])
     missing = np.fromiter((type(value) is Null for value in values), bool, size) if nulls else None
     if kinds == {Integer}:
         return ColumnChunk(size, kinds, _integers(values, nulls=nulls), missing)
@@ -176,7 +168,7 @@ def _integers(values: Sequence[Value], *, nulls: bool) -> Any:
             raise ValueError  # Python reads blanks, underscores and digits of other scripts as well
         return np.fromiter(map(int, texts), np.int64, len(texts))
     except (ValueError, OverflowError):
-        raise ProtocolError("the server sent an integer that is none, or beyond 64 bits") from None
+        raise ProtocolError("the server sent an invalid integer, or one beyond 64 bits") from None
 
 
 def concat(chunks: Sequence[ColumnChunk]) -> ColumnChunk:
@@ -188,8 +180,10 @@ def concat(chunks: Sequence[ColumnChunk]) -> ColumnChunk:
     size, kinds = sum(chunk.size for chunk in chunks), frozenset(chain.from_iterable(chunk.kinds for chunk in chunks))
     if not kinds:
         return ColumnChunk(size, kinds)
+    lacks_sign = any(chunk.lacks_sign for chunk in chunks)
     if len(kinds) > 1 or any(isinstance(chunk.values, list) for chunk in chunks):
-        return ColumnChunk(size, kinds, list(chain.from_iterable(chunk.items() for chunk in chunks)))
+        items = list(chain.from_iterable(chunk.items() for chunk in chunks))
+        return ColumnChunk(size, kinds, items, lacks_sign=lacks_sign)
     missing = None
     if any(not chunk.kinds or chunk.missing is not None for chunk in chunks):
         missing = np.concatenate([_missing_in(chunk) for chunk in chunks])
@@ -199,7 +193,7 @@ def concat(chunks: Sequence[ColumnChunk]) -> ColumnChunk:
         dtype, filler = (np.int64, 0) if kinds == {Integer} else (np.float64, np.nan)
         parts = [chunk.values if chunk.kinds else np.full(chunk.size, filler, dtype) for chunk in chunks]
         values = np.concatenate(parts)
-    return ColumnChunk(size, kinds, values, missing, any(chunk.infinite for chunk in chunks))
+    return ColumnChunk(size, kinds, values, missing, lacks_sign)
 
 
 def _missing_in(chunk: ColumnChunk) -> Any:
@@ -227,7 +221,7 @@ def are_same(one: ColumnChunk, other: ColumnChunk) -> bool:
     """Return True if two chunks hold the same values of the same types; False also where that is not certain."""
     import numpy as np
 
-    if (one.size, one.kinds) != (other.size, other.kinds) or len(one.kinds) > 1 or one.infinite or other.infinite:
+    if (one.size, one.kinds) != (other.size, other.kinds) or len(one.kinds) > 1 or one.lacks_sign or other.lacks_sign:
         return False
     if (one.missing is None) != (other.missing is None) or not np.array_equal(one.missing, other.missing):
         return False
@@ -307,7 +301,7 @@ def gather(data: Any, starts: Any, lengths: Any) -> Texts:
 
 
 def read_columns(part: wire.Part) -> list[ColumnChunk]:
-    """Return the columns of some rows; ProtocolError if one does not hold what it says."""
+    """Return the columns of some rows; ProtocolError for inconsistent ones."""
     _check(0 <= part.size <= wire.MOST_ROWS)
     return [_read(column, part.size) for column in part.columns]
 
@@ -375,4 +369,4 @@ def _read_blobs(stored: Texts, missing: Any) -> list[bytes | None]:
 
 def _check(fits: bool) -> None:
     if not fits:
-        raise ProtocolError("the server sent columns that do not hold what they say")
+        raise ProtocolError("the server sent inconsistent columns")

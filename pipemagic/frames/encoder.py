@@ -1,12 +1,12 @@
-"""Rows on their way into a table: records of fixed length in one argument, which the server's SQLite takes apart.
+"""Rows as records of fixed length in one argument of a statement, which reads them with ``substr`` and ``CAST``.
 
-Numbers stand in the records in digits, padded to the width that the largest needs. Texts and bytes stand one after
-another in an argument of their own (a heap), and the record says where one begins and how long it is. So a cell costs
-the server a ``substr`` of bytes, which does not look at what stands before it, and a ``CAST``. Reading the same from
-JSON takes twice as long, and JSON has no bytes and no infinities.
+Numbers are digits, padded to the width of the largest. Texts and bytes are one after another in an argument of their
+own (a heap); the record holds the start and the length of each. A cell costs the server one ``substr`` of bytes, whose
+time does not depend on the position, and one ``CAST``. Reading the same from JSON takes twice as long, and JSON has no
+bytes and no infinities.
 
-A double goes as an integer that is to be multiplied by a power of two, which is exact, or divided by a power of ten,
-which rounds once and correctly. Its decimals would not do: the shortest ones that tell it from its neighbours
+A double is an integer that is multiplied by a power of two, which is exact, or divided by a power of ten, which rounds
+once and correctly. Decimals are not exact: the shortest ones that tell it from its neighbours
 (17 digits) may lie close to the middle between two doubles, where the rounding of the reader decides.
 """
 
@@ -31,11 +31,11 @@ _SMALLEST = -1074
 
 _LARGEST = 1.7976931348623157e308
 _SHORT = 40
-"""Bytes up to which texts of one length stand in the record itself."""
+"""Bytes up to which texts of one length are in the record itself."""
 
 
 class Records:
-    """Some rows on their way into one statement: the fields of their records, and the heaps beside these."""
+    """Rows of one statement: the fields of their records, and the heaps."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -72,7 +72,7 @@ class Records:
     def query(self, columns: list[str]) -> str:
         """Return the SQL that reads the records, with an expression for each column."""
         # Two short sequences joined take half the time of a long one. The limit is there for its side effect:
-        # without it SQLite would work out the sum again in every place where p stands.
+        # without it SQLite would compute the sum again for every use of p.
         step = math.isqrt(self.count) + 1
         return (
             f"WITH RECURSIVE block(p) AS (SELECT 1 UNION ALL SELECT p + {self._width * step} FROM block LIMIT {step}), "
@@ -84,7 +84,7 @@ class Records:
     def _field(self, chars: Array, missing: Array | None = None) -> str:
         """Add a field, an array of as many bytes for each row; return the SQL of its bytes, NULL where missing.
 
-        In no other row may it be blank.
+        It may not be blank in other rows.
         """
         width = chars.shape[1]
         sql = f"substr(CAST(?1 AS BLOB), p + {self._width}, {width})"
@@ -116,7 +116,7 @@ class Records:
         return f"CAST({digits} AS REAL) * pow(2.0, {self._number(power, missing)})"
 
     def _texts(self, texts: Texts, missing: Array | None) -> str:
-        """Add short texts of one length themselves, else their places in a heap."""
+        """Add short texts of one length to the record, others to a heap."""
         lengths = np.diff(texts.offsets)
         first, end = int(texts.offsets[0]), int(texts.offsets[-1])
         data = texts.data[first:end]
@@ -134,7 +134,7 @@ class Records:
         return f"CAST({self._sliced(heap, texts.offsets[:-1] - first, lengths, missing)} AS TEXT)"
 
     def _mixed(self, cells: Sequence[SqlValue]) -> str:
-        """Add values of several kinds: each in a heap, and its kind in the record."""
+        """Add values of several kinds: each to a heap, its kind to the record."""
         written = [_written(cell) for cell in cells]
         lengths = _lengths([text for _, text in written])
         kinds = np.frombuffer(b"".join(kind for kind, _ in written), np.uint8).reshape(len(cells), 1)
@@ -154,7 +154,7 @@ class Records:
         return f"CAST(?{len(self._heaps) + 1} AS BLOB)"
 
     def _sliced(self, heap: str, starts: Array, lengths: Array, missing: Array | None) -> str:
-        """Add to the record where each piece of a heap is; return the SQL of the piece."""
+        """Add the place of each piece of a heap to the record; return the SQL of the piece."""
         return f"substr({heap}, {self._number(starts + 1)}, {self._number(lengths, missing)})"
 
 
@@ -195,7 +195,7 @@ def _quads() -> Array:
 
 
 def _decimal_places(numbers: Array) -> int | None:
-    """Return the fewest decimal places that give back all the numbers exactly, None if many would be needed."""
+    """Return the fewest decimal places that represent all numbers exactly, None for more than six."""
     for places in range(7):
         power = 10.0**places
         with np.errstate(over="ignore", invalid="ignore"):
@@ -209,7 +209,7 @@ def _in_binary(numbers: Array) -> tuple[Array, Array]:
     """Return integers below 2**53, as doubles with the sign of each number, and the powers of two that go with them."""
     fraction, power = np.frexp(numbers)
     power = power.astype(np.int64) - 53
-    deeper = np.maximum(0, _SMALLEST - power)  # what is so small has zeros at the end
+    deeper = np.maximum(0, _SMALLEST - power)  # such small numbers end in zeros
     whole, power = np.ldexp(fraction, 53 - deeper), power + deeper
     infinite = np.isinf(numbers)
     whole[infinite], power[infinite] = np.sign(numbers[infinite]), 1024

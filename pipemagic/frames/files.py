@@ -85,18 +85,18 @@ def _publish(draft: Path, path: Path) -> None:
 
 
 def write_csv(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None = None) -> int:
-    """Write rows, as they come, under a line with the columns' names; gives how many.
+    """Write rows, as they come, below a line with the names of the columns; return their number.
 
-    Of rows that come one by one only some are in memory at a time.
+    Rows that come one by one are not all in memory at the same time.
     ``note`` is called with a line for each column that holds infinities, whose sign the server does not send: they are
-    NaN in the file. UnsupportedError for bytes, SessionError for a file that cannot be written; nothing is left of it
-    then.
+    NaN in the file. UnsupportedError for bytes, SessionError for a file that cannot be written; no file
+    is left then.
     """
     infinite: set[int] = set()
     count = 0
     with new_file(path) as draft, draft.open("x", encoding="utf-8", newline="") as file:
         file.writelines(_lines([[_quoted(col.name or "")] for col in cols], 1))
-        for some in _some(cols, rows):
+        for some in _batches(cols, rows):
             count += len(some)
             infinite |= {at for at, chunks in enumerate(some.columns) if any(chunk.lacks_sign for chunk in chunks)}
             fields = [
@@ -111,10 +111,10 @@ def write_csv(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None 
 
 
 def write_parquet(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None = None) -> int:
-    """Write rows as Parquet, typed as an Arrow table is; gives how many.
+    """Write rows as Parquet, with the types of an Arrow table; return their number.
 
-    The types are known only when all rows are there: the last value of a column may make text of its numbers, and what
-    is in the file cannot be changed. So all rows are in memory, by columns.
+    All rows are in memory, by columns, because the last value of a column may decide its type, and a file cannot be
+    changed.
     UnsupportedError without pyarrow, SessionError for a file that cannot be written.
     """
     from pyarrow import parquet
@@ -132,8 +132,8 @@ def _columnar(cols: Sequence[Col], rows: Rows) -> ColumnarRows:
     return rows if isinstance(rows, ColumnarRows) else columnar(cols, [[list(row) for row in rows]])
 
 
-def _some(cols: Sequence[Col], rows: Rows) -> Iterator[ColumnarRows]:
-    """Give the rows, some at a time."""
+def _batches(cols: Sequence[Col], rows: Rows) -> Iterator[ColumnarRows]:
+    """Yield the rows in batches."""
     if isinstance(rows, ColumnarRows):
         yield from rows.batches()
         return
@@ -143,7 +143,7 @@ def _some(cols: Sequence[Col], rows: Rows) -> Iterator[ColumnarRows]:
 
 
 def _lines(columns: Sequence[Sequence[str]], count: int) -> Iterable[str]:
-    if len(columns) == 1:  # readers pass over an empty line
+    if len(columns) == 1:  # readers skip an empty line
         return [f"{field or EMPTY}\n" for field in columns[0]]
     return map("{}\n".format, map(",".join, zip(*columns, strict=True))) if columns else ["\n"] * count
 
@@ -152,7 +152,7 @@ def _fields(chunk: ColumnChunk, col: Col) -> list[str]:
     """Return the fields of some values of a column, '' for NULL."""
     if chunk.kinds == {Integer} or chunk.kinds == {Float}:
         fields = list(map(repr, chunk.values.tolist()))
-        if chunk.infinite:
+        if chunk.lacks_sign:
             fields = ["NaN" if field == "nan" else field for field in fields]
     elif chunk.kinds == {Text}:
         texts = chunk.values.strings()

@@ -1,4 +1,4 @@
-"""A DataFrame -> what SQLite is to store: a declared type for each column, and its cells.
+"""A DataFrame -> columns for SQLite: a declared type for each, and its values.
 
 | column | declared | stored |
 |---|---|---|
@@ -57,8 +57,8 @@ class Column:
 def from_frame(frame: pd.DataFrame) -> list[Column]:
     """Plan how to write every column; LoadError for what has no exact form, naming the column and the row.
 
-    The index is written, as the first columns, if it has a name; a plain one is left out. All values are looked at
-    here, so that nothing is refused half way.
+    An index that has a name is written as the first columns; one without a name is left out. All values are checked
+    here, so that none is refused after some rows were sent.
     """
     if not isinstance(frame, pd.DataFrame):
         raise LoadError(f"a {type(frame).__name__} is not a DataFrame", hint="a Series becomes one with .to_frame()")
@@ -82,7 +82,7 @@ def _index_columns(index: pd.Index) -> list[tuple[Hashable, pd.Series]]:
 
 
 def _names(names: Sequence[Hashable]) -> list[str]:
-    """Give the columns' names in SQL, where they must differ by more than case."""
+    """Return the names of the columns in SQL, which must differ by more than case."""
     texts = [name if isinstance(name, str) else str(name) for name in names]
     if not texts:
         raise LoadError("the frame has no columns, and a table needs one")
@@ -102,7 +102,7 @@ def _names(names: Sequence[Hashable]) -> list[str]:
 
 
 def _folded(name: str) -> str:
-    """Give the name as SQLite compares it: only ASCII letters have no case."""
+    """Return a name as SQLite compares it: only the case of ASCII letters is ignored."""
     return "".join(char.lower() if char.isascii() else char for char in name)
 
 
@@ -118,7 +118,7 @@ def _column(name: str, series: pd.Series) -> Column:
 
 
 def _suggested(dtype: Any) -> str:
-    """Return the declared type that one expects of a dtype."""
+    """Return the declared type that a dtype suggests."""
     if isinstance(dtype, pd.CategoricalDtype):
         return _suggested(dtype.categories.dtype)
     if isinstance(dtype, pd.DatetimeTZDtype):
@@ -128,7 +128,7 @@ def _suggested(dtype: Any) -> str:
 
 
 def _plan(name: str, series: pd.Series) -> Column:
-    """Choose by the dtype; where that says nothing, by the values."""
+    """Choose by the dtype; for objects, by the values."""
     dtype: Any = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return _categories(name, series)
@@ -189,7 +189,7 @@ def _moments(series: pd.Series) -> ColumnChunk:
     when: Any = series.to_numpy() if isinstance(series.dtype, np.dtype) else pd.to_datetime(series).to_numpy()
     missing = np.isnat(when)
     present = when[~missing]
-    seconds = present.astype("M8[s]")  # a date so far away is none in nanoseconds
+    seconds = present.astype("M8[s]")  # nanoseconds do not reach that far
     if (seconds < np.datetime64("0001-01-01", "s")).any() or (seconds >= np.datetime64("10000-01-01", "s")).any():
         raise ProtocolError("a date lies outside the years 1 to 9999, which is all that ISO text has")
     unit = next((unit for unit in ("s", "ms", "us") if (present == present.astype(f"M8[{unit}]")).all()), "ns")
@@ -218,7 +218,7 @@ def _categories(name: str, series: pd.Series) -> Column:
 
 
 def _values(name: str, series: pd.Series) -> Column:
-    """Plan a column of Python objects by what they are."""
+    """Plan a column of Python objects by their types."""
     if isinstance(series.dtype, pd.StringDtype) and series.dtype.storage == "pyarrow":
         return Column(name, "TEXT", _arrow_texts(series))
     missing = pd.isna(series).to_numpy(dtype=bool)
@@ -260,7 +260,7 @@ def _declared_type(kinds: Iterable[type]) -> str:
 
 
 def _declared(kind: type) -> str:
-    """Return the type to declare for one Python type; '' for one that `to_sql` has to judge."""
+    """Return the type to declare for one Python type; '' if `to_sql` decides."""
     if issubclass(kind, np.timedelta64):  # which numpy counts among the integers
         return ""
     for declared, types in (
@@ -278,12 +278,12 @@ def _declared(kind: type) -> str:
 
 
 def _zones(values: Iterable[Any]) -> set[bool]:
-    """Return whether dates and times have a zone: {True}, {False}, or both; None is none of them."""
+    """Return whether dates and times have a zone: {True}, {False}, or both. NULL does not count."""
     return {getattr(value, "tzinfo", None) is not None for value in values if value is not None}
 
 
 def _plain(values: Sequence[Any]) -> list[SqlValue]:
-    """Return what SQLite is to store for some values; ProtocolError, naming the row, for one that has no SQL form."""
+    """Return the SQL values of Python values; ProtocolError, naming the row, for one that has none."""
     stored = []
     for row, value in enumerate(values, start=1):
         try:

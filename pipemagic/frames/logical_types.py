@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from pipemagic.frames.columnar import ColumnarRows, chunks_of, items_of
+from pipemagic.frames.columnar import ColumnarRows, chunks_of
 from pipemagic.frames.columns import ColumnChunk, concat
 from pipemagic.frames.dates import parse_dates
 from pipemagic.hrana.messages import StmtResult
@@ -62,7 +61,7 @@ def logical_columns(result: StmtResult, note: Note) -> Iterator[LogicalColumn]:
     """Yield the columns of a result.
 
     ``note`` is called with a line for each that holds infinities whose sign the server does not send. ProtocolError for
-    rows that are not as wide as ``cols``, and for values that are none.
+    rows that are not as wide as ``cols``, and for invalid values.
     """
     if isinstance(result.rows, ColumnarRows):
         columns: Sequence[Sequence[ColumnChunk]] = result.rows.columns
@@ -73,18 +72,18 @@ def logical_columns(result: StmtResult, note: Note) -> Iterator[LogicalColumn]:
 
 
 def _column(name: str, shown: str, declared: str, chunks: Sequence[ColumnChunk], note: Note) -> LogicalColumn:
-    size, kinds = sum(chunk.size for chunk in chunks), set(chain.from_iterable(chunk.kinds for chunk in chunks))
-    if not kinds:
+    chunk = concat(chunks)
+    size, values, missing = chunk.size, chunk.values, chunk.missing
+    if not chunk.kinds:
         return LogicalColumn(name, shown, _declared(declared), size)
-    if len(kinds) > 1:
-        return _mixed(name, shown, items_of(chunks), kinds, note)
-    (kind,), chunk = kinds, concat(chunks)
-    values, missing = chunk.values, chunk.missing
+    if len(chunk.kinds) > 1:
+        return _mixed(name, shown, chunk, note)
+    (kind,) = chunk.kinds
     if kind is Integer and is_boolean(declared) and ((values == 0) | (values == 1)).all():
         return LogicalColumn(name, shown, "boolean", size, values == 1, missing)
     if kind is Text and is_date(declared) and (dates := parse_dates(chunk)) is not None:
         return LogicalColumn(name, shown, "instant" if hasattr(dates, "tz_localize") else "moment", size, dates)
-    if chunk.infinite:
+    if chunk.lacks_sign:
         note_infinities(shown, note)
     return LogicalColumn(name, shown, _TYPES[kind], size, values, missing)
 
@@ -95,16 +94,17 @@ def _declared(declared: str) -> Type:
     return "moment" if is_date(declared) else _DECLARED.get(affinity(declared), "nothing")
 
 
-def _mixed(name: str, shown: str, items: list[Any], kinds: set[type], note: Note) -> LogicalColumn:
+def _mixed(name: str, shown: str, chunk: ColumnChunk, note: Note) -> LogicalColumn:
     import numpy as np
 
-    if kinds == {Integer, Float} and all(int(float(item)) == item for item in items if isinstance(item, int)):
-        if any(item != item for item in items):
+    items: list[Any] = chunk.items()
+    if chunk.kinds == {Integer, Float} and all(int(float(item)) == item for item in items if isinstance(item, int)):
+        if chunk.lacks_sign:
             note_infinities(shown, note)
         numbers = np.array([math.nan if item is None else item for item in items], np.float64)
         missing = np.array([item is None for item in items])
         return LogicalColumn(name, shown, "float", len(items), numbers, missing if missing.any() else None)
-    mixes = " and ".join(_NAMES[kind] for kind in _NAMES if kind in kinds)
+    mixes = " and ".join(_NAMES[kind] for kind in _NAMES if kind in chunk.kinds)
     return LogicalColumn(name, shown, "mixed", len(items), items, mixes=mixes)
 
 

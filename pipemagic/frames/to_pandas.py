@@ -37,7 +37,7 @@ def to_frame(result: StmtResult, *, note: Note | None = None) -> pd.DataFrame:
     """Turn a result into a DataFrame: one column for each of ``cols``, one row for each of ``rows``.
 
     ``note`` is called with a line of text, at most once a column, where a column could not get a type of its own.
-    Raises ProtocolError for rows that are not as wide as ``cols`` and for values that are none.
+    Raises ProtocolError for rows that are not as wide as ``cols`` and for invalid values.
     """
     say, rows = note or (lambda _: None), result.rows
     shares = isinstance(rows, ColumnarRows)
@@ -49,10 +49,10 @@ def to_frame(result: StmtResult, *, note: Note | None = None) -> pd.DataFrame:
 
 
 def _sharing(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame whose existence makes pandas copy the numbers of another one before they are changed in place.
+    """Return a frame that makes pandas copy the numbers of ``frame`` before they are changed in place.
 
-    Copy-on-write does that for frames of which one was derived from the other. Only arrays of plain numbers are those
-    of the rows, and to keep the other columns of each frame would be to keep them all for as long as the rows.
+    Copy-on-write does so because one frame was derived from the other. Only plain numbers share the memory of the rows;
+    the other columns would stay in memory as long as the rows do.
     """
     return frame.select_dtypes(["int64", "float64"])
 

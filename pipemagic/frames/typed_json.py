@@ -34,12 +34,12 @@ from pipemagic.hrana.messages import (
 from pipemagic.hrana.values import Float, Integer, Text, Value
 
 LARGE = 2**16
-"""Bytes of an answer, and of rows in it, from which on this is worth it."""
+"""Bytes of a response, and of the rows in it, from which on they are read by columns."""
 
 _BEGIN, _END, _BETWEEN = b'"rows":[[{"t', re.compile(rb'\}\]\],"[a-z]'), b"],["
 
 PIECE = 2**19
-"""Bytes that are looked at together: what fits the caches of a processor."""
+"""Bytes that are read at a time: they fit the caches of a processor."""
 
 _SHORTEST = len('{"type":"null"}')
 _DIGITS = b"0123456789-,[]"
@@ -78,7 +78,7 @@ def read_part(part: Part, cols: Sequence[Col]) -> ColumnarRows:
 
 
 def _large_rows(body: bytes) -> Iterator[_Cut]:
-    """Yield where the rows of large results are. What is found by mistake, in invalid JSON, cannot be read as rows."""
+    """Yield the places of the rows of large results; those of invalid JSON cannot be read as rows later."""
     at = 0
     while (begin := body.find(_BEGIN, at)) != -1:
         start = begin + _BEGIN.index(b"[")
@@ -91,10 +91,10 @@ def _large_rows(body: bytes) -> Iterator[_Cut]:
 
 
 def _read_apart(body: bytes, cuts: Sequence[_Cut]) -> PipelineResponse | None:
-    """Read rows and the rest, each in its own way; None if that does not fit together.
+    """Read the rows by columns and the rest as JSON; None if the parts do not fit together.
 
-    Where rows were cut out stands a mark. If the rest is JSON and holds the marks as rows of results, and each cut is a
-    list of rows, then the whole is what it would be with the rows in their places.
+    A mark replaces the rows of each result. If the rest is JSON, the marks are rows of results in it, and each cut is a
+    list of rows, then the response is the same as with the rows in their places.
     """
     places = [0, *(place for cut in cuts for place in cut), len(body)]
     kept = [body[start:stop] for start, stop in zip(places[::2], places[1::2], strict=True)]
@@ -102,7 +102,7 @@ def _read_apart(body: bytes, cuts: Sequence[_Cut]) -> PipelineResponse | None:
     try:
         response = decode_response(b"".join(chain(*zip(kept, marks, strict=False), kept[-1:])))
     except ProtocolError:
-        return None  # which the reference says better
+        return None  # the usual reader raises a better error
     marked = [result for result in _results(response) if _mark(result)]
     if sorted(map(_mark, marked)) != sorted(f"rows {number}" for number in range(len(cuts))):
         return None
@@ -124,7 +124,7 @@ def _results(response: PipelineResponse) -> Iterator[StmtResult]:
 
 
 def _mark(result: StmtResult) -> str:
-    """Return the mark that stands in the place of rows, '' if there is none."""
+    """Return the mark that replaces the rows of a result, '' if none does."""
     match result.rows:
         case [[Integer(text)]] if text.startswith("rows "):
             return text
@@ -141,14 +141,14 @@ def _read_rows_at(body: bytes, cut: _Cut, cols: Sequence[Col]) -> ColumnarRows |
 
 
 class _Unusual(Exception):
-    """The bytes do not have the form that is known here."""
+    """The bytes do not have the expected form."""
 
 
 def read_rows(body: bytes, start: int, stop: int, *, cols: Sequence[Col], between: bytes) -> list[ColumnarRows] | None:
     """Read the rows of ``body`` from their first cell at ``start`` to behind their last one.
 
-    They are as wide as ``cols``, and ``between`` stands between two of them. Gives them in pieces; None if they are not
-    written as expected.
+    They are as wide as ``cols``, and ``between`` separates two of them. Return them in pieces, or None if the bytes do
+    not have the expected form.
     """
     pieces = _pieces(body, start, stop, between)
     try:
@@ -187,7 +187,7 @@ class _Piece:
         text = self._bytes
         starts = np.flatnonzero(text[: self._size - 2] == ord("{"))
         starts = starts[(text[starts + 1] == ord('"')) & (text[starts + 2] == ord("t"))]
-        marked = b'{"t' in between  # what opens the next row looks like a cell itself; there is none before the first
+        marked = b'{"t' in between  # the beginning of the next row looks like a cell; the first row has none
         if marked:
             starts, width = np.concatenate([[-1], starts]), width + 1
         if not starts.size or starts.size % width:
@@ -195,7 +195,7 @@ class _Piece:
         return starts.reshape(-1, width)[:, marked:]
 
     def _checked_ends(self, between: bytes) -> Any:
-        """Give where each cell ends, after a look that nothing else stands between them."""
+        """Return where each cell ends; check that nothing else is between the cells."""
         import numpy as np
 
         ends = np.empty_like(self._starts)
@@ -211,7 +211,7 @@ class _Piece:
         return ends
 
     def _expect(self, text: bytes, places: Any) -> None:
-        """Check that a text stands at all these places."""
+        """Check that a text is at all these places."""
         step = 8 if len(text) >= 8 else 1
         there = self._words if step == 8 else self._bytes
         for at in [*range(0, len(text) - step, step), len(text) - step]:
@@ -219,7 +219,7 @@ class _Piece:
                 raise _Unusual
 
     def rows(self, cols: Sequence[Col]) -> ColumnarRows:
-        """Give the rows by columns."""
+        """Return the rows by columns."""
         count, width = self._starts.shape
         return by_columns(cols, count, [self._column(self._starts[:, at], self._ends[:, at]) for at in range(width)])
 
@@ -276,7 +276,7 @@ class _Piece:
         return ColumnChunk(len(starts), frozenset({Text}), texts) if plain else None
 
     def _escaped(self, starts: Any, ends: Any) -> ColumnChunk | None:
-        """Read texts of which some have escapes; each has to be one JSON string, no more and no less."""
+        """Read texts of which some have escapes; each has to be exactly one JSON string."""
         joined = self._joined(starts + 23, ends - 1)
         quotes = joined.replace(b"\\\\", b"").replace(b'\\"', b"").count(b'"')
         if quotes != 2 * len(starts) or (self._bytes[ends - 3] == ord("\\")).any():
@@ -287,7 +287,7 @@ class _Piece:
             return None
 
     def _values(self, starts: Any, ends: Any) -> ColumnChunk:
-        """Read the cells as they stand: of several types, with escapes, infinities, bytes."""
+        """Read cells of several types, with escapes, infinities or bytes, as JSON."""
         joined = self._joined(starts, ends)
         try:
             values = _VALUES.decode(joined)
@@ -298,14 +298,14 @@ class _Piece:
             raise _Unusual from None
 
     def _expect_cells(self, before: bytes, after: bytes, starts: Any, ends: Any) -> None:
-        """Check what stands around the value in cells of one type."""
+        """Check the text around the values in cells of one type."""
         if (ends - starts).min() < 8 + len(before) + len(after):
             raise _Unusual
         self._expect(before, starts + 8)
         self._expect(after, ends - len(after))
 
     def _joined(self, starts: Any, ends: Any) -> bytes:
-        """Give what stands at these places as a JSON array."""
+        """Return the text at these places as a JSON array."""
         data, offsets = gather(self._bytes, starts, ends - starts + 1)
         data[offsets[1:] - 1] = ord(",")
         data[-1] = ord("]")

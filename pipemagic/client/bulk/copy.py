@@ -1,7 +1,8 @@
-"""Copy a table from one database to another: all rows or none, every value as it is.
+"""Copy a table from one database to another: all rows or none, every value unchanged.
 
-The rows come by cursor from one moment of the source and go to a staging table on the target, as when a frame is
-loaded; one short transaction at the end makes them the table's. A new table has the source's definition and indexes.
+A cursor reads the rows from one snapshot of the source. They are inserted into a staging table on the target, as when a
+frame is loaded, and one short transaction at the end moves them into the table. A new table has the definition and the
+indexes of the source.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pipemagic.client.bulk import staging_table
 from pipemagic.client.bulk.load import nothing_changed, send, staged, switch
-from pipemagic.client.bulk.load_plan import LoadPlan, check_name, definition, would_change
+from pipemagic.client.bulk.load_plan import LoadPlan, check_name, definition, differences, would_change, writable
 from pipemagic.client.bulk.schema_objects import (
     SchemaSnapshot,
     Table,
@@ -51,7 +52,7 @@ def copy(
     """Copy a table, or the rows of a view, to another database; return the number of rows.
 
     ``new`` is its name there. ``if_exists`` says what to do with a table of that name: ``fail``, ``append``, or
-    ``replace`` it by one that is as the source's; the triggers and views on it stay. The triggers of the source are not
+    ``replace`` it by one like that of the source; the triggers and views on it stay. The triggers of the source are not
     copied. ``progress`` is called with the number of rows copied so far. LoadError, and nothing changed, for what
     cannot be done exactly and atomically.
     """
@@ -75,7 +76,7 @@ def copy(
 
 
 def _columns(source: Database, found: Table) -> tuple[list[str], list[str]]:
-    """Return names and declared types of what is to be copied: not what is computed from it."""
+    """Return the names and declared types of the columns that are copied: all but generated ones."""
     if found.is_ordinary:
         columns = [column for column in found.columns.values() if not column.generated]
         return [column.name for column in columns], [column.declared for column in columns]
@@ -87,7 +88,7 @@ def _columns(source: Database, found: Table) -> tuple[list[str], list[str]]:
 def _plan(
     source: Database, target: Database, found: Table, new: str, names: list[str], types: list[str], if_exists: IfExists
 ) -> tuple[LoadPlan, list[str]]:
-    """Return the plan, and the affinities that could change a value on its way ('' where none can)."""
+    """Return the plan, and the affinities that could change a value ('' where none can)."""
     there = inspect_table(target, new)
     if there is not None and there.kind != "table":
         raise LoadError(f"{there.name} is a {there.kind}, not a table", hint="choose another name")
@@ -108,21 +109,15 @@ def _plan(
             drops = others.drops(there)
             return LoadPlan(there.name, pairs, text, others.snapshot, drops=drops, creates=creates), kinds
         case "fail":
-            raise LoadError(f"there is a table {new} already", hint="--append adds the rows, --replace gives it up")
+            hint = "--append adds the rows, --replace replaces the table"
+            raise LoadError(f"there is a table {new} already", hint=hint)
     raise LoadError(f"a copy can fail, append or replace, not {if_exists!r}")
 
 
 def _append(there: Table, names: list[str]) -> tuple[LoadPlan, list[str]]:
-    unknown = [name for name in names if name.lower() not in there.columns]
-    given = {name.lower() for name in names}
-    missing = [one.name for name, one in there.columns.items() if name not in given and not one.has_default]
-    if unknown or missing:
-        raise LoadError(
-            f"the columns do not match: {', '.join([*unknown, *missing])} is in one table only; nothing was changed"
-        )
-    columns = [there.columns[name.lower()] for name in names]
-    if made := [column.name for column in columns if column.generated]:
-        raise LoadError(f"column {made[0]} of {there.name} is generated and cannot be written; nothing was changed")
+    if problem := differences(there, names, "the source"):
+        raise LoadError(f"the columns do not match: {problem}; nothing was changed")
+    columns = [writable(there, name) for name in names]
     pairs = tuple((column.name, column.declared) for column in columns)
     text = definition([(name, "") for name in names])
     plan = LoadPlan(there.name, pairs, text, there.snapshot, into="append")
@@ -130,7 +125,7 @@ def _append(there: Table, names: list[str]) -> tuple[LoadPlan, list[str]]:
 
 
 def _indexes(source: Database, target: Database, found: Table, new: str) -> tuple[str, ...]:
-    """Return the source's indexes for the new table; one whose name is taken there gets the table's before it."""
+    """Return the indexes of the source for the new table; one whose name is taken gets the table's as a prefix."""
     own = rows(
         source,
         "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL AND lower(tbl_name) = lower(?) "
@@ -159,7 +154,7 @@ def _fill(
     source: Database, target: Database, table: str, names: Sequence[str], plan: LoadPlan, kinds: Sequence[str],
     staging: str, progress: Callable[[int], None] | None,
 ) -> int:  # fmt: skip
-    """Send all rows while they come; return their number. Both are done here, so that an interrupt reaches them."""
+    """Send the rows as they arrive; return their number. One thread does both, so that an interrupt reaches it."""
     sent, batches = 0, Batches(target, staging, plan.names)
 
     def send_all(rows: ColumnarRows) -> None:
@@ -234,4 +229,4 @@ def _with_sign(column: ColumnChunk, at: int, letters: Sequence[object]) -> Colum
             if not isinstance(sign := letters[row], str):
                 raise LoadError("an infinite number came without its sign; nothing was changed")
             values[row] = math.inf if sign[at] == "+" else -math.inf
-    return column._replace(values=values, infinite=False)
+    return column._replace(values=values, lacks_sign=False)

@@ -1,9 +1,9 @@
 """Write a DataFrame into a table: all rows or none, in as many requests as it takes.
 
-A transaction may last 5 s, which is too short for large frames. So the rows go to a staging table in small statements,
-each a transaction of its own, and one short transaction at the end makes them the table's. Until then nothing that
-others can see has changed. The rows of a statement are records in one argument: the fastest way there is over this
-protocol, and exact (see `pipemagic.frames.encoder`).
+A transaction may last 5 s, which is too short for large frames. So the rows are inserted into a staging table in small
+statements, each a transaction of its own, and one short transaction at the end moves them into the table. Until then
+the table does not change. The rows of a statement are records in one argument, which is the fastest form over this
+protocol and exact (`pipemagic.frames.encoder`).
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ Progress: TypeAlias = Callable[[int, int], None]
 """Called after each request with the number of rows sent so far and the number of all rows."""
 
 SAMPLED = 50_000
-"""Rows from which on it is tried out whether adding them to a table fits into a transaction."""
+"""Rows from which on the time of adding them to a table is measured first."""
 
 SHARE = 0.8
-"""How much of the time of a transaction the adding may take by that."""
+"""The share of the time of a transaction that adding the rows may take."""
 
 
 class Load:
-    """A frame and the table that it is to be written into, inspected and found to fit. Nothing is changed yet.
+    """A frame that fits the table that it is written into. Nothing is changed before `run`.
 
     ``plan.types`` has the declared type of each column in the table as it will be.
     """
@@ -116,7 +116,7 @@ def load(
     index is written too. A table that is replaced keeps its definition if the frame has its columns, and in any case
     its indexes and triggers and the views on it. Anything that cannot be done exactly and atomically is refused before
     anything changes. An error or an interrupt leaves the table as it was. Raises LoadError; UnknownOutcome only if the
-    server cannot be asked what became of it.
+    server cannot be asked about the outcome.
     """
     return prepare(database, frame, table, if_exists=if_exists, keys=keys, types=types).run(progress)
 
@@ -134,16 +134,16 @@ def _create(database: Database, plan: LoadPlan, staging: str) -> None:
     try:
         with nothing_changed("before the rows were sent"):
             database.execute(plan.create(staging))
-    except StatementError as error:  # users named another table, and random names make other output each time
+    except StatementError as error:  # users named another table, and a random name would change the output
         raise LoadError(f"{error.message.replace(staging, plan.table)}; nothing was changed", hint=error.hint) from None
 
 
 def _fill(
     database: Database, batches: Iterator[Batch], total: int, plan: LoadPlan, staging: str, progress: Progress | None
 ) -> None:
-    """Send all rows: while one batch is on its way, another thread writes the next.
+    """Send all rows; another thread prepares the next batch meanwhile.
 
-    The sending is here, so that an interrupt reaches it.
+    The batches are sent by the calling thread, which an interrupt reaches.
     """
     sent = 0
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="pipemagic-load") as writer:
@@ -179,7 +179,7 @@ def nothing_changed(when: str) -> Iterator[None]:
 
 
 def switch(database: Database, plan: LoadPlan, staging: str, total: int) -> None:
-    """Make the staged rows the table's, in one transaction; LoadError, and nothing changed, if that cannot be."""
+    """Move the staged rows into the table, in one transaction; LoadError, and nothing changed, if that fails."""
     if plan.keys:
         with nothing_changed("before the rows were added"):
             check_unique(database, staging, plan.keys)
@@ -205,7 +205,7 @@ def switch(database: Database, plan: LoadPlan, staging: str, total: int) -> None
 
 
 def _try_out(database: Database, plan: LoadPlan, staging: str, total: int) -> None:
-    """Add a tenth of the rows, with all that hangs on the table, and take that back; LoadError if all take too long."""
+    """Add a tenth of the rows, with indexes and triggers, and roll back; LoadError if all rows would take too long."""
     with nothing_changed("before the rows were added"), database.open_stream() as stream:
         start = time.monotonic()
         run(stream, [Stmt("SELECT 1")])
@@ -232,7 +232,7 @@ def _too_long(plan: LoadPlan) -> LoadError:
 
 
 def _was_switched(database: Database, staging: str, error: UnknownOutcome) -> bool:
-    """Find out what became of a switch whose response was lost: it removes the staging table, or nothing of it ran.
+    """Return True if a switch whose response was lost has run: it removes the staging table, or did not run at all.
 
     Dropping that table waits for a switch that is still running, and then fails.
     """

@@ -1,4 +1,4 @@
-"""How rows are to be written into a table: what is there, whether it can be done exactly, and by which statements."""
+"""Plan how rows are written into a table: read the table, check that the values fit, and choose the statements."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pipemagic.client.bulk.schema_objects import (
     KeyColumn,
     SchemaSnapshot,
     Table,
+    TargetColumn,
     check_indexed,
     check_not_referred_to,
     dependents,
@@ -39,12 +40,12 @@ _TYPE = re.compile(r"[^\W\d]\w*(?: [^\W\d]\w*)*(?: ?\( ?[+-]?\d+ ?(?:, ?[+-]?\d+
 
 @dataclass(frozen=True)
 class LoadPlan:
-    """What to do with a target table.
+    """How rows are written into a table.
 
     ``text`` defines the staging table, which becomes the table unless rows are added ``into`` one. ``types`` are the
-    columns that are written, with their declared types in the table as it will be. ``snapshot`` is what was there when
-    it was read: the switch fails if it has changed since. ``drops`` and ``creates`` are the statements of the switch
-    before and after the staging table gets its name. A table that is replaced ``keeps`` its definition, or not.
+    columns that are written, with their declared types in the table as it will be. ``snapshot`` is the schema when it
+    was read: the switch fails if it has changed since. ``drops`` and ``creates`` are the statements of the switch
+    before and after the staging table gets its name. ``keeps`` is True if a replaced table keeps its definition.
     """
 
     table: str
@@ -97,12 +98,12 @@ class LoadPlan:
         return f" ON CONFLICT ({target}) DO " + (f"UPDATE SET {sets}" if sets else "NOTHING")
 
     def explain(self, error: StatementError) -> LoadError:
-        """Return what the error of a switch means for the load."""
+        """Return the error of a load for the error of its switch."""
         if error.index == 0 and error.sql != "BEGIN" and "malformed JSON" in error.message:
-            return LoadError(f"{self.table} was changed by somebody else meanwhile; nothing was changed by this load")
+            return LoadError(f"another connection changed {self.table} meanwhile; nothing was changed by this load")
         if self.into and error.index == 2 and "malformed JSON" in error.message:
             return LoadError(
-                f"a constraint of {self.table} or a trigger on it passes over some of the rows; nothing was changed",
+                f"a constraint of {self.table} or a trigger on it skips some of the rows; nothing was changed",
                 hint="look for ON CONFLICT IGNORE and RAISE(IGNORE) in its schema",
             )
         hint = ""
@@ -122,7 +123,7 @@ def plan_load(
     keys: Sequence[str] = (),
     types: Mapping[str, str] | None = None,
 ) -> LoadPlan:
-    """Read the target and decide; LoadError for what cannot be done exactly and atomically. Changes nothing."""
+    """Read the target and plan; LoadError for what cannot be done exactly and atomically. Nothing is changed."""
     check_name(table)
     if if_exists not in CHOICES:
         raise LoadError(f"if_exists is fail, append, replace or upsert, not {if_exists!r}")
@@ -142,7 +143,7 @@ def plan_load(
     if if_exists == "fail":
         raise LoadError(
             f"there is a table {table} already",
-            hint="--append adds the rows, --upsert KEY changes those that are there, --replace gives the old ones up "
+            hint="--append adds the rows, --upsert KEY updates those with the same key, --replace replaces the table "
             "(in Python: if_exists=...)",
         )
     if if_exists == "replace":
@@ -175,7 +176,8 @@ def _new(
 
 def _add(database: Database, found: Table, columns: Sequence[Column], keys: Sequence[str]) -> LoadPlan:
     """Plan to add rows to a table."""
-    if problem := _differences(found, columns, nullable=bool(keys)):
+    names = [column.name for column in columns]
+    if problem := differences(found, names, nullable=bool(keys)):
         raise LoadError(f"the columns do not match: {problem}; nothing was changed", hint="rename or add them")
     _check_values(found, columns)
     plain = [(column.name, column.declared) for column in columns]
@@ -210,7 +212,7 @@ def _replace(database: Database, found: Table, columns: Sequence[Column], types:
 
 def _keeps(found: Table, columns: Sequence[Column]) -> bool:
     """Return True if a table keeps its definition; LoadError if it has to, and the values do not fit."""
-    if not found.is_ordinary or _differences(found, columns):
+    if not found.is_ordinary or differences(found, [column.name for column in columns]):
         return False
     try:
         _check_values(found, columns)
@@ -226,20 +228,20 @@ def _types(found: Table, columns: Sequence[Column]) -> tuple[tuple[str, str], ..
     return tuple((column.name, found.columns[column.name.lower()].declared) for column in columns)
 
 
-def _differences(found: Table, columns: Sequence[Column], *, nullable: bool = False) -> str:
-    """Return how the columns differ from those of the table; '' if the rows can be written.
+def differences(found: Table, names: Sequence[str], source: str = "the frame", *, nullable: bool = False) -> str:
+    """Return how columns with these names differ from those of the table; '' if the rows can be written.
 
     With ``nullable`` one that may be NULL can be left out, too.
     """
-    given = {column.name.lower() for column in columns}
-    unknown = [column.name for column in columns if column.name.lower() not in found.columns]
+    given = {name.lower() for name in names}
+    unknown = [name for name in names if name.lower() not in found.columns]
     missing = [
         one.name
         for name, one in found.columns.items()
         if name not in given and not one.has_default and not (nullable and not one.required)
     ]
     what = [f"the table has no {', '.join(unknown)}"] if unknown else []
-    what += [f"the frame has no {', '.join(missing)}"] if missing else []
+    what += [f"{source} has no {', '.join(missing)}"] if missing else []
     return "; ".join(what)
 
 
@@ -249,14 +251,18 @@ def _differences(found: Table, columns: Sequence[Column], *, nullable: bool = Fa
 def _check_values(found: Table, columns: Sequence[Column]) -> None:
     """Refuse to write generated columns, and values that the table's types would change."""
     for column in columns:
-        there = found.columns[column.name.lower()]
-        if there.generated:
-            raise LoadError(
-                f"column {there.name} of {found.name} is generated and cannot be written; nothing was changed"
-            )
+        there = writable(found, column.name)
         _check_affinity(column, there.declared, found.name)
         if there.is_rowid and column.declared != "INTEGER":
             _check_rowids(column, f"{found.name}.{there.name}")
+
+
+def writable(found: Table, name: str) -> TargetColumn:
+    """Return the column of this name; LoadError if it is generated."""
+    there = found.columns[name.lower()]
+    if there.generated:
+        raise LoadError(f"column {there.name} of {found.name} is generated and cannot be written; nothing was changed")
+    return there
 
 
 def _check_types(columns: Sequence[Column], types: Mapping[str, str]) -> dict[str, str]:
@@ -382,7 +388,7 @@ def _unique_key(database: Database, table: Table, keys: Sequence[str]) -> tuple[
 
 
 def check_unique(database: Database, staging: str, keys: Sequence[KeyColumn]) -> None:
-    """Refuse rows that have the same key: which of them should win is not known."""
+    """Refuse rows that have the same key: neither of them can be preferred."""
     by = ", ".join(f"{quote(key.name)} COLLATE {key.collation}" for key in keys)
     names = ", ".join(quote(key.name) for key in keys)
     twice = rows(database, f"SELECT {names} FROM {quote(staging)} GROUP BY {by} HAVING count(*) > 1 LIMIT 1")

@@ -1,4 +1,4 @@
-"""A table as it is in the database, and what belongs to it or uses it: indexes, triggers, views, foreign keys."""
+"""Read a table and the objects that belong to it or use it: indexes, triggers, views, foreign keys."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _CONSTRAINTS = frozenset({
 
 @dataclass(frozen=True)
 class SchemaSnapshot:
-    """What the schema said about a table when it was read; with ``users`` also all views and triggers."""
+    """The schema of a table when it was read; with ``users`` also all views and triggers."""
 
     table: str
     schema: str = "[]"
@@ -45,7 +45,7 @@ class SchemaSnapshot:
         return replace(empty, schema=str(rows(database, empty._query())[0][0]))
 
     def check(self) -> str:
-        """Return a statement that fails if the schema does not say the same any more."""
+        """Return a statement that fails if the schema has changed since."""
         return f"SELECT json('changed') WHERE ({self._query()}) IS NOT {_literal(self.schema)}"
 
     def _query(self) -> str:
@@ -128,7 +128,7 @@ def check_not_referred_to(database: Database, table: Table) -> None:
 
 
 def check_indexed(database: Database, table: Table, names: Sequence[str]) -> None:
-    """Refuse columns without one that an index has: made again, a name in double quotes would become a text."""
+    """Refuse columns without one that an index has: a name in double quotes would become a text."""
     kept = {name.lower() for name in names}
     found = rows(
         database,
@@ -146,9 +146,9 @@ def check_indexed(database: Database, table: Table, names: Sequence[str]) -> Non
 
 @dataclass(frozen=True)
 class Dependents:
-    """What is created again when a table is replaced, as ``(type, name, table, sql)``, oldest first.
+    """The objects that are created again when a table is replaced, as ``(type, name, table, sql)``, oldest first.
 
-    ``autoincrement`` is True if the table counts its rows, and must not count them again.
+    ``autoincrement`` is True if the table has a counter, which must not start again.
     """
 
     objects: Sequence[tuple[str, str, str, str]]
@@ -156,7 +156,7 @@ class Dependents:
     autoincrement: bool = False
 
     def drops(self, table: Table) -> tuple[str, ...]:
-        """Return the statements that drop the table, and before it all that mentions it: a renaming looks at that."""
+        """Return the statements that drop the table, but first all that mentions it, which a renaming would check."""
         views = {name.lower() for kind, name, _, _ in self.objects if kind == "view"}
         going = {table.name.lower(), *views}
         triggers = [name for kind, name, on, _ in self.objects if kind == "trigger" and on.lower() not in going]
@@ -184,8 +184,8 @@ class Dependents:
 
 
 def dependents(database: Database, table: Table) -> Dependents:
-    """Return what belongs to a table or mentions it, views on views included."""
-    snapshot = SchemaSnapshot.read(database, table.name, users=True)  # first: a later change is noticed
+    """Return the objects that belong to a table or mention it, views on views included."""
+    snapshot = SchemaSnapshot.read(database, table.name, users=True)  # first: the switch notices a later change
     found = rows(
         database,
         "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL AND type <> 'table' ORDER BY rowid",
@@ -210,7 +210,7 @@ def rows(database: Database, query: str, *args: Any) -> list[tuple[Any, ...]]:
 
 
 def _keep_counter(table: str) -> tuple[str, str]:
-    """Give the new table the counter of the old one, if that is further."""
+    """Return the statements that copy the counter of the old table to the new one if it is larger."""
     last = f"(SELECT max(seq) FROM sqlite_sequence WHERE name IN ({_literal(table)}, '{{staging}}'))"
     return (
         f"INSERT INTO sqlite_sequence (name, seq) SELECT '{{staging}}', {last} "
@@ -240,12 +240,12 @@ def index_under_name(text: str, name: str, table: str) -> str:
 
 
 def has_constraints(text: str) -> bool:
-    """Return True if a table's definition says more than names and types: in doubt yes."""
+    """Return True if the definition of a table has constraints; also in doubt."""
     return any(one.word in _CONSTRAINTS for one in sql.tokens(text))
 
 
 def _mentions(text: str, names: Iterable[str]) -> bool:
-    """Return True if one of the names, in small letters, is anywhere in the text: in doubt yes."""
+    """Return True if one of the names, in small letters, is anywhere in the text; also in doubt."""
     return not {sql.normalize(one.text) for one in _words(text)}.isdisjoint(names)
 
 

@@ -1,7 +1,7 @@
-"""Staging tables, in which rows wait until all are there: their names, how they are filled, and what was left behind.
+"""Staging tables, which hold rows until all have arrived: their names, their rows, and how old ones are removed.
 
-A name holds the time of its creation. The next load removes what this program could not remove itself, and what is
-older than any load: one that is still under way must not lose its rows.
+The name holds the time of creation. The next load removes the tables that this process could not remove, and those that
+are older than any load can be: a load under way must not lose its rows.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from pipemagic.client.database import Database
 
 PREFIX = "_pipemagic_load_"
-"""What the names of staging tables begin with; no list of tables shows them."""
+"""The beginning of the names of staging tables, which no list of tables shows."""
 
 OLD = 6 * 3600
-"""Seconds after which a staging table counts as left behind, whoever created it."""
+"""Seconds after which the staging table of any process is removed."""
 
 AIM = 2_000_000
 """Bytes of a batch: large enough for speed, and other writers never wait long."""
@@ -40,15 +40,15 @@ ARGUMENTS = 9_000
 """Arguments of one statement, where each value is one; SQLite takes 32 766."""
 
 FIRST = 1_000
-"""Rows of the first batch, before anything is known about their size."""
+"""Rows of the first batch, when their size is not known yet."""
 
 GROWTH = 4
-"""How many times the rows of a batch the next one may have at most: one odd row must not decide."""
+"""The most rows of a batch, as a multiple of those before it: one small row must not decide."""
 
 _NAME = re.compile(PREFIX + r"([0-9a-f]{8})_([0-9a-f]{8})\Z")
 
 _left: set[str] = set()
-"""Those that this program created and could not remove."""
+"""Staging tables that this process created and could not remove."""
 
 
 def new_name() -> str:
@@ -57,9 +57,9 @@ def new_name() -> str:
 
 
 def remove_leftovers(database: Database, *, older_than: float = OLD) -> list[str]:
-    """Drop the staging tables that were left behind and return their names; one that cannot be dropped stays.
+    """Drop the staging tables of this process that are left, and those older than some seconds; return their names.
 
-    These are the ones of this program, and those older than some seconds.
+    One that cannot be dropped stays.
     """
     names = database.execute(
         f"SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB '{PREFIX}*' ORDER BY name"
@@ -75,7 +75,7 @@ def remove_leftovers(database: Database, *, older_than: float = OLD) -> list[str
 
 
 def drop(database: Database, name: str) -> bool:
-    """Drop a staging table of this program; one that cannot be dropped now is remembered (False)."""
+    """Drop a staging table of this process; return False for one that the next load has to drop."""
     try:
         database.execute(f"DROP TABLE IF EXISTS {quote(name)}")
     except (PipemagicError, KeyboardInterrupt):  # the caller raises the error that led here
@@ -107,7 +107,7 @@ class Batches:
     """Make the statements that insert rows into a table; ``rows`` is how many the next one takes."""
 
     def __init__(self, database: Database, table: str, names: Sequence[str]) -> None:
-        # A constraint of the table to be may say IGNORE or REPLACE, which would lose rows.
+        # A constraint in the definition may say IGNORE or REPLACE, which would lose rows.
         self._into = f"INSERT OR ABORT INTO {quote(table)} ({', '.join(map(quote, names))}) "
         self._takes_records = takes_records(database)
         self._most = sys.maxsize if self._takes_records else max(1, ARGUMENTS // len(names))
@@ -148,7 +148,7 @@ def _as_arguments(columns: Sequence[ColumnChunk], _count: int) -> tuple[str, lis
 
 def takes_records(database: Database) -> bool:
     """Return True if the server's SQLite reads records exactly: it has powers of two and keeps text in UTF-8."""
-    # Which form text has it knows only once it has read the schema.
+    # SQLite knows the encoding only once it has read the schema.
     exact = "pow(2.0, -1074) > 0 AND pow(2.0, 1024) = 9e999 AND CAST(x'c3a9' AS TEXT) = 'é'"
     try:
         found = database.execute(f"SELECT {exact} FROM (SELECT count(*) FROM sqlite_master)")
