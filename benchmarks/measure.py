@@ -59,6 +59,13 @@ def seconds(call: Callable[[], Any], times: int = 1) -> float:
     return (time.perf_counter() - start) / times
 
 
+def processor_seconds(call: Callable[[], Any]) -> float:
+    """Return the processor time of a call in this process, in seconds."""
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
 def exponent(sizes: Sequence[int], costs: Sequence[float]) -> float:
     """Give the power of the size by which the cost grows between the two largest sizes: 1 is linear, 0 is flat.
 
