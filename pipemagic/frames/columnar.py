@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, overload
 
 from pipemagic.errors import ProtocolError
-from pipemagic.frames.columns import ColumnChunk, chunk_of, concat
+from pipemagic.frames.columns import ColumnBuilder, ColumnChunk, chunk_of, concat
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import SqlValue, Value
 
@@ -78,7 +78,7 @@ class RowsBuilder:
 
     def __init__(self, cols: Sequence[Col]) -> None:
         self.cols = tuple(cols)
-        self._columns: list[list[ColumnChunk]] = [[] for _ in cols]
+        self._columns: list[list[ColumnBuilder]] = [[] for _ in cols]
         self._waiting: list[list[Value]] = []
         self._count = 0
 
@@ -93,7 +93,7 @@ class RowsBuilder:
                 raise not_as_wide()
             self._store()
             for column, chunks in zip(self._columns, rows.columns, strict=True):
-                column += chunks
+                _add(column, chunks)
             return
         self._waiting += rows
         if len(self._waiting) * max(1, len(self.cols)) >= CELLS_AT_ONCE:
@@ -104,16 +104,20 @@ class RowsBuilder:
         self._store()
         columns, count = self._columns, self._count
         self._columns, self._count = [[] for _ in self.cols], 0
-        for column in columns:  # one at a time: what was joined is not in memory twice
-            if len(column) > 1 and len(set(filter(None, (chunk.kinds for chunk in column)))) <= 1:
-                column[:] = [concat(column)]
-        return ColumnarRows(self.cols, columns, count)
+        return ColumnarRows(self.cols, [[builder.build() for builder in column] for column in columns], count)
 
     def _store(self) -> None:
         rows, self._waiting = self._waiting, []
         if rows:
             for column, chunk in zip(self._columns, chunks_of(rows, len(self.cols)), strict=True):
-                column.append(chunk)
+                _add(column, [chunk])
+
+
+def _add(column: list[ColumnBuilder], chunks: Iterable[ColumnChunk]) -> None:
+    for chunk in chunks:
+        if not column or not column[-1].takes(chunk):
+            column.append(ColumnBuilder())
+        column[-1].add(chunk)
 
 
 def columnar(cols: Sequence[Col], batches: Iterable[Sequence[list[Value]]]) -> ColumnarRows:

@@ -31,6 +31,7 @@ _AT_ONCE = 2**15
 
 _value: Callable[[Any], Any] = attrgetter("value")
 _INFINITE = Float(None)
+_DTYPES: dict[frozenset[type], str] = {frozenset({Integer}): "int64", frozenset({Float}): "float64"}
 _KINDS: dict[type, type] = {int: Integer, float: Float, str: Text, bytes: Blob}
 
 
@@ -171,50 +172,85 @@ def _integers(values: Sequence[Value], *, nulls: bool) -> Any:
         raise ProtocolError("the server sent an invalid integer, or one beyond 64 bits") from None
 
 
+class ColumnBuilder:
+    """Join chunks of the same kind of values as they arrive.
+
+    The values are in a `bytearray`, which grows in place: joining arrays at the end would need the memory twice.
+    """
+
+    def __init__(self) -> None:
+        self._size, self._kinds, self._lacks_sign = 0, frozenset[type](), False
+        self._items: list[SqlValue] = []
+        self._data, self._ends = bytearray(), bytearray(8)
+        self._missing: bytearray | None = None
+
+    def takes(self, chunk: ColumnChunk) -> bool:
+        """Return True if all values are of the same kinds with those of ``chunk``, NULL aside."""
+        return not chunk.kinds or not self._kinds or chunk.kinds == self._kinds
+
+    def add(self, chunk: ColumnChunk) -> None:
+        """Add the values of a chunk that the builder takes."""
+        if chunk.kinds and not self._kinds:
+            self._kinds, nulls, self._size = chunk.kinds, self._size, 0
+            self._store(_nulls(self._kinds, nulls))
+        self._store(chunk if chunk.kinds else _nulls(self._kinds, chunk.size))
+
+    def _store(self, chunk: ColumnChunk) -> None:
+        if isinstance(chunk.values, list):
+            self._items += chunk.values
+        elif isinstance(chunk.values, Texts):
+            data, offsets = chunk.values
+            first, last = int(offsets[0]), int(offsets[-1])
+            self._ends.extend(offsets[1:] + (len(self._data) - first))  # of arrays it takes the bytes
+            self._data.extend(data[first:last])
+        elif chunk.values is not None:
+            self._data.extend(chunk.values)
+        if self._missing is None and chunk.missing is not None:
+            self._missing = bytearray(self._size)
+        if self._missing is not None:
+            self._missing.extend(bytes(chunk.size) if chunk.missing is None else chunk.missing)
+        self._size += chunk.size
+        self._lacks_sign |= chunk.lacks_sign
+
+    def build(self) -> ColumnChunk:
+        """Return all values; the builder cannot be used any more."""
+        import numpy as np
+
+        values: Any = self._items
+        if self._kinds == {Text}:
+            values = Texts(np.frombuffer(self._data, np.uint8), np.frombuffer(self._ends, np.int64))
+        elif self._kinds in _DTYPES:
+            values = np.frombuffer(self._data, _DTYPES[self._kinds])
+        missing = None if self._missing is None else np.frombuffer(self._missing, bool)
+        return ColumnChunk(self._size, self._kinds, values if self._kinds else None, missing, self._lacks_sign)
+
+
+def _nulls(kinds: frozenset[type], size: int) -> ColumnChunk:
+    """Return NULLs in the form that values of these kinds have."""
+    import numpy as np
+
+    if not kinds or not size:
+        return ColumnChunk(size, kinds)
+    if kinds == {Text}:
+        values: Any = Texts(np.zeros(0, np.uint8), np.zeros(size + 1, np.int64))
+    elif kinds in _DTYPES:
+        values = np.full(size, np.nan if kinds == {Float} else 0, _DTYPES[kinds])
+    else:
+        return ColumnChunk(size, kinds, [None] * size)
+    return ColumnChunk(size, kinds, values, np.ones(size, bool))
+
+
 def concat(chunks: Sequence[ColumnChunk]) -> ColumnChunk:
     """Join chunks; the arrays of a single one are not copied."""
-    import numpy as np
-
     if len(chunks) == 1:
         return chunks[0]
-    size, kinds = sum(chunk.size for chunk in chunks), frozenset(chain.from_iterable(chunk.kinds for chunk in chunks))
-    if not kinds:
-        return ColumnChunk(size, kinds)
-    lacks_sign = any(chunk.lacks_sign for chunk in chunks)
-    if len(kinds) > 1 or any(isinstance(chunk.values, list) for chunk in chunks):
-        items = list(chain.from_iterable(chunk.items() for chunk in chunks))
-        return ColumnChunk(size, kinds, items, lacks_sign=lacks_sign)
-    missing = None
-    if any(not chunk.kinds or chunk.missing is not None for chunk in chunks):
-        missing = np.concatenate([_missing_in(chunk) for chunk in chunks])
-    if kinds == {Text}:
-        values: Any = _concat_texts(chunks)
-    else:
-        dtype, filler = (np.int64, 0) if kinds == {Integer} else (np.float64, np.nan)
-        parts = [chunk.values if chunk.kinds else np.full(chunk.size, filler, dtype) for chunk in chunks]
-        values = np.concatenate(parts)
-    return ColumnChunk(size, kinds, values, missing, lacks_sign)
-
-
-def _missing_in(chunk: ColumnChunk) -> Any:
-    import numpy as np
-
-    return np.full(chunk.size, not chunk.kinds) if chunk.missing is None else chunk.missing
-
-
-def _concat_texts(chunks: Sequence[ColumnChunk]) -> Texts:
-    import numpy as np
-
-    data, offsets, end = [], [np.zeros(1, np.int64)], 0
+    kinds = frozenset(chain.from_iterable(chunk.kinds for chunk in chunks))
+    if len(kinds) > 1:
+        chunks = [chunk._replace(kinds=kinds, values=chunk.items(), missing=None) for chunk in chunks]
+    builder = ColumnBuilder()
     for chunk in chunks:
-        if not chunk.kinds:
-            offsets.append(np.full(chunk.size, end))
-            continue
-        first, last = int(chunk.values.offsets[0]), int(chunk.values.offsets[-1])
-        data.append(chunk.values.data[first:last])
-        offsets.append(chunk.values.offsets[1:] + (end - first))
-        end += last - first
-    return Texts(np.concatenate(data), np.concatenate(offsets))
+        builder.add(chunk)
+    return builder.build()
 
 
 def are_same(one: ColumnChunk, other: ColumnChunk) -> bool:
