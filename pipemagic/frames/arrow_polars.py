@@ -96,8 +96,6 @@ def _columns(result: StmtResult, note: Note | None) -> list[LogicalColumn]:
 
 def _without_pandas(column: LogicalColumn, note: Note) -> LogicalColumn:
     """Return a column without pandas' arrays, and with one type for values of several."""
-    if column.values is None:
-        return column._replace(values=[None] * column.size)
     if column.type == "instant":
         return column._replace(values=column.values.tz_localize(None).to_numpy())
     if column.type != "mixed":

@@ -191,9 +191,9 @@ class ColumnBuilder:
     def add(self, chunk: ColumnChunk) -> None:
         """Add the values of a chunk that the builder takes."""
         if chunk.kinds and not self._kinds:
-            self._kinds, nulls, self._size = chunk.kinds, self._size, 0
-            self._store(_nulls(self._kinds, nulls))
-        self._store(chunk if chunk.kinds else _nulls(self._kinds, chunk.size))
+            self._kinds, size, self._size = chunk.kinds, self._size, 0
+            self._store(nulls(self._kinds, size))
+        self._store(chunk if chunk.kinds else nulls(self._kinds, chunk.size))
 
     def _store(self, chunk: ColumnChunk) -> None:
         if isinstance(chunk.values, list):
@@ -225,11 +225,11 @@ class ColumnBuilder:
         return ColumnChunk(self._size, self._kinds, values if self._kinds else None, missing, self._lacks_sign)
 
 
-def _nulls(kinds: frozenset[type], size: int) -> ColumnChunk:
+def nulls(kinds: frozenset[type], size: int) -> ColumnChunk:
     """Return NULLs in the form that values of these kinds have."""
     import numpy as np
 
-    if not kinds or not size:
+    if not kinds:
         return ColumnChunk(size, kinds)
     if kinds == {Text}:
         values: Any = Texts(np.zeros(0, np.uint8), np.zeros(size + 1, np.int64))
@@ -237,7 +237,7 @@ def _nulls(kinds: frozenset[type], size: int) -> ColumnChunk:
         values = np.full(size, np.nan if kinds == {Float} else 0, _DTYPES[kinds])
     else:
         return ColumnChunk(size, kinds, [None] * size)
-    return ColumnChunk(size, kinds, values, np.ones(size, bool))
+    return ColumnChunk(size, kinds, values, np.ones(size, bool) if size else None)
 
 
 def concat(chunks: Sequence[ColumnChunk]) -> ColumnChunk:

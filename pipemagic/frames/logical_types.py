@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pipemagic.frames.columnar import ColumnarRows, chunks_of
-from pipemagic.frames.columns import ColumnChunk, concat
+from pipemagic.frames.columns import ColumnChunk, concat, nulls
 from pipemagic.frames.dates import parse_dates
 from pipemagic.hrana.messages import StmtResult
 from pipemagic.hrana.values import Blob, Float, Integer, Text
@@ -35,24 +35,22 @@ Type: TypeAlias = Literal[
 
 _NAMES: dict[Any, str] = {Integer: "INTEGER", Float: "REAL", Text: "TEXT", Blob: "BLOB"}
 _TYPES: dict[Any, Type] = {Integer: "integer", Float: "float", Text: "text", Blob: "binary"}
-_DECLARED: dict[str, Type] = {
-    "INTEGER": "integer", "REAL": "float", "NUMERIC": "float", "TEXT": "text", "BLOB": "binary",
-}  # fmt: skip
+_DECLARED: dict[str, type] = {"INTEGER": Integer, "REAL": Float, "NUMERIC": Float, "TEXT": Text, "BLOB": Blob}
 
 
 class LogicalColumn(NamedTuple):
     """A column: its name ('' for none), its name for messages, its logical type, its size, and its values.
 
     Values are a NumPy array (NaN for NULL in floats; moments are ``datetime64[us]``), a pandas array of instants,
-    `Texts`, or a list with None for NULL; None if all are NULL. ``missing`` is True for NULL, None if there is none or
-    the values show it. ``mixes`` names what is mixed.
+    `Texts`, or a list with None for NULL. ``missing`` is True for NULL, None if there is none or the values show it.
+    ``mixes`` names what is mixed.
     """
 
     name: str
     shown: str
     type: Type
     size: int
-    values: Any = None
+    values: Any
     missing: Any = None
     mixes: str = ""
 
@@ -75,7 +73,7 @@ def _column(name: str, shown: str, declared: str, chunks: Sequence[ColumnChunk],
     chunk = concat(chunks)
     size, values, missing = chunk.size, chunk.values, chunk.missing
     if not chunk.kinds:
-        return LogicalColumn(name, shown, _declared(declared), size)
+        return _without_values(name, shown, declared, size)
     if len(chunk.kinds) > 1:
         return _mixed(name, shown, chunk, note)
     (kind,) = chunk.kinds
@@ -88,10 +86,19 @@ def _column(name: str, shown: str, declared: str, chunks: Sequence[ColumnChunk],
     return LogicalColumn(name, shown, _TYPES[kind], size, values, missing)
 
 
-def _declared(declared: str) -> Type:
+def _without_values(name: str, shown: str, declared: str, size: int) -> LogicalColumn:
+    import numpy as np
+
     if is_boolean(declared):
-        return "boolean"
-    return "moment" if is_date(declared) else _DECLARED.get(affinity(declared), "nothing")
+        none = nulls(frozenset({Integer}), size)
+        return LogicalColumn(name, shown, "boolean", size, none.values == 1, none.missing)
+    if is_date(declared):
+        return LogicalColumn(name, shown, "moment", size, np.full(size, "NaT", "datetime64[us]"))
+    kind = _DECLARED.get(affinity(declared))
+    if kind is None:
+        return LogicalColumn(name, shown, "nothing", size, [None] * size)
+    none = nulls(frozenset({kind}), size)
+    return LogicalColumn(name, shown, _TYPES[kind], size, none.values, none.missing)
 
 
 def _mixed(name: str, shown: str, chunk: ColumnChunk, note: Note) -> LogicalColumn:

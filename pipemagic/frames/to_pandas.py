@@ -87,8 +87,6 @@ def _array(column: LogicalColumn, note: Note, *, shares: bool) -> Any:
     import pandas as pd
 
     size, values, missing = column.size, column.values, column.missing
-    if values is None:
-        return _all_null(column)
     match column.type:
         case "integer" if missing is not None:  # an array with a mask may be written to behind pandas' back
             return pd.arrays.IntegerArray(*((values.copy(), missing.copy()) if shares else (values, missing)))
@@ -103,31 +101,9 @@ def _array(column: LogicalColumn, note: Note, *, shares: bool) -> Any:
             cast = f"CAST({column.shown} AS ...) gives it one type"
             note(f"column {column.shown} mixes {column.mixes} values and stays object; {cast}")
             return _objects(values)
-        case "binary":
+        case "binary" | "nothing":
             return _objects(values)
     return values
-
-
-def _all_null(column: LogicalColumn) -> Any:
-    """Return a column without any value."""
-    import numpy as np
-    import pandas as pd
-
-    size = column.size
-    match column.type:
-        case "boolean":
-            return pd.arrays.BooleanArray(np.zeros(size, bool), np.ones(size, bool))
-        case "moment":
-            return np.full(size, "NaT", dtype="datetime64[us]")
-        case "integer" if size:
-            return pd.arrays.IntegerArray(np.zeros(size, np.int64), np.ones(size, bool))
-        case "integer":
-            return np.zeros(0, np.int64)
-        case "float":
-            return np.full(size, math.nan)
-        case "text":
-            return _string_array([None] * size)
-    return _objects([None] * size)
 
 
 def _strings(texts: Texts, missing: Any) -> Any:

@@ -20,7 +20,7 @@ import msgspec
 
 from pipemagic.errors import ProtocolError
 from pipemagic.frames.columnar import ColumnarRows, by_columns, columnar
-from pipemagic.frames.columns import ColumnChunk, chunk_of, gather, is_utf8, read_columns, texts_of
+from pipemagic.frames.columns import ColumnChunk, chunk_of, gather, is_utf8, read_columns
 from pipemagic.hrana.columns import Columns, Part
 from pipemagic.hrana.messages import (
     BatchResponse,
@@ -45,7 +45,6 @@ _SHORTEST = len('{"type":"null"}')
 _DIGITS = b"0123456789-,[]"
 _INTEGERS = msgspec.json.Decoder(list[int])
 _FLOATS = msgspec.json.Decoder(list[float])
-_STRINGS = msgspec.json.Decoder(list[str])
 _VALUES = msgspec.json.Decoder(list[Value])
 
 
@@ -269,22 +268,8 @@ class _Piece:
     def _texts(self, starts: Any, ends: Any) -> ColumnChunk | None:
         self._expect_cells(b'"text","value":"', b'"}', starts, ends)
         texts = gather(self._bytes, starts + 24, ends - starts - 26)
-        data = texts.data
-        if (data == ord("\\")).any():
-            return self._escaped(starts, ends)
-        plain = not ((data < ord(" ")) | (data == ord('"'))).any() and is_utf8(texts)
-        return ColumnChunk(len(starts), frozenset({Text}), texts) if plain else None
-
-    def _escaped(self, starts: Any, ends: Any) -> ColumnChunk | None:
-        """Read texts of which some have escapes; each has to be exactly one JSON string."""
-        joined = self._joined(starts + 23, ends - 1)
-        quotes = joined.replace(b"\\\\", b"").replace(b'\\"', b"").count(b'"')
-        if quotes != 2 * len(starts) or (self._bytes[ends - 3] == ord("\\")).any():
-            return None
-        try:
-            return ColumnChunk(len(starts), frozenset({Text}), texts_of(_STRINGS.decode(joined)))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return None
+        special = (texts.data < ord(" ")) | (texts.data == ord('"')) | (texts.data == ord("\\"))
+        return None if special.any() or not is_utf8(texts) else ColumnChunk(len(starts), frozenset({Text}), texts)
 
     def _values(self, starts: Any, ends: Any) -> ColumnChunk:
         """Read cells of several types, with escapes, infinities or bytes, as JSON."""

@@ -125,9 +125,14 @@ def load(
 def staged(database: Database, plan: LoadPlan) -> Iterator[str]:
     """Create a staging table and yield its name; if the block fails the table is removed."""
     staging = staging_table.new_name()
-    with _removed_on_failure(database, staging):  # its creation, too: the response to that may be lost
-        _create(database, plan, staging)
+    try:
+        _create(database, plan, staging)  # inside: its response may be lost
         yield staging
+    except BaseException as error:
+        if not staging_table.drop(database, staging) and isinstance(error, PipemagicError):
+            left = f"the table {staging} may be left over: the next load removes it"
+            raise error.replace(hint="; ".join(filter(None, [error.hint, left]))) from None
+        raise
 
 
 def _create(database: Database, plan: LoadPlan, staging: str) -> None:
@@ -245,14 +250,3 @@ def _was_switched(database: Database, staging: str, error: UnknownOutcome) -> bo
     except PipemagicError:
         raise error from None
     return False
-
-
-@contextmanager
-def _removed_on_failure(database: Database, staging: str) -> Iterator[None]:
-    try:
-        yield
-    except BaseException as error:
-        if not staging_table.drop(database, staging) and isinstance(error, PipemagicError):
-            left = f"the table {staging} may be left over: the next load removes it"
-            raise error.replace(hint="; ".join(filter(None, [error.hint, left]))) from None
-        raise
