@@ -26,9 +26,11 @@ ROWS_AT_ONCE = 10_000
 
 
 class ColumnarRows(Sequence[list[Value]]):
-    """Rows by columns. A slice of them is another one, and copies nothing."""
+    """Rows by columns; ProtocolError for another number of columns than ``cols``. A slice copies nothing."""
 
     def __init__(self, cols: Sequence[Col], columns: Sequence[Sequence[ColumnChunk]], count: int) -> None:
+        if len(columns) != len(cols):
+            raise not_as_wide()
         self.cols = tuple(cols)
         self.columns = [list(chunks) for chunks in columns]
         """The values of each column; more than one chunk where there are several kinds."""
@@ -134,13 +136,6 @@ def chunks_of(rows: Sequence[list[Value]], width: int) -> list[ColumnChunk]:
         raise not_as_wide()
     cells = list(chain.from_iterable(rows))
     return [chunk_of(cells[number::width]) for number in range(width)]
-
-
-def by_columns(cols: Sequence[Col], count: int, chunks: Sequence[ColumnChunk]) -> ColumnarRows:
-    """Return rows of which each column is one chunk; ProtocolError if there are not as many as ``cols``."""
-    if len(chunks) != len(cols):
-        raise not_as_wide()
-    return ColumnarRows(cols, [[chunk] for chunk in chunks], count)
 
 
 def not_as_wide() -> ProtocolError:

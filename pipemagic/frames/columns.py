@@ -71,11 +71,9 @@ class ColumnChunk(NamedTuple):
             return [None] * self.size
         if isinstance(self.values, list):
             return self.values
-        items: list[Any] = self.values.strings() if isinstance(self.values, Texts) else self.values.tolist()
-        if self.missing is not None:
-            for row in self.missing.nonzero()[0].tolist():
-                items[row] = None
-        return items
+        return with_nulls(
+            self.values.strings() if isinstance(self.values, Texts) else self.values.tolist(), self.missing
+        )
 
     def wire(self) -> list[Value]:
         """Return the values of the wire."""
@@ -271,6 +269,13 @@ def are_same(one: ColumnChunk, other: ColumnChunk) -> bool:
     )
 
 
+def with_nulls(items: list[Any], missing: Any, null: Any = None) -> list[Any]:
+    """Put ``null`` in the place of the missing ones and return the list."""
+    for row in [] if missing is None else missing.nonzero()[0].tolist():
+        items[row] = null
+    return items
+
+
 def has_nan(numbers: Any, missing: Any) -> bool:
     """Return True if a value that is not missing is NaN: an infinity without a sign."""
     nan = numbers != numbers
@@ -397,10 +402,7 @@ def _read_texts(values: bytes, ends: bytes, size: int) -> Texts:
 
 def _read_blobs(stored: Texts, missing: Any) -> list[bytes | None]:
     data = bytes(stored.data)
-    blobs: list[bytes | None] = [data[start:stop] for start, stop in pairwise(stored.offsets.tolist())]
-    for row in [] if missing is None else missing.nonzero()[0].tolist():
-        blobs[row] = None
-    return blobs
+    return with_nulls([data[start:stop] for start, stop in pairwise(stored.offsets.tolist())], missing)
 
 
 def _check(fits: bool) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pipemagic.errors import SessionError, UnsupportedError
 from pipemagic.frames.arrow_polars import as_text, to_arrow
 from pipemagic.frames.columnar import ROWS_AT_ONCE, ColumnarRows, columnar
-from pipemagic.frames.columns import ColumnChunk
+from pipemagic.frames.columns import ColumnChunk, with_nulls
 from pipemagic.frames.logical_types import Note, note_infinities
 from pipemagic.hrana.messages import Col, StmtResult
 from pipemagic.hrana.values import Float, Integer, SqlValue, Text, Value
@@ -160,10 +160,7 @@ def _fields(chunk: ColumnChunk, col: Col) -> list[str]:
         fields = [quoted[text] for text in texts]
     else:
         return [_field(item, col) for item in chunk.items()]
-    if chunk.missing is not None:
-        for row in chunk.missing.nonzero()[0].tolist():
-            fields[row] = ""
-    return fields
+    return with_nulls(fields, chunk.missing, "")
 
 
 def _field(item: SqlValue, col: Col) -> str:

@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pipemagic.frames.columnar import ColumnarRows
-from pipemagic.frames.columns import Texts
+from pipemagic.frames.columns import Texts, with_nulls
 from pipemagic.frames.logical_types import LogicalColumn, Note, logical_columns
 from pipemagic.hrana.messages import StmtResult
 
@@ -116,15 +116,7 @@ def _strings(texts: Texts, missing: Any) -> Any:
         dtype: Any = pd.StringDtype("pyarrow", na_value=math.nan)
         make: Any = pd.arrays.ArrowStringArray
         return make(pa.chunked_array([arrow_texts(texts, missing)]), dtype=dtype)
-    strings: list[str | None] = list(texts.strings())
-    for row in [] if missing is None else missing.nonzero()[0].tolist():
-        strings[row] = None
-    return _string_array(strings)
-
-
-def _string_array(strings: list[str | None]) -> Any:
-    import pandas as pd
-
+    strings = with_nulls(texts.strings(), missing)
     # By its full name: "str" is numpy's type, which has no missing values, where pandas is told not to infer its own.
     return pd.array(strings, dtype=pd.StringDtype(na_value=math.nan)) if _pandas_version() >= 3 else _objects(strings)
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from pipemagic.errors import ProtocolError
-from pipemagic.frames.columnar import ColumnarRows, by_columns, columnar
+from pipemagic.frames.columnar import ColumnarRows, columnar
 from pipemagic.frames.columns import ColumnChunk, chunk_of, gather, is_utf8, read_columns
 from pipemagic.hrana.columns import Columns, Part
 from pipemagic.hrana.messages import (
@@ -73,7 +73,7 @@ def _set_rows(result: StmtResult, rows: ColumnarRows) -> None:
 
 def read_part(part: Part, cols: Sequence[Col]) -> ColumnarRows:
     """Return some rows of our own service; ProtocolError if their columns are inconsistent."""
-    return by_columns(cols, part.size, read_columns(part))
+    return ColumnarRows(cols, [[chunk] for chunk in read_columns(part)], part.size)
 
 
 def _large_rows(body: bytes) -> Iterator[_Cut]:
@@ -220,7 +220,9 @@ class _Piece:
     def rows(self, cols: Sequence[Col]) -> ColumnarRows:
         """Return the rows by columns."""
         count, width = self._starts.shape
-        return by_columns(cols, count, [self._column(self._starts[:, at], self._ends[:, at]) for at in range(width)])
+        return ColumnarRows(
+            cols, [[self._column(self._starts[:, at], self._ends[:, at])] for at in range(width)], count
+        )
 
     def _column(self, starts: Any, ends: Any) -> ColumnChunk:
         import numpy as np
