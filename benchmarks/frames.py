@@ -71,7 +71,7 @@ def _csv(service: Target, rows: int) -> Line:
         values = interleave(
             3,
             {
-                "ours": lambda: seconds(lambda: write_csv(path, result.cols, result.rows)),
+                "ours": lambda: seconds(lambda: write_csv(path, result.cols, [result.rows])),
                 "pandas": lambda: seconds(lambda: frame.to_csv(path, index=False)),
             },
         )

@@ -9,25 +9,23 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pipemagic.errors import SessionError, UnsupportedError
 from pipemagic.frames.arrow_polars import as_text, to_arrow
-from pipemagic.frames.columnar import ROWS_AT_ONCE, ColumnarRows, columnar
+from pipemagic.frames.columnar import ColumnarRows, columnar
 from pipemagic.frames.columns import ColumnChunk, with_nulls
 from pipemagic.frames.logical_types import Note, note_infinities
 from pipemagic.hrana.messages import Col, StmtResult
 from pipemagic.hrana.values import Float, Integer, SqlValue, Text, Value
 
 if TYPE_CHECKING:
-    import pyarrow
-
-Rows = Iterable[Sequence[Value]]
+    pass
 
 _SPECIAL = re.compile('[",\r\n]')
 
@@ -84,10 +82,11 @@ def _publish(draft: Path, path: Path) -> None:
             raise
 
 
-def write_csv(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None = None) -> int:
-    """Write rows, as they come, below a line with the names of the columns; return their number.
+def write_csv(
+    path: Path, cols: Sequence[Col], batches: Iterable[Sequence[list[Value]]], *, note: Note | None = None
+) -> int:
+    """Write batches of rows, as they arrive, below a line with the names of the columns; return the number of rows.
 
-    Rows that come one by one are not all in memory at the same time.
     ``note`` is called with a line for each column that holds infinities, whose sign the server does not send: they are
     NaN in the file. UnsupportedError for bytes, SessionError for a file that cannot be written; no file
     is left then.
@@ -96,7 +95,8 @@ def write_csv(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None 
     count = 0
     with new_file(path) as draft, draft.open("x", encoding="utf-8", newline="") as file:
         file.writelines(_lines([[_quoted(col.name or "")] for col in cols], 1))
-        for some in _batches(cols, rows):
+        rows = (batch if isinstance(batch, ColumnarRows) else columnar(cols, [batch]) for batch in batches)
+        for some in chain.from_iterable(batch.batches() for batch in rows):
             count += len(some)
             infinite |= {at for at, chunks in enumerate(some.columns) if any(chunk.lacks_sign for chunk in chunks)}
             fields = [
@@ -110,8 +110,8 @@ def write_csv(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None 
     return count
 
 
-def write_parquet(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | None = None) -> int:
-    """Write rows as Parquet, with the types of an Arrow table; return their number.
+def write_parquet(path: Path, result: StmtResult, *, note: Note | None = None) -> int:
+    """Write the rows of a result as Parquet, with the types of an Arrow table; return their number.
 
     All rows are in memory, by columns, because the last value of a column may decide its type, and a file cannot be
     changed.
@@ -119,27 +119,10 @@ def write_parquet(path: Path, cols: Sequence[Col], rows: Rows, *, note: Note | N
     """
     from pyarrow import parquet
 
-    table: pyarrow.Table = to_arrow(StmtResult(list(cols), _columnar(cols, rows)), note=note, unique=True)
+    table = to_arrow(result, note=note, unique=True)
     with new_file(path) as draft:
         parquet.write_table(table, str(draft))
     return int(table.num_rows)
-
-
-WRITERS: dict[str, Callable[..., int]] = {"csv": write_csv, "parquet": write_parquet}
-
-
-def _columnar(cols: Sequence[Col], rows: Rows) -> ColumnarRows:
-    return rows if isinstance(rows, ColumnarRows) else columnar(cols, [[list(row) for row in rows]])
-
-
-def _batches(cols: Sequence[Col], rows: Rows) -> Iterator[ColumnarRows]:
-    """Yield the rows in batches."""
-    if isinstance(rows, ColumnarRows):
-        yield from rows.batches()
-        return
-    coming = iter(rows)
-    while some := [list(row) for row in islice(coming, ROWS_AT_ONCE)]:
-        yield columnar(cols, [some])
 
 
 def _lines(columns: Sequence[Sequence[str]], count: int) -> Iterable[str]:

@@ -219,10 +219,8 @@ class _Piece:
 
     def rows(self, cols: Sequence[Col]) -> ColumnarRows:
         """Return the rows by columns."""
-        count, width = self._starts.shape
-        return ColumnarRows(
-            cols, [[self._column(self._starts[:, at], self._ends[:, at])] for at in range(width)], count
-        )
+        columns = [[self._column(*cells)] for cells in zip(self._starts.T, self._ends.T, strict=True)]
+        return ColumnarRows(cols, columns, len(self._starts))
 
     def _column(self, starts: Any, ends: Any) -> ColumnChunk:
         import numpy as np

@@ -77,7 +77,10 @@ class Outcome:
 
     def write(self, path: str | Path, form: str, note: Note | None = None) -> int:
         """Write the rows into a file, as ``csv`` or ``parquet``; return how many (see `pipemagic.frames.files`)."""
-        return files.WRITERS[form](Path(path).expanduser(), self.result.cols, self.result.rows, note=note)
+        path = Path(path).expanduser()
+        if form == "parquet":
+            return files.write_parquet(path, self.result, note=note)
+        return files.write_csv(path, self.result.cols, [self.result.rows], note=note)
 
 
 @dataclass(eq=False)

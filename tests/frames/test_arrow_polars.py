@@ -127,7 +127,7 @@ def test_csv_is_exact(tmp_path):
         ("x", "REAL", [0.1 + 0.2 * n for n in range(len(HOSTILE))]),
         ("when", "DATE", ["2024-01-31"] * len(HOSTILE)),
     )
-    assert write_csv(tmp_path / "x.csv", wire.cols, wire.rows) == len(HOSTILE)
+    assert write_csv(tmp_path / "x.csv", wire.cols, [wire.rows]) == len(HOSTILE)
     with (tmp_path / "x.csv").open(encoding="utf-8", newline="") as file:
         head, *rows = csv.reader(file)
     assert head == ["id", 'na"me, or\nso', "x", "when"]
@@ -143,7 +143,7 @@ def test_csv_is_exact(tmp_path):
 def test_infinities_in_csv_are_told(tmp_path):
     wire, notes = result(("a", "REAL", [1.5, None]), ("", "REAL", [None, 2.5]), ("c", "", ["NaN", 1])), []
     wire.rows[0][1] = Float(None)
-    write_csv(tmp_path / "x.csv", wire.cols, wire.rows, note=notes.append)
+    write_csv(tmp_path / "x.csv", wire.cols, [wire.rows], note=notes.append)
     assert (tmp_path / "x.csv").read_text() == 'a,"",c\n1.5,NaN,NaN\n,2.5,1\n'
     assert [note.split(";")[0] for note in notes] == ["column number 2 holds infinities"]
 
@@ -154,14 +154,14 @@ def test_infinities_in_csv_are_told(tmp_path):
 def test_an_infinity_among_values_of_several_kinds_is_told_too(tmp_path, read):
     notes = []
     rows = [[Float(0.5), Integer("1")], [Float(1.5), Float(None)]]
-    write_csv(tmp_path / "a.csv", [Col("a", None), Col("b", None)], read(rows), note=notes.append)
+    write_csv(tmp_path / "a.csv", [Col("a", None), Col("b", None)], [read(rows)], note=notes.append)
     assert [note.split(";")[0] for note in notes] == ["column b holds infinities"]
     assert (tmp_path / "a.csv").read_text() == "a,b\n0.5,1\n1.5,NaN\n"
 
 
 def test_a_row_of_one_null_is_not_an_empty_line(tmp_path):
     wire = result(("a", "", [1, None, 2]))
-    write_csv(tmp_path / "x.csv", wire.cols, wire.rows)
+    write_csv(tmp_path / "x.csv", wire.cols, [wire.rows])
     assert (tmp_path / "x.csv").read_text() == 'a\n1\n""\n2\n'
 
 
@@ -170,10 +170,10 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     path.write_text("as it was")
     wire = result(("a", "", [1, b"x"]))
     with pytest.raises(UnsupportedError, match="column a holds bytes, which CSV has no form for"):
-        write_csv(path, wire.cols, wire.rows)
+        write_csv(path, wire.cols, [wire.rows])
     assert path.read_text() == "as it was"
     assert list(tmp_path.iterdir()) == [path]
-    write_csv(path, wire.cols, wire.rows[:1])
+    write_csv(path, wire.cols, [wire.rows[:1]])
     assert path.read_text() == "a\n1\n"
 
 
@@ -181,7 +181,7 @@ def test_where_no_file_can_be(tmp_path):
     with pytest.raises(SessionError, match="is a folder"):
         write_csv(tmp_path, [], [])
     with pytest.raises(SessionError, match="there is no folder"):
-        write_parquet(tmp_path / "no" / "x.parquet", [], [])
+        write_parquet(tmp_path / "no" / "x.parquet", result())
 
 
 def test_parquet_is_exact(tmp_path):
@@ -192,7 +192,7 @@ def test_parquet_is_exact(tmp_path):
         ("id", "TEXT", ["a\0b", None]),
     )
     notes = []
-    assert write_parquet(tmp_path / "x.parquet", wire.cols, wire.rows, note=notes.append) == 2
+    assert write_parquet(tmp_path / "x.parquet", wire, note=notes.append) == 2
     table = parquet.read_table(tmp_path / "x.parquet")
     assert table.column_names == ["id", "data", "when", "id_2"]
     assert table.to_pylist()[0] == {

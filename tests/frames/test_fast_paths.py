@@ -274,7 +274,7 @@ def written(response: PipelineResponse, folder: Path) -> list[object]:
     found: list[object] = []
     notes: list[str] = []
     try:
-        files.write_csv(folder / "rows.csv", result.cols, result.rows, note=notes.append)
+        files.write_csv(folder / "rows.csv", result.cols, [result.rows], note=notes.append)
         found.append((folder / "rows.csv").read_bytes())
     except PipemagicError as error:
         found.append(str(error))

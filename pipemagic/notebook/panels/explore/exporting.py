@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Iterator, MutableMapping, Sequence
-from itertools import chain
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from pipemagic.client.cursor import Cursor
 from pipemagic.counts import plural
 from pipemagic.errors import SessionError
 from pipemagic.frames import arrow_polars, files
-from pipemagic.frames.columnar import ColumnarRows, RowsBuilder
+from pipemagic.frames.columnar import RowsBuilder
 from pipemagic.hrana.messages import StmtResult
 from pipemagic.notebook.panels.explore import paging
 from pipemagic.notebook.panels.explore.questions import AskingModel
@@ -104,17 +103,17 @@ class ExportingModel(AskingModel):
         notes: list[str] = []
         if form == "csv":
             path = Path(target).expanduser()
-            count = files.write_csv(path, cursor.cols, chain.from_iterable(self._told(cursor)), note=notes.append)
+            count = files.write_csv(path, cursor.cols, self._told(cursor), note=notes.append)
             return None, _said(f"Wrote {plural(count, 'row')} to {target}.", notes)
         rows = RowsBuilder(cursor.cols)
         for batch in self._told(cursor):
             rows.add(batch)
-        held: ColumnarRows = rows.build()
+        result = StmtResult(list(cursor.cols), rows.build())
         if form == "parquet":
-            count = files.write_parquet(Path(target).expanduser(), cursor.cols, held, note=notes.append)
+            count = files.write_parquet(Path(target).expanduser(), result, note=notes.append)
             return None, _said(f"Wrote {plural(count, 'row')} to {target}.", notes)
-        frame = arrow_polars.to_table(StmtResult(list(cursor.cols), held), "pandas", note=notes.append)
-        return frame, _said(f"{target} is a DataFrame of {plural(len(held), 'row')}.", notes)
+        frame = arrow_polars.to_table(result, "pandas", note=notes.append)
+        return frame, _said(f"{target} is a DataFrame of {plural(len(result.rows), 'row')}.", notes)
 
     def _told(self, cursor: Cursor) -> Iterator[Sequence[Any]]:
         """Give the rows as they come, and tell how many that were, now and then."""
