@@ -97,7 +97,7 @@ def test_no_value_is_ever_changed(pair, rows) -> None:
     assert kept(target) == kept(source)
 
 
-def test_many_rows_in_bounded_pieces(pair, monkeypatch) -> None:
+def test_many_rows_in_bounded_batches(pair, monkeypatch) -> None:
     monkeypatch.setattr(staging_table, "AIM", 5_000)
     source, target = pair
     source.batch(["CREATE TABLE t(n INTEGER PRIMARY KEY, s)", """INSERT INTO t WITH RECURSIVE c(n) AS
@@ -159,7 +159,7 @@ def test_a_view_becomes_a_table(pair) -> None:
     assert target.execute("SELECT * FROM v").rows == source.execute("SELECT * FROM v").rows
 
 
-def test_append_and_what_does_not_fit(pair) -> None:
+def test_append(pair) -> None:
     source, target = pair
     source.batch(["CREATE TABLE t(a, b)", "INSERT INTO t VALUES ('007', 1)"])
     target.batch(["CREATE TABLE t(b INTEGER, a TEXT, c DEFAULT 5)", "CREATE TABLE u(a INT, b)", "CREATE TABLE w(a)"])
@@ -193,7 +193,7 @@ def test_within_one_database_under_another_name(full) -> None:
         full.copy("t", full, "T", "replace")
 
 
-def test_what_is_not_there(pair) -> None:
+def test_a_missing_table(pair) -> None:
     with pytest.raises(errors.LoadError, match="no table nope"):
         pair[0].copy("nope", pair[1])
 
@@ -227,7 +227,7 @@ def test_an_interrupt_leaves_nothing(pair) -> None:
     assert schema(target) == []
 
 
-def test_more_than_an_answer_of_a_server_without_cursors(on_sqld, embedded) -> None:
+def test_more_rows_than_one_response_without_cursors(on_sqld, embedded) -> None:
     numbers = "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 12) SELECT n FROM c"
     on_sqld.batch(["CREATE TABLE t(n, x)", f"INSERT INTO t SELECT n, zeroblob(1000000) FROM ({numbers})"])
     on_sqld._dialect = Dialect.V2

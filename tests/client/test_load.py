@@ -240,7 +240,7 @@ def test_a_table_that_the_server_cannot_make_is_called_by_its_own_name(full) -> 
 
 @pytest.mark.parametrize("if_exists", ["append", "upsert", "replace"])
 @pytest.mark.parametrize(("ids", "shown"), [([7, 1.5], "1.5"), (["8", "x"], "'x'"), ([7.0, b"x"], "b'x'")])
-def test_what_an_integer_primary_key_cannot_hold_is_named(full, if_exists, ids, shown) -> None:
+def test_a_value_that_an_integer_primary_key_cannot_hold_is_named(full, if_exists, ids, shown) -> None:
     full.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, b TEXT)")
     frame = pd.DataFrame({"id": ids, "b": ["x", "y"]})
     if ids[0] == "8":  # which would become 8
@@ -282,7 +282,7 @@ def test_what_only_looks_like_an_integer_primary_key_holds_anything(full) -> Non
         ("t(a TEXT, b TEXT)", "column a: t declares it TEXT, where '1' would become another value"),
     ],
 )
-def test_what_does_not_fit_is_not_appended(full, table, message) -> None:
+def test_rows_that_do_not_fit_are_not_appended(full, table, message) -> None:
     full.execute(f"CREATE TABLE {table}")
     if not message:
         full.load(SMALL, "t", if_exists="append")  # texts that are no numbers stay texts
@@ -319,7 +319,7 @@ def test_values_that_a_declared_type_would_change_are_refused(embedded, declared
     assert got == [str(value) if isinstance(value, pd.Timestamp) else value for value in values]
 
 
-def test_columns_that_fill_themselves_may_be_missing(full) -> None:
+def test_columns_with_a_default_may_be_missing(full) -> None:
     full.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a, b, at DEFAULT 'now', c AS (a + 1))")
     full.load(SMALL, "t", if_exists="append")
     assert full.execute("SELECT id, a, at, c FROM t").rows == [(1, 1, "now", 2), (2, 2, "now", 3), (3, 3, "now", 4)]
@@ -355,7 +355,7 @@ def test_a_table_that_appears_meanwhile_is_left_alone(full) -> None:
 
 
 @pytest.mark.parametrize("if_exists", ["", "FAIL", None])
-def test_other_wishes(full, if_exists) -> None:
+def test_invalid_options(full, if_exists) -> None:
     with pytest.raises(errors.LoadError, match="if_exists is fail, append, replace or upsert"):
         full.load(SMALL, "t", if_exists=if_exists)
 
@@ -423,7 +423,7 @@ def test_an_interrupt_between_requests_leaves_nothing_behind(embedded) -> None:
 
 
 @pytest.mark.parametrize("part", ["pipemagic.client.bulk.load.plan_load", "pipemagic.client.bulk.load.check_unique"])
-def test_an_interrupt_of_the_looking_leaves_nothing_behind(embedded, monkeypatch, part) -> None:
+def test_an_interrupt_of_the_inspection_leaves_nothing_behind(embedded, monkeypatch, part) -> None:
     embedded.execute("CREATE TABLE t(a PRIMARY KEY, b)")
 
     def interrupted(*_: object, **__: object) -> None:
@@ -445,7 +445,7 @@ def test_an_interrupt_while_something_left_over_is_removed_ends_the_load(flaky, 
     assert tables(embedded) == ["_pipemagic_load_00000001_00000001"]
 
 
-def test_an_interrupt_of_the_switch_says_what_became_of_it(embedded, monkeypatch) -> None:
+def test_an_interrupt_of_the_switch_reports_the_outcome(embedded, monkeypatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -458,7 +458,7 @@ def test_an_interrupt_of_the_switch_says_what_became_of_it(embedded, monkeypatch
 
 @pytest.mark.parametrize("kind", ["REAL", "INTEGER", "NUMERIC"])
 @pytest.mark.parametrize("values", [[-0.0, 1.5], [-0.0, "x"]])
-def test_a_table_that_would_drop_the_sign_of_zero_is_told_of(full, kind, values) -> None:
+def test_a_table_that_would_drop_the_sign_of_zero_is_named(full, kind, values) -> None:
     full.execute(f"CREATE TABLE t(a {kind})")
     with pytest.raises(errors.LoadError, match=r"'?-0\.0'? would become another value") as caught:
         full.load(pd.DataFrame({"a": values}), "t", "append")
@@ -473,7 +473,7 @@ def test_a_table_that_would_drop_the_sign_of_zero_is_told_of(full, kind, values)
         ["CREATE TABLE t(a, b)", "CREATE TRIGGER r BEFORE INSERT ON t WHEN new.a = 2 BEGIN SELECT RAISE(IGNORE); END"],
     ],
 )
-def test_rows_that_the_table_passes_over_are_no_load(full, table) -> None:
+def test_rows_that_the_table_would_skip_are_refused(full, table) -> None:
     full.batch(table)
     with pytest.raises(errors.LoadError, match="skips some of the rows; nothing was changed"):
         full.load(pd.DataFrame({"a": [1, 2, 3], "b": ["x", "x", "y"]}), "t", "append")
@@ -509,14 +509,14 @@ def test_a_switch_that_did_not_arrive_changes_nothing(flaky, embedded) -> None:
     assert tables(embedded) == []
 
 
-def test_a_switch_whose_answer_was_lost_is_found_out_about(flaky, embedded) -> None:
+def test_the_outcome_of_a_switch_whose_response_was_lost(flaky, embedded) -> None:
     database, transport = flaky
     transport.after = fail_once("RENAME TO", LOST)
     assert database.load(SMALL, "t") == 3
     assert tables(embedded) == ["t"]
 
 
-def test_an_interrupt_that_comes_too_late_says_so(flaky, embedded) -> None:
+def test_an_interrupt_after_the_switch_reports_that_the_rows_are_there(flaky, embedded) -> None:
     database, transport = flaky
     transport.after = fail_once("RENAME TO", KeyboardInterrupt())
     with pytest.raises(errors.InterruptedRequest, match="all rows were in t already"):

@@ -103,7 +103,7 @@ def test_other_columns_make_another_table_and_keep_what_still_fits(full) -> None
         "CREATE TRIGGER g AFTER UPDATE ON t BEGIN SELECT old.gone; END",
     ],
 )
-def test_what_does_not_fit_other_columns_any_more_is_in_the_way(full, more) -> None:
+def test_objects_that_do_not_fit_other_columns_are_refused(full, more) -> None:
     full.batch(["CREATE TABLE t(a, gone)", more, "INSERT INTO t VALUES (1, 2)"])
     before = schema(full)
     with pytest.raises(errors.LoadError, match="nothing was changed") as caught:
@@ -113,7 +113,7 @@ def test_what_does_not_fit_other_columns_any_more_is_in_the_way(full, more) -> N
 
 
 @pytest.mark.parametrize("column", ["gone", '"gone"', "a, `gone` DESC"])
-def test_an_index_on_a_column_that_is_gone_is_in_the_way(full, column) -> None:
+def test_an_index_on_a_missing_column_is_refused(full, column) -> None:
     full.batch(["CREATE TABLE t(a, b, gone)", f'CREATE INDEX "i x" ON t({column})', "INSERT INTO t VALUES (1, 2, 3)"])
     before = schema(full)
     with pytest.raises(errors.LoadError, match="the index i x is on gone, which the frame does not have") as caught:
@@ -134,7 +134,7 @@ def test_values_that_a_kept_definition_would_change(full) -> None:
     assert rows(full) == [(1, "007")]
 
 
-def test_a_plain_definition_makes_way_for_values_that_it_would_change(full) -> None:
+def test_a_plain_definition_is_replaced_if_it_would_change_values(full) -> None:
     full.load(pd.DataFrame({"a": [7]}), "t")
     full.load(pd.DataFrame({"a": ["007"]}), "t", if_exists="replace")
     assert rows(full) == [("007",)]
@@ -158,7 +158,7 @@ def test_hostile_names_with_all_that_belongs_to_them(full, name) -> None:
 # -- upsert
 
 
-def test_an_upsert_changes_what_is_there_and_adds_the_rest(full) -> None:
+def test_an_upsert_updates_and_inserts(full) -> None:
     full.batch(["CREATE TABLE t(a INTEGER PRIMARY KEY, b, kept DEFAULT 7)", "INSERT INTO t VALUES (2, 'old', 5)"])
     full.load(SMALL, "t", if_exists="upsert", keys=["A"])
     assert rows(full) == [(1, "x", 7), (2, None, 5), (3, "z", 7)]
@@ -193,7 +193,7 @@ def test_without_a_table_an_upsert_makes_one_with_the_key(full) -> None:
         ("t(a PRIMARY KEY, b, c NOT NULL)", ["a"], "the frame has no c"),
     ],
 )
-def test_an_upsert_that_cannot_be_done(full, table, keys, message) -> None:
+def test_invalid_upserts(full, table, keys, message) -> None:
     full.batch([f"CREATE TABLE {table}"])
     frame = SMALL if message.startswith("NOT NULL") else SMALL.fillna("y")
     with pytest.raises(errors.LoadError, match=message) as caught:
@@ -247,7 +247,7 @@ def test_an_upsert_is_the_update_of_a_dict(full, before, after) -> None:
 # -- types
 
 
-def test_types_are_those_that_were_asked_for(full) -> None:
+def test_given_types(full) -> None:
     full.load(SMALL, "t", types={"A": "BIGINT", "b": "VARCHAR(10)"})
     assert schema(full) == [("table", "t", 'CREATE TABLE "t" ("a" BIGINT, "b" VARCHAR(10))')]
 
@@ -264,7 +264,7 @@ def test_types_are_those_that_were_asked_for(full) -> None:
         ({"a": "'x'"}, "is not a type"),
     ],
 )
-def test_types_that_cannot_be(full, types, message) -> None:
+def test_invalid_types(full, types, message) -> None:
     with pytest.raises(errors.LoadError, match=message):
         full.load(SMALL, "t", types=types)
     assert schema(full) == []
@@ -276,7 +276,7 @@ def test_types_are_for_new_tables(full) -> None:
         full.load(SMALL, "t", if_exists="append", types={"a": "REAL"})
 
 
-def test_what_is_planned_can_be_asked_before(full) -> None:
+def test_the_plan_is_known_before_the_load(full) -> None:
     assert loading.prepare(full, SMALL, "t", types={"a": "BIGINT"}).plan.types == (("a", "BIGINT"), ("b", "TEXT"))
     full.execute("CREATE TABLE t(b VARCHAR, a)")
     assert loading.prepare(full, SMALL, "t", if_exists="append").plan.types == (("a", ""), ("b", "VARCHAR"))
@@ -287,7 +287,7 @@ def test_what_is_planned_can_be_asked_before(full) -> None:
 
 
 @pytest.mark.parametrize("wish", [{"if_exists": "append"}, {"if_exists": "upsert", "keys": ["a"]}])
-def test_what_would_not_fit_into_a_transaction_is_refused_before(full, monkeypatch, wish) -> None:
+def test_rows_that_would_exceed_a_transaction_are_refused_before(full, monkeypatch, wish) -> None:
     full.batch(["CREATE TABLE t(a PRIMARY KEY, b)", "CREATE TABLE log(a)",
                 "CREATE TRIGGER g AFTER INSERT ON t BEGIN INSERT INTO log VALUES (new.a); END"])  # fmt: skip
     monkeypatch.setattr(loading, "SAMPLED", 3)
@@ -302,7 +302,7 @@ def test_what_would_not_fit_into_a_transaction_is_refused_before(full, monkeypat
     assert [name for _, name, _ in schema(full)] == ["g", "log", "t"]
 
 
-def test_what_fits_is_tried_out_and_then_done(full, monkeypatch) -> None:
+def test_rows_that_fit_are_measured_and_then_added(full, monkeypatch) -> None:
     full.execute("CREATE TABLE t(a PRIMARY KEY, b)")
     monkeypatch.setattr(loading, "SAMPLED", 3)
     assert full.load(pd.DataFrame({"a": range(30), "b": "x"}), "t", if_exists="append") == 30
@@ -323,7 +323,7 @@ def test_old_staging_tables_are_removed_and_young_ones_are_not(full, monkeypatch
     assert [name for _, name, _ in schema(full)] == sorted([young, *others, "t"])
 
 
-def test_what_this_program_could_not_remove_goes_with_its_next_load(full, monkeypatch) -> None:
+def test_a_table_that_this_process_could_not_remove_is_removed_by_its_next_load(full, monkeypatch) -> None:
     name = staging.new_name()
     full.execute(f"CREATE TABLE {name}(a)")
 

@@ -73,7 +73,7 @@ def test_the_type_and_the_values_of_a_column(declared, values, arrow, polars, ex
         assert [math.copysign(1, value) for value in read if isinstance(value, float) and declared == "REAL"] == signs
 
 
-def test_what_changes_its_type_is_said_once():
+def test_a_changed_type_is_noted_once():
     notes = []
     mixed = result(("a", "", [1, "x"]), ("b", "", [1, b"x"]), ("c", "", [1, 2.5]))
     to_arrow(mixed, note=notes.append)
@@ -83,14 +83,14 @@ def test_what_changes_its_type_is_said_once():
     ]
 
 
-def test_an_infinity_of_unknown_sign_is_nan_and_said():
+def test_an_infinity_without_a_sign_is_nan_and_noted():
     notes = []
     table = to_arrow(StmtResult(cols=[Col("x")], rows=[[Float(None)], [Float(1.5)]]), note=notes.append)
     assert math.isnan(table.column("x").to_pylist()[0])
     assert "infinities" in notes[0]
 
 
-def test_names_that_come_twice():
+def test_duplicate_names():
     notes, twice = [], result(("a", "", [1]), ("a_2", "", [2]), ("a", "", [3]), ("", "", [4]), ("a", "", [5]))
     assert to_arrow(twice).column_names == ["a", "a_2", "a", "", "a"]
     assert to_polars(twice, note=notes.append).rows() == [(1, 2, 3, 4, 5)]
@@ -140,7 +140,7 @@ def test_csv_is_exact(tmp_path):
     assert f'\n{2**63 - 1 - 4},"",' in text  # an empty text
 
 
-def test_infinities_in_csv_are_told(tmp_path):
+def test_infinities_in_csv_are_noted(tmp_path):
     wire, notes = result(("a", "REAL", [1.5, None]), ("", "REAL", [None, 2.5]), ("c", "", ["NaN", 1])), []
     wire.rows[0][1] = Float(None)
     write_csv(tmp_path / "x.csv", wire.cols, [wire.rows], note=notes.append)
@@ -151,7 +151,7 @@ def test_infinities_in_csv_are_told(tmp_path):
 @pytest.mark.parametrize(
     "read", [list, lambda rows: columnar([Col("a", None), Col("b", None)], [rows])], ids=["rows", "columns"]
 )
-def test_an_infinity_among_values_of_several_kinds_is_told_too(tmp_path, read):
+def test_an_infinity_among_values_of_several_kinds_is_noted(tmp_path, read):
     notes = []
     rows = [[Float(0.5), Integer("1")], [Float(1.5), Float(None)]]
     write_csv(tmp_path / "a.csv", [Col("a", None), Col("b", None)], [read(rows)], note=notes.append)
@@ -177,7 +177,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path):
     assert path.read_text() == "a\n1\n"
 
 
-def test_where_no_file_can_be(tmp_path):
+def test_paths_where_no_file_can_be_created(tmp_path):
     with pytest.raises(SessionError, match="is a folder"):
         write_csv(tmp_path, [], [])
     with pytest.raises(SessionError, match="there is no folder"):

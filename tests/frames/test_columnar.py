@@ -38,7 +38,7 @@ def columns(draw):
     size=st.integers(1, 7),
     at_once=st.integers(1, 30),
 )
-def test_by_parts_or_as_a_whole_it_is_the_same_frame(values, types, size, at_once):
+def test_batches_and_a_whole_give_the_same_frame(values, types, size, at_once):
     rows = [list(row) for row in zip(*values, strict=False)]
     cols = [Col("same", kind) for kind, _ in zip(types, values, strict=False)]
     notes: list[list[str]] = [[], []]
@@ -64,7 +64,7 @@ def _canonical(value):
     return Blob(value.base64.rstrip("=")) if isinstance(value, Blob) else value
 
 
-def test_rows_of_another_width_and_values_that_are_none():
+def test_rows_of_another_width_and_invalid_values():
     with pytest.raises(errors.ProtocolError, match="not as wide"):
         to_frame(StmtResult([Col("a")], columnar([Col("a")], [[[NULL, NULL]]])))
     with pytest.raises(errors.ProtocolError, match="beyond 64 bits"):
@@ -76,7 +76,7 @@ def test_no_rows():
     assert_frame_equal(to_frame(StmtResult(cols, columnar(cols, []))), to_frame(StmtResult(cols, [])))
 
 
-def test_some_rows_of_many():
+def test_slices():
     rows = [[Integer(str(number))] for number in range(10)]
     kept = columnar([Col("a")], [rows[:4], rows[4:]])
     assert (kept[3], list(kept[2:5]), kept[-1]) == (rows[3], rows[2:5], rows[-1])

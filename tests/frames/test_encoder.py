@@ -107,7 +107,7 @@ def test_mixed(values) -> None:
 
 
 @pytest.mark.parametrize("values", [[None], [None, None], ["", ""], ["", None], [b""], [b"", None, b""]])
-def test_nothing_but_what_is_empty(values) -> None:
+def test_only_empty_values(values) -> None:
     check(values)
 
 
@@ -135,7 +135,7 @@ def test_categories_of_every_kind(categories) -> None:
     assert through_records([column.values], 0, 5) == [(known[code],) for code in codes]
 
 
-def test_categories_that_come_often_take_no_part_of_the_next_one() -> None:
+def test_repeated_categories_end_at_their_own_last_byte() -> None:
     codes = [0, -1, 0, 2, 2, 2]
     (column,) = from_frame(pd.DataFrame({"x": pd.Categorical.from_codes(codes, categories=["a", "é", "bc", "😀"])}))
     for start, stop in [(0, 3), (2, 6), (0, 6), (1, 2)]:
@@ -154,7 +154,7 @@ def test_moments_of_every_unit() -> None:
         ]  # fmt: skip
 
 
-def test_texts_of_arrow_are_taken_where_they_are() -> None:
+def test_texts_of_arrow_are_not_copied() -> None:
     pytest.importorskip("pyarrow")
     texts = pd.Series(["a", None, "é\0😀", "", "b"] * 3, dtype=pd.StringDtype("pyarrow"))
     for part in (texts, texts[4:9], pd.concat([texts, texts], ignore_index=True), texts[:0], texts[::-1]):

@@ -193,7 +193,7 @@ def signed(result: StmtResult) -> StmtResult:
     return msgspec.structs.replace(result, rows=rows)
 
 
-def test_columns_that_do_not_hold_what_they_say() -> None:
+def test_inconsistent_columns() -> None:
     good = columns.Texts("aé".encode(), struct.pack("<2q", 1, 3))
     wrong: list[columns.Column] = [
         columns.Integers(b"1234567"), columns.Integers(bytes(24)), columns.Floats(bytes(8)),
@@ -248,7 +248,7 @@ def seen_by_cursor(body: bytes, cuts: list[int]) -> list[object]:
     return seen(lambda: PipelineResponse([OkEntry(ExecuteResponse(result))]))
 
 
-def test_the_rows_of_a_usual_cursor_come_by_columns() -> None:
+def test_rows_of_a_cursor_are_read_by_columns() -> None:
     entries = [cursors.StepBegin(0, TABLE.cols), *map(cursors.Row, TABLE.rows), cursors.StepEnd(0, None)]
     begin, *rows, end = itertools.chain.from_iterable(
         read_entries([b"".join(encode(entry) + b"\n" for entry in entries)])
@@ -322,7 +322,7 @@ ROWS = [[Integer(str(number)), Text(f"té {number}"), Float(number / 7), Text("2
 TABLE = StmtResult([Col("a", "INTEGER"), Col("b"), Col("c", "REAL"), Col("d", "DATE")], ROWS)
 
 
-def test_the_rows_of_a_usual_answer_are_kept_by_columns() -> None:
+def test_rows_of_a_response_are_stored_by_columns() -> None:
     (entry,) = read_response(pipeline(TABLE)).results
     rows = entry.response.result.rows  # type: ignore[union-attr]
     assert isinstance(rows, ColumnarRows)
@@ -415,7 +415,7 @@ def test_white_space_and_keys_in_another_order() -> None:
     assert_read_alike(msgspec.json.encode(plain))
 
 
-def test_rows_that_are_named_twice() -> None:
+def test_duplicate_rows_keys() -> None:
     rows = b'"rows":' + msgspec.json.encode(ROWS)
     body = pipeline(TABLE)
     assert rows in body
@@ -437,7 +437,7 @@ def test_many_columns(count: int) -> None:
 @given(tables(), st.integers(-3, 14), st.integers(-3, 14))
 @example(StmtResult([Col("a", "INTEGER")], [[NULL], [Integer("1")]]), 0, 1)
 @example(StmtResult([Col("a", "INTEGER")], [[Integer("1")], [NULL]]), 0, 1)
-def test_some_rows_of_many(table: StmtResult, start: int, stop: int) -> None:
+def test_slices(table: StmtResult, start: int, stop: int) -> None:
     (entry,) = read_response(pipeline(table)).results
     cut = entry.response.result.rows[start:stop]  # type: ignore[union-attr]
     expected = msgspec.structs.replace(table, rows=table.rows[start:stop])
@@ -492,7 +492,7 @@ def test_a_frame_of_the_rows_of_a_cursor_can_be_changed_when_these_are_gone() ->
     assert (frame["a"][0], frame["c"][1]) == (7, 7.5)
 
 
-def test_the_rows_do_not_keep_what_was_made_for_a_frame() -> None:
+def test_rows_do_not_keep_the_columns_of_a_frame_in_memory() -> None:
     (entry,) = read_response(pipeline(TABLE)).results
     result = entry.response.result  # type: ignore[union-attr]
     frame = to_frame(result)

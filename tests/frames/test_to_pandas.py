@@ -101,7 +101,7 @@ def test_dates_keep_their_instant() -> None:
     assert column(["0001-01-01", "9999-12-31"], "DATE").dt.year.tolist() == [1, 9999]
 
 
-def test_mixed_types_stay_as_they_are_and_say_so_once() -> None:
+def test_mixed_types_stay_objects_and_are_noted_once() -> None:
     notes: list[str] = []
     frame = to_frame(result([1, "a", b"b", None, 2.5, 2]), note=notes.append)
     assert frame["x"].tolist() == [1, "a", b"b", None, 2.5, 2]
@@ -111,7 +111,7 @@ def test_mixed_types_stay_as_they_are_and_say_so_once() -> None:
     ]
 
 
-def test_an_infinity_of_unknown_sign_is_nan_and_said() -> None:
+def test_an_infinity_without_a_sign_is_nan_and_noted() -> None:
     notes: list[str] = []
     frame = to_frame(StmtResult(cols=[Col("x")], rows=[[Float(None)], [Float(1.5)]]), note=notes.append)
     assert math.isnan(frame["x"][0])
@@ -128,7 +128,7 @@ def test_infinities_with_a_sign_are_infinite() -> None:
     assert notes == []
 
 
-def test_an_infinity_of_unknown_sign_beside_integers_is_said_too() -> None:
+def test_an_infinity_without_a_sign_beside_integers_is_noted() -> None:
     notes: list[str] = []
     frame = to_frame(StmtResult(cols=[Col("x")], rows=[[Float(None)], [Integer("1")]]), note=notes.append)
     assert frame["x"].dtype == "float64"
@@ -161,7 +161,7 @@ def test_rows_of_another_width_are_refused(row) -> None:
 
 
 @pytest.mark.parametrize("value", [Integer("x"), Integer("9223372036854775808"), Integer("1.5"), Blob("?")])
-def test_values_that_are_none_are_refused(value) -> None:
+def test_invalid_values_are_refused(value) -> None:
     with pytest.raises(ProtocolError):
         to_frame(StmtResult(cols=[Col("a")], rows=[[value]]))
 
