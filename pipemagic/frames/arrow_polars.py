@@ -1,4 +1,4 @@
-"""A result -> a table of one of `TYPES`: pandas, Polars or Arrow. Each package is imported when it is asked for.
+"""A result -> a table of Polars or Arrow. Each package is imported when its type is wanted.
 
 Arrow and Polars take the logical types of `pipemagic.frames.logical_types`; what is mixed becomes text, or binary where
 a BLOB is among it, and a note. Numbers that become text are written with all their digits.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pipemagic.errors import UnsupportedError
 from pipemagic.frames.columns import Texts
 from pipemagic.frames.logical_types import LogicalColumn, Note, logical_columns
-from pipemagic.frames.to_pandas import arrow_texts, to_frame
+from pipemagic.frames.to_pandas import arrow_texts
 from pipemagic.hrana.messages import StmtResult
 
 if TYPE_CHECKING:
@@ -41,14 +41,10 @@ def import_package(kind: str) -> None:
         import_module(package)
 
 
-def to_table(result: StmtResult, kind: str, *, note: Note | None = None) -> Any:
-    """Turn a result into a table of one of TYPES."""
-    match kind:
-        case "polars":
-            return to_polars(result, note=note)
-        case "arrow":
-            return to_arrow(result, note=note)
-    return to_frame(result, note=note)
+def converter(kind: str) -> Callable[..., Any]:
+    """Return `to_polars` or `to_arrow`; UnsupportedError without the package."""
+    check_type(kind)
+    return to_polars if kind == "polars" else to_arrow
 
 
 def to_arrow(result: StmtResult, *, note: Note | None = None, unique: bool = False) -> pyarrow.Table:

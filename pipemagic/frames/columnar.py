@@ -8,11 +8,9 @@ own values, and no value changes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, overload
 
-from pipemagic.errors import ProtocolError
-from pipemagic.frames.columns import ColumnBuilder, ColumnChunk, chunk_of, concat
+from pipemagic.frames.columns import ColumnBuilder, ColumnChunk, chunks_of, concat, not_as_wide
 from pipemagic.hrana.messages import Col
 from pipemagic.hrana.values import SqlValue, Value
 
@@ -128,19 +126,6 @@ def columnar(cols: Sequence[Col], batches: Iterable[Sequence[list[Value]]]) -> C
     for batch in batches:
         rows.add(batch)
     return rows.build()
-
-
-def chunks_of(rows: Sequence[list[Value]], width: int) -> list[ColumnChunk]:
-    """Return the columns of rows of this width; ProtocolError for others."""
-    if set(map(len, rows)) - {width}:
-        raise not_as_wide()
-    cells = list(chain.from_iterable(rows))
-    return [chunk_of(cells[number::width]) for number in range(width)]
-
-
-def not_as_wide() -> ProtocolError:
-    """Return the error for rows that have another number of values than there are columns."""
-    return ProtocolError("the server sent rows that are not as wide as their columns")
 
 
 def _cut(chunks: Sequence[ColumnChunk], start: int, stop: int) -> Iterator[ColumnChunk]:

@@ -170,6 +170,19 @@ def _integers(values: Sequence[Value], *, nulls: bool) -> Any:
         raise ProtocolError("the server sent an invalid integer, or one beyond 64 bits") from None
 
 
+def chunks_of(rows: Sequence[list[Value]], width: int) -> list[ColumnChunk]:
+    """Return the columns of rows of this width; ProtocolError for others."""
+    if set(map(len, rows)) - {width}:
+        raise not_as_wide()
+    cells = list(chain.from_iterable(rows))
+    return [chunk_of(cells[number::width]) for number in range(width)]
+
+
+def not_as_wide() -> ProtocolError:
+    """Return the error for rows that have another number of values than there are columns."""
+    return ProtocolError("the server sent rows that are not as wide as their columns")
+
+
 class ColumnBuilder:
     """Join chunks of the same kind of values as they arrive.
 

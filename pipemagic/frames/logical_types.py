@@ -19,8 +19,8 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from pipemagic.frames.columnar import ColumnarRows, chunks_of
-from pipemagic.frames.columns import ColumnChunk, concat, nulls
+from pipemagic.frames.columnar import ColumnarRows
+from pipemagic.frames.columns import ColumnChunk, chunks_of, concat, nulls
 from pipemagic.frames.dates import parse_dates
 from pipemagic.hrana.messages import StmtResult
 from pipemagic.hrana.values import Blob, Float, Integer, Text
@@ -77,7 +77,7 @@ def _column(name: str, shown: str, declared: str, chunks: Sequence[ColumnChunk],
     if len(chunk.kinds) > 1:
         return _mixed(name, shown, chunk, note)
     (kind,) = chunk.kinds
-    if kind is Integer and is_boolean(declared) and ((values == 0) | (values == 1)).all():
+    if declared and kind is Integer and is_boolean(declared) and ((values == 0) | (values == 1)).all():
         return LogicalColumn(name, shown, "boolean", size, values == 1, missing)
     if kind is Text and is_date(declared) and (dates := parse_dates(chunk)) is not None:
         return LogicalColumn(name, shown, "instant" if hasattr(dates, "tz_localize") else "moment", size, dates)

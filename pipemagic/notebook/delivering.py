@@ -53,7 +53,8 @@ class Delivery:
         """Refuse, before anything is run, what could not be delivered."""
         from pipemagic.frames import arrow_polars, files
 
-        arrow_polars.check_type(self.type)
+        if self.type != "pandas":
+            arrow_polars.check_type(self.type)
         for form, file in self.files.items():
             files.check_path(Path(file).expanduser())
             if form == "parquet":

@@ -17,7 +17,7 @@ from pipemagic.client.batch_runner import Run
 from pipemagic.client.cursor import Cursor, described
 from pipemagic.client.stream import ClientStream, Dialect
 from pipemagic.errors import InterruptedRequest, SessionError, StatementError, UnknownOutcome
-from pipemagic.frames import Note, arrow_polars, files
+from pipemagic.frames import Note, arrow_polars, files, to_frame
 from pipemagic.frames.columnar import RowsBuilder
 from pipemagic.hrana.faults import RESPONSE_TOO_LARGE
 from pipemagic.hrana.messages import Stmt, StmtResult
@@ -66,13 +66,13 @@ class Outcome:
         return frame
 
     def table(self, kind: str, note: Note | None = None) -> Any:
-        """Return the rows as a table of one of `frames.arrow_polars.TYPES`: a DataFrame, or one of Polars, or of Arrow.
+        """Return the rows as a table of one of `frames.arrow_polars.TYPES`: a DataFrame, or one of Polars or Arrow.
 
         UnsupportedError if the package for it is not installed.
         """
         if kind not in self._tables:
-            arrow_polars.check_type(kind)
-            self._tables[kind] = arrow_polars.to_table(self.result, kind, note=note)
+            convert = to_frame if kind == "pandas" else arrow_polars.converter(kind)
+            self._tables[kind] = convert(self.result, note=note)
         return self._tables[kind]
 
     def write(self, path: str | Path, form: str, note: Note | None = None) -> int:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from pipemagic.errors import ProtocolError, SessionError, UnsupportedError
-from pipemagic.frames.arrow_polars import check_type, to_arrow, to_polars, to_table
+from pipemagic.frames.arrow_polars import check_type, converter, to_arrow, to_polars
 from pipemagic.frames.columnar import columnar
 from pipemagic.frames.files import write_csv, write_parquet
 from pipemagic.hrana.messages import Col, StmtResult
@@ -107,7 +107,7 @@ def test_no_columns_and_no_rows():
 
 def test_polars_does_not_need_arrow(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert to_table(result(("a", "DATETIME", ["2024-01-31 10:30"])), "polars").rows() == [(WHEN,)]
+    assert converter("polars")(result(("a", "DATETIME", ["2024-01-31 10:30"]))).rows() == [(WHEN,)]
 
 
 @pytest.mark.parametrize(("kind", "package"), [("polars", "polars"), ("arrow", "pyarrow")])

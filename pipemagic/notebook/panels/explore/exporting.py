@@ -13,7 +13,7 @@ from traitlets import Bool, Int
 from pipemagic.client.cursor import Cursor
 from pipemagic.counts import plural
 from pipemagic.errors import SessionError
-from pipemagic.frames import arrow_polars, files
+from pipemagic.frames import arrow_polars, files, to_frame
 from pipemagic.frames.columnar import RowsBuilder
 from pipemagic.hrana.messages import StmtResult
 from pipemagic.notebook.panels.explore import paging
@@ -112,7 +112,7 @@ class ExportingModel(AskingModel):
         if form == "parquet":
             count = files.write_parquet(Path(target).expanduser(), result, note=notes.append)
             return None, _said(f"Wrote {plural(count, 'row')} to {target}.", notes)
-        frame = arrow_polars.to_table(result, "pandas", note=notes.append)
+        frame = to_frame(result, note=notes.append)
         return frame, _said(f"{target} is a DataFrame of {plural(len(result.rows), 'row')}.", notes)
 
     def _told(self, cursor: Cursor) -> Iterator[Sequence[Any]]:
