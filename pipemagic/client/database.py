@@ -239,10 +239,10 @@ class Database:
         ``if_exists`` is ``fail``, ``append``, ``replace`` or ``upsert``, which needs ``keys``. ``types`` gives declared
         types to columns of a new table.
         """
-        from pipemagic.client.bulk.load import load
+        from pipemagic.client.bulk.load import prepare
 
         self.check_writable("load")
-        return load(self, frame, table, if_exists=if_exists, keys=keys, types=types, progress=progress)
+        return prepare(self, frame, table, if_exists=if_exists, keys=keys, types=types).run(progress)
 
     def copy(
         self,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from pipemagic.client.batch_runner import result_of
-from pipemagic.client.bulk.staging_table import PREFIX
+from pipemagic.client.bulk import PREFIX
 from pipemagic.errors import StatementError, UnknownName
 from pipemagic.explore.names import near, text
 from pipemagic.hrana.messages import Close, Entry, ErrorEntry, Execute, Stmt

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipemagic import errors
-from pipemagic.client.bulk import staging_table
+from pipemagic.client.bulk import load as loading
 from pipemagic.client.cursor import Cursor
 from pipemagic.client.stream import Dialect
 from pipemagic.hrana.values import Float
@@ -98,7 +98,7 @@ def test_no_value_is_ever_changed(pair, rows) -> None:
 
 
 def test_many_rows_in_bounded_batches(pair, monkeypatch) -> None:
-    monkeypatch.setattr(staging_table, "AIM", 5_000)
+    monkeypatch.setattr(loading, "AIM", 5_000)
     source, target = pair
     source.batch(["CREATE TABLE t(n INTEGER PRIMARY KEY, s)", """INSERT INTO t WITH RECURSIVE c(n) AS
         (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 5000) SELECT n, 'row ' || n FROM c"""])  # fmt: skip
@@ -207,7 +207,7 @@ def test_a_source_that_is_cut_off_in_the_middle_leaves_nothing(pair, monkeypatch
         yield [[Float(1.0), Float(1.0)]]
         raise errors.UnknownOutcome("the connection ended in the middle of a response")
 
-    monkeypatch.setattr(staging_table, "FIRST", 1)
+    monkeypatch.setattr(loading, "FIRST", 1)
     monkeypatch.setattr(Cursor, "__iter__", cut)
     with pytest.raises(errors.LoadError, match="nothing was changed"):
         source.copy("t", target, if_exists="replace")
@@ -238,8 +238,8 @@ def test_more_rows_than_one_response_without_cursors(on_sqld, embedded) -> None:
 
 
 def test_without_powers_rows_go_as_arguments(pair, monkeypatch) -> None:
-    monkeypatch.setattr(staging_table, "takes_records", lambda database: False)
-    monkeypatch.setattr(staging_table, "ARGUMENTS", 3)
+    monkeypatch.setattr(loading, "takes_records", lambda database: False)
+    monkeypatch.setattr(loading, "ARGUMENTS", 3)
     source, target = pair
     fill(source)
     source.copy("t", target)

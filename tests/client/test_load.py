@@ -18,7 +18,7 @@ from service_http import ServiceTransport
 
 from pipemagic import errors
 from pipemagic.client.batch_runner import run
-from pipemagic.client.bulk import staging_table
+from pipemagic.client.bulk import load as loading
 from pipemagic.client.database import Database
 from pipemagic.client.stream import Dialect
 from pipemagic.hrana.messages import Stmt
@@ -130,8 +130,8 @@ def test_no_value_is_ever_changed(full, values) -> None:
 
 
 def test_the_order_of_rows_is_kept_over_many_chunks(full, monkeypatch) -> None:
-    monkeypatch.setattr(staging_table, "AIM", 2000)
-    monkeypatch.setattr(staging_table, "FIRST", 7)
+    monkeypatch.setattr(loading, "AIM", 2000)
+    monkeypatch.setattr(loading, "FIRST", 7)
     frame = pd.DataFrame({"a": range(5000), "b": [f"row {number}" for number in range(5000)]})
     seen: list[tuple[int, int]] = []
     assert full.load(frame, "t", progress=lambda done, total: seen.append((done, total))) == 5000
@@ -556,8 +556,8 @@ def test_an_append_that_takes_longer_than_a_transaction_may_changes_nothing(flak
 
 
 def test_without_powers_rows_go_as_arguments(embedded, monkeypatch) -> None:
-    monkeypatch.setattr(staging_table, "takes_records", lambda database: False)
-    monkeypatch.setattr(staging_table, "ARGUMENTS", 20)
+    monkeypatch.setattr(loading, "takes_records", lambda database: False)
+    monkeypatch.setattr(loading, "ARGUMENTS", 20)
     mixed = [1, 0.1, "a", b"b", None] * 20
     frame = pd.DataFrame({
         "i": range(100), "f": [number / 7 for number in range(100)], "m": [number / 4 for number in range(100)],
@@ -583,9 +583,9 @@ def test_a_database_in_utf_16_gets_rows_as_arguments(on_seed: Database) -> None:
 
 
 def test_rows_as_arguments_are_not_too_many_bytes_either(on_seed: Database, seed: SeedServer, monkeypatch) -> None:
-    monkeypatch.setattr(staging_table, "takes_records", lambda database: False)
-    monkeypatch.setattr(staging_table, "AIM", 10_000)
-    monkeypatch.setattr(staging_table, "LIMIT", 20_000)
+    monkeypatch.setattr(loading, "takes_records", lambda database: False)
+    monkeypatch.setattr(loading, "AIM", 10_000)
+    monkeypatch.setattr(loading, "LIMIT", 20_000)
     frame = pd.DataFrame({"a": ["é" * 1_000] * 100 + ["x" * 50_000] + ["y"] * 100, "b": range(201)})
     on_seed.load(frame, "t")
     assert_frame_equal(on_seed.query("SELECT * FROM t"), frame)

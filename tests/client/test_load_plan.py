@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from pipemagic import errors
 from pipemagic.client.bulk import load as loading
-from pipemagic.client.bulk import staging_table as staging
 
 SMALL = pd.DataFrame({"a": [1, 2, 3], "b": ["x", None, "z"]})
 
@@ -313,9 +312,9 @@ def test_rows_that_fit_are_measured_and_then_added(full, monkeypatch) -> None:
 
 
 def test_old_staging_tables_are_removed_and_young_ones_are_not(full, monkeypatch) -> None:
-    young = staging.new_name()
+    young = loading.new_name()
     monkeypatch.setattr(time, "time", lambda: 1e9)
-    old = staging.new_name()
+    old = loading.new_name()
     monkeypatch.undo()
     others = ["_pipemagic_load_mine", "_pipemagic_load_zzzzzzzz_00000000"]
     full.batch([f'CREATE TABLE "{name}"(a)' for name in (old, young, *others)])
@@ -324,7 +323,7 @@ def test_old_staging_tables_are_removed_and_young_ones_are_not(full, monkeypatch
 
 
 def test_a_table_that_this_process_could_not_remove_is_removed_by_its_next_load(full, monkeypatch) -> None:
-    name = staging.new_name()
+    name = loading.new_name()
     full.execute(f"CREATE TABLE {name}(a)")
 
     def fail(*_):
@@ -332,6 +331,6 @@ def test_a_table_that_this_process_could_not_remove_is_removed_by_its_next_load(
 
     with monkeypatch.context() as down:
         down.setattr(type(full), "execute", fail)
-        assert staging.drop(full, name) is False
+        assert loading.drop(full, name) is False
     full.load(SMALL, "t")
     assert [name for _, name, _ in schema(full)] == ["t"]

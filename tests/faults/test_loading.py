@@ -7,7 +7,7 @@ import pytest
 from sqld_server import Sqld
 
 from pipemagic import errors
-from pipemagic.client.bulk import staging_table
+from pipemagic.client.bulk import load as loading
 from pipemagic.client.database import Database
 
 FRAME = pd.DataFrame({"a": range(3000), "b": "x"})
@@ -15,8 +15,8 @@ FRAME = pd.DataFrame({"a": range(3000), "b": "x"})
 
 @pytest.mark.parametrize("if_exists", ["append", "replace"])
 def test_a_server_that_is_killed_in_the_middle_of_a_load(sqld_binary, tmp_path, monkeypatch, if_exists):
-    monkeypatch.setattr(staging_table, "FIRST", 500)
-    monkeypatch.setattr(staging_table, "AIM", 5000)
+    monkeypatch.setattr(loading, "FIRST", 500)
+    monkeypatch.setattr(loading, "AIM", 5000)
     first = Sqld(sqld_binary, tmp_path / "sqld")
     made = first.database()
     with Database(made.url, made.token) as database:

@@ -1,1 +1,4 @@
-"""Tables written as a whole: from a DataFrame (`load`), or from another database (`copy`); all rows or none."""
+"""Loading DataFrames into tables, and copying tables between databases."""
+
+PREFIX = "_pipemagic_load_"
+"""The beginning of the names of staging tables, which no list of tables shows."""

@@ -11,8 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from pipemagic.client.bulk import staging_table
-from pipemagic.client.bulk.load import nothing_changed, send, staged, switch
+from pipemagic.client.bulk.load import Batches, nothing_changed, remove_leftovers, send, staged, switch
 from pipemagic.client.bulk.load_plan import LoadPlan, check_name, definition, differences, would_change, writable
 from pipemagic.client.bulk.schema_objects import (
     SchemaSnapshot,
@@ -23,7 +22,6 @@ from pipemagic.client.bulk.schema_objects import (
     inspect_table,
     rows,
 )
-from pipemagic.client.bulk.staging_table import Batches
 from pipemagic.errors import LoadError, StatementError
 from pipemagic.frames.columnar import ColumnarRows, RowsBuilder
 from pipemagic.frames.columns import ColumnChunk, concat
@@ -67,7 +65,7 @@ def copy(
             raise LoadError(f"{table} cannot be copied onto itself", hint="give the copy another name")
         names, types = _columns(source, found)
         plan, kinds = _plan(source, target, found, new, names, types, if_exists)
-        staging_table.remove_leftovers(target)
+        remove_leftovers(target)
     with staged(target, plan) as staging:
         with nothing_changed("while the rows came"):
             total = _fill(source, target, found.name, names, plan, kinds, staging, progress)

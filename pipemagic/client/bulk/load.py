@@ -8,27 +8,34 @@ protocol and exact (`pipemagic.frames.encoder`).
 
 from __future__ import annotations
 
+import re
+import secrets
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from pipemagic.client.batch_runner import run
-from pipemagic.client.bulk import staging_table
+from pipemagic.client.bulk import PREFIX
 from pipemagic.client.bulk.load_plan import LoadPlan, check_unique, plan_load
-from pipemagic.client.bulk.staging_table import Batch, Batches
 from pipemagic.errors import (
     InterruptedRequest,
     LoadError,
     PipemagicError,
+    ServerError,
     StatementError,
     TransactionLost,
     UnknownOutcome,
 )
+from pipemagic.frames.columns import ColumnChunk
+from pipemagic.frames.encoder import Records, as_decimal
 from pipemagic.frames.from_pandas import Column, from_frame
 from pipemagic.hrana.messages import Stmt
 from pipemagic.hrana.stream import TRANSACTION_LIMIT
+from pipemagic.hrana.values import SqlValue
 from pipemagic.sql import quote
 
 if TYPE_CHECKING:
@@ -44,6 +51,29 @@ SAMPLED = 50_000
 
 SHARE = 0.8
 """The share of the time of a transaction that adding the rows may take."""
+
+OLD = 6 * 3600
+"""Seconds after which the staging table of any process is removed."""
+
+AIM = 2_000_000
+"""Bytes of a batch: large enough for speed, and other writers never wait long."""
+
+LIMIT = 4_500_000
+"""Bytes that a batch may have at most: a value of sqld may have 5 000 000."""
+
+ARGUMENTS = 9_000
+"""Arguments of one statement, where each value is one; SQLite takes 32 766."""
+
+FIRST = 1_000
+"""Rows of the first batch, when their size is not known yet."""
+
+GROWTH = 4
+"""The most rows of a batch, as a multiple of those before it: one small row must not decide."""
+
+_NAME = re.compile(PREFIX + r"([0-9a-f]{8})_([0-9a-f]{8})\Z")
+
+_left: set[str] = set()
+"""Staging tables that this process created and could not remove."""
 
 
 class Load:
@@ -70,9 +100,13 @@ class Load:
         ]
 
     def run(self, progress: Progress | None = None) -> int:
-        """Write all rows or none; return their number. Raises as `load` does."""
+        """Write all rows or none; return their number.
+
+        An error or an interrupt leaves the table as it was. Raises LoadError; UnknownOutcome only if the server cannot
+        be asked about the outcome.
+        """
         with nothing_changed("before the rows were sent"):
-            staging_table.remove_leftovers(self._database)
+            remove_leftovers(self._database)
         with staged(self._database, self.plan) as staging:
             with nothing_changed("while the rows were sent"):
                 values = [column.values for column in self._columns]
@@ -91,45 +125,29 @@ def prepare(
     keys: Sequence[str] = (),
     types: Mapping[str, str] | None = None,
 ) -> Load:
-    """Inspect a frame and a table; LoadError for what cannot be done exactly and atomically."""
+    """Inspect a frame and a table, and plan how the frame is written into it.
+
+    ``if_exists`` says what to do with a table of that name: ``fail``, ``append`` to it, ``replace`` it, or ``upsert``:
+    rows whose ``keys`` are there already change those, the others are added. The declared types of a new table, and
+    what is refused, are those of `pipemagic.frames.from_pandas`, but for the ``types`` given for some columns; a named
+    index is written too. A table that is replaced keeps its definition if the frame has its columns, and in any case
+    its indexes and triggers and the views on it. LoadError for what cannot be done exactly and atomically.
+    """
     with nothing_changed("before the rows were sent"):
         columns = from_frame(frame)
         plan = plan_load(database, table, columns, if_exists, keys=keys, types=types)
     return Load(database, columns, len(frame), plan)
 
 
-def load(
-    database: Database,
-    frame: pd.DataFrame,
-    table: str,
-    *,
-    if_exists: IfExists = "fail",
-    keys: Sequence[str] = (),
-    types: Mapping[str, str] | None = None,
-    progress: Progress | None = None,
-) -> int:
-    """Write a frame into a table; return the number of rows.
-
-    ``if_exists`` says what to do with a table of that name: ``fail``, ``append`` to it, ``replace`` it, or ``upsert``:
-    rows whose ``keys`` are there already change those, the others are added. The declared types of a new table, and
-    what is refused, are those of `pipemagic.frames.from_pandas`, but for the ``types`` given for some columns; a named
-    index is written too. A table that is replaced keeps its definition if the frame has its columns, and in any case
-    its indexes and triggers and the views on it. Anything that cannot be done exactly and atomically is refused before
-    anything changes. An error or an interrupt leaves the table as it was. Raises LoadError; UnknownOutcome only if the
-    server cannot be asked about the outcome.
-    """
-    return prepare(database, frame, table, if_exists=if_exists, keys=keys, types=types).run(progress)
-
-
 @contextmanager
 def staged(database: Database, plan: LoadPlan) -> Iterator[str]:
     """Create a staging table and yield its name; if the block fails the table is removed."""
-    staging = staging_table.new_name()
+    staging = new_name()
     try:
         _create(database, plan, staging)  # inside: its response may be lost
         yield staging
     except BaseException as error:
-        if not staging_table.drop(database, staging) and isinstance(error, PipemagicError):
+        if not drop(database, staging) and isinstance(error, PipemagicError):
             left = f"the table {staging} may be left over: the next load removes it"
             raise error.replace(hint="; ".join(filter(None, [error.hint, left]))) from None
         raise
@@ -250,3 +268,112 @@ def _was_switched(database: Database, staging: str, error: UnknownOutcome) -> bo
     except PipemagicError:
         raise error from None
     return False
+
+
+# -- staging tables: the name holds the time of creation
+
+
+def new_name() -> str:
+    """Return the name of a new staging table."""
+    return f"{PREFIX}{int(time.time()):08x}_{secrets.token_hex(4)}"
+
+
+def remove_leftovers(database: Database, *, older_than: float = OLD) -> list[str]:
+    """Drop the staging tables of this process that are left, and those older than some seconds; return their names.
+
+    One that cannot be dropped stays.
+    """
+    names = database.execute(
+        f"SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB '{PREFIX}*' ORDER BY name"
+    ).rows
+    gone = []
+    for name in (str(name) for (name,) in names):
+        if name in _left or _age(name) > older_than:
+            with suppress(StatementError, ServerError):
+                database.execute(f"DROP TABLE IF EXISTS {quote(name)}")
+                _left.discard(name)
+                gone.append(name)
+    return gone
+
+
+def drop(database: Database, name: str) -> bool:
+    """Drop a staging table of this process; return False for one that the next load has to drop."""
+    try:
+        database.execute(f"DROP TABLE IF EXISTS {quote(name)}")
+    except (PipemagicError, KeyboardInterrupt):  # the caller raises the error that led here
+        _left.add(name)
+        return False
+    return True
+
+
+def _age(name: str) -> float:
+    """Return the seconds since a staging table was created; 0.0 if its name does not say."""
+    match = _NAME.match(name)
+    return 0.0 if match is None else time.time() - int(match[1], 16)
+
+
+# -- batches of rows
+
+
+@dataclass(frozen=True)
+class Batch:
+    """An INSERT for the rows from ``start`` to before ``stop``."""
+
+    start: int
+    stop: int
+    sql: str
+    args: list[SqlValue] = field(repr=False)
+
+
+class Batches:
+    """Make the statements that insert rows into a table; ``rows`` is how many the next one takes."""
+
+    def __init__(self, database: Database, table: str, names: Sequence[str]) -> None:
+        # A constraint in the definition may say IGNORE or REPLACE, which would lose rows.
+        self._into = f"INSERT OR ABORT INTO {quote(table)} ({', '.join(map(quote, names))}) "
+        self._takes_records = takes_records(database)
+        self._most = sys.maxsize if self._takes_records else max(1, ARGUMENTS // len(names))
+        self.rows = min(FIRST, self._most)
+
+    def of(self, columns: Sequence[ColumnChunk], total: int, *, first: int = 0) -> Iterator[Batch]:
+        """Yield the statements for all rows of some columns, in order; ``first`` is the number of the first one."""
+        write = _as_records if self._takes_records else _as_arguments
+        start = 0
+        while start < total:
+            stop = min(start + self.rows, total)
+            rows, args, size = write([column.cut(start, stop) for column in columns], stop - start)
+            fitting = max(1, (stop - start) * AIM // max(size, 1))
+            if size > LIMIT and stop > start + 1:
+                self.rows = fitting
+                continue
+            yield Batch(first + start, first + stop, self._into + rows, args)
+            self.rows = min(GROWTH * self.rows, fitting, self._most)
+            start = stop
+
+
+def _as_records(columns: Sequence[ColumnChunk], count: int) -> tuple[str, list[SqlValue], int]:
+    """Return the SQL of some rows, its arguments, and the size of these in bytes."""
+    records = Records(count)
+    sql = records.query([records.add(column) for column in columns])
+    return sql, records.args, records.size
+
+
+def _as_arguments(columns: Sequence[ColumnChunk], _count: int) -> tuple[str, list[SqlValue], int]:
+    rows: list[str] = []
+    args: list[SqlValue] = []
+    for row in zip(*(column.items() for column in columns), strict=True):
+        rows.append(f"({', '.join('CAST(? AS REAL)' if isinstance(value, float) else '?' for value in row)})")
+        args.extend(as_decimal(value) if isinstance(value, float) else value for value in row)
+    sizes = (len(arg.encode() if isinstance(arg, str) else arg) if isinstance(arg, str | bytes) else 8 for arg in args)
+    return f"VALUES {', '.join(rows)}", args, sum(sizes)
+
+
+def takes_records(database: Database) -> bool:
+    """Return True if the server's SQLite reads records exactly: it has powers of two and keeps text in UTF-8."""
+    # SQLite knows the encoding only once it has read the schema.
+    exact = "pow(2.0, -1074) > 0 AND pow(2.0, 1024) = 9e999 AND CAST(x'c3a9' AS TEXT) = 'é'"
+    try:
+        found = database.execute(f"SELECT {exact} FROM (SELECT count(*) FROM sqlite_master)")
+    except StatementError:
+        return False
+    return found.rows == [(1,)]
