@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pipemagic.client.bulk.load import Batches, nothing_changed, remove_leftovers, send, staged, switch
-from pipemagic.client.bulk.load_plan import LoadPlan, check_name, definition, differences, would_change, writable
+from pipemagic.client.bulk.load_plan import LoadPlan, changed_row, check_name, definition, differences, writable
 from pipemagic.client.bulk.schema_objects import (
     SchemaSnapshot,
     Table,
@@ -201,14 +201,12 @@ def _query(table: str, names: Sequence[str]) -> str:
 def _check(start: int, columns: Sequence[ColumnChunk], plan: LoadPlan, kinds: Sequence[str]) -> None:
     """Refuse values that the target's types would change."""
     for (name, declared), kind, column in zip(plan.types, kinds, columns, strict=True):
-        if kind in ("", "BLOB"):
-            continue
-        for row, value in enumerate(column.items(), start=start + 1):
-            if would_change(value, kind):
-                raise LoadError(
-                    f"column {name}: {plan.table} declares it {declared}, where {str(value)[:40]!r} would "
-                    f"become another value (row {row}); nothing was changed"
-                )
+        if (row := changed_row(column, kind)) is not None:
+            (value,) = column.cut(row, row + 1).items()
+            raise LoadError(
+                f"column {name}: {plan.table} declares it {declared}, where {str(value)[:40]!r} would "
+                f"become another value (row {start + row + 1}); nothing was changed"
+            )
 
 
 def _with_signs(columns: list[ColumnChunk]) -> list[ColumnChunk]:

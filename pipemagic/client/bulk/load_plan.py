@@ -22,8 +22,10 @@ from pipemagic.client.bulk.schema_objects import (
     table_under_name,
 )
 from pipemagic.errors import LoadError, StatementError
+from pipemagic.frames.columns import ColumnChunk
+from pipemagic.frames.encoder import has_signed_zero
 from pipemagic.frames.from_pandas import Column
-from pipemagic.hrana.values import SqlValue, is_integer
+from pipemagic.hrana.values import Float, Integer, SqlValue, Text, is_integer
 from pipemagic.sql import quote
 from pipemagic.sql.type_affinity import affinity
 
@@ -288,11 +290,9 @@ def _check_affinity(column: Column, declared: str, table: str = "") -> None:
 
     A REAL that becomes an INTEGER of the same value, or the other way round, counts as the same; -0.0 has none.
     """
-    kind = affinity(declared)
-    if not _may_change(column, kind):
-        return
-    changed = next((value for value in column.items() if would_change(value, kind)), None)
-    if changed is not None:
+    row = changed_row(column.values, affinity(declared))
+    if row is not None:
+        (changed,) = column.values.cut(row, row + 1).items()
         where, zero = f"{table} declares it" if table else "declared", _is_negative_zero(changed)
         raise LoadError(
             f"column {column.name}: {where} {declared}, where {'-0.0' if zero else str(changed)[:40]!r} would become "
@@ -301,25 +301,23 @@ def _check_affinity(column: Column, declared: str, table: str = "") -> None:
         )
 
 
-def _may_change(column: Column, kind: str) -> bool:
-    """Return False if all values are of a type that the affinity does not change."""
-    if kind in ("", "BLOB"):
-        return False
-    match column.declared:
-        case "":  # several kinds, or a -0.0
-            return True
-        case "DATE" | "DATETIME" | "TIMESTAMP" | "BLOB":
-            return False
-        case "TEXT":
-            return kind != "TEXT"
-        case "REAL":
-            return kind == "TEXT"
-    return kind in ("TEXT", "REAL")
+def changed_row(values: ColumnChunk, kind: str) -> int | None:
+    """Return the number of a value that a column of this affinity ('' for none) would change; None if it changes none.
+
+    The first row is number 0.
+    """
+    zero = Float in values.kinds and (len(values.kinds) > 1 or has_signed_zero(values.values))
+    changes: dict[type, bool] = {
+        Text: kind in ("INTEGER", "REAL", "NUMERIC"), Integer: kind in ("TEXT", "REAL"),
+        Float: kind == "TEXT" or (kind not in ("", "BLOB") and zero),
+    }  # fmt: skip
+    if not any(changes.get(one) for one in values.kinds):
+        return None
+    return next((row for row, value in enumerate(values.items()) if _would_change(value, kind)), None)
 
 
-def would_change(value: SqlValue, kind: str) -> bool:
-    """Return True if a column of this affinity ('' for none) would turn a value into another one."""
-    if kind in ("", "BLOB") or value is None or isinstance(value, bytes):
+def _would_change(value: SqlValue, kind: str) -> bool:
+    if value is None or isinstance(value, bytes):
         return False
     if isinstance(value, str):
         return kind != "TEXT" and _NUMBER.match(value) is not None
