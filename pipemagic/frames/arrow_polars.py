@@ -7,7 +7,6 @@ a BLOB is among it, and a note. Numbers that become text are written with all th
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -114,18 +113,17 @@ def _arrow_array(column: LogicalColumn, kind: Any) -> Any:
 
 def _unique(columns: Sequence[LogicalColumn], note: Note | None) -> list[str]:
     """Return a name of its own for each column."""
-    names = [column.name for column in columns]
-    taken, seen, unique = set(names), Counter[str](), []
-    for name in names:
-        seen[name] += 1
-        new, number = name, seen[name]
-        while seen[name] > 1 and new in taken:
-            new, number = f"{name}_{number}", number + 1
-        if new != name and note is not None:
-            note(f"another column is named {name}, too; it is {new} here")
-        taken.add(new)
-        unique.append(new)
-    return unique
+    names = dict.fromkeys(column.name for column in columns)
+    unique: dict[str, None] = {}
+    for column in columns:
+        new, number = column.name, 1
+        while new in unique or (number > 1 and new in names):
+            number += 1
+            new = f"{column.name}_{number}"
+        if new != column.name and note is not None:
+            note(f"another column is named {column.name}, too; it is {new} here")
+        unique[new] = None
+    return list(unique)
 
 
 def as_text(value: int | float | str) -> str:

@@ -91,19 +91,14 @@ def _names(names: Sequence[Hashable]) -> list[str]:
             raise LoadError("the frame has several levels of column names", hint="join them into one name each first")
         if not text or "\0" in text or _is_broken(text):
             raise LoadError(f"column {number} has no name that SQL can hold: {text!r}")
-    counts = Counter(map(_folded, texts))
-    twice = sorted({text for text in texts if counts[_folded(text)] > 1})
+    counts = Counter(text.encode().lower() for text in texts)  # of ASCII letters alone, as in SQLite
+    twice = sorted({text for text in texts if counts[text.encode().lower()] > 1})
     if twice:
         raise LoadError(
             f"several columns have the same name in SQL, which knows no case: {', '.join(twice)}",
             hint="rename them first",
         )
     return texts
-
-
-def _folded(name: str) -> str:
-    """Return a name as SQLite compares it: only the case of ASCII letters is ignored."""
-    return "".join(char.lower() if char.isascii() else char for char in name)
 
 
 def _is_broken(text: str) -> bool:

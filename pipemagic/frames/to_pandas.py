@@ -97,17 +97,17 @@ def _array(column: LogicalColumn, note: Note, *, shares: bool) -> Any:
             return pd.arrays.BooleanArray(values, np.zeros(size, bool) if missing is None else missing.copy())
         case "text":
             return _strings(values, missing)
-        case "mixed":
-            cast = f"CAST({column.shown} AS ...) gives it one type"
-            note(f"column {column.shown} mixes {column.mixes} values and stays object; {cast}")
-            return _objects(values)
-        case "binary" | "nothing":
-            return _objects(values)
+        case "mixed" | "binary" | "nothing":
+            if column.mixes:
+                cast = f"CAST({column.shown} AS ...) gives it one type"
+                note(f"column {column.shown} mixes {column.mixes} values and stays object; {cast}")
+            return np.array(values, dtype=object)
     return values
 
 
 def _strings(texts: Texts, missing: Any) -> Any:
     """Return the array that pandas takes for text; with pyarrow the bytes become it without an object for each."""
+    import numpy as np
     import pandas as pd
 
     if _pandas_version() >= 3 and pd.StringDtype(na_value=math.nan).storage == "pyarrow":
@@ -117,8 +117,9 @@ def _strings(texts: Texts, missing: Any) -> Any:
         make: Any = pd.arrays.ArrowStringArray
         return make(pa.chunked_array([arrow_texts(texts, missing)]), dtype=dtype)
     strings = with_nulls(texts.strings(), missing)
+    objects = np.array(strings, dtype=object)
     # By its full name: "str" is numpy's type, which has no missing values, where pandas is told not to infer its own.
-    return pd.array(strings, dtype=pd.StringDtype(na_value=math.nan)) if _pandas_version() >= 3 else _objects(strings)
+    return objects if _pandas_version() < 3 else pd.array(objects, dtype=pd.StringDtype(na_value=math.nan))
 
 
 def arrow_texts(texts: Texts, missing: Any) -> pyarrow.Array:
@@ -129,14 +130,6 @@ def arrow_texts(texts: Texts, missing: Any) -> pyarrow.Array:
     valid = None if missing is None else pa.py_buffer(np.packbits(~missing, bitorder="little"))
     buffers = [valid, pa.py_buffer(texts.offsets), pa.py_buffer(texts.data)]
     return pa.Array.from_buffers(pa.large_string(), len(texts.offsets) - 1, buffers)
-
-
-def _objects(items: Sequence[Any]) -> Any:
-    import numpy as np
-
-    array = np.empty(len(items), dtype=object)
-    array[:] = items
-    return array
 
 
 @lru_cache(maxsize=1)

@@ -243,27 +243,13 @@ class _Piece:
         return part.take(np.where(missing, -1, np.cumsum(~missing) - 1)) if nulls else part
 
     def _integers(self, starts: Any, ends: Any) -> ColumnChunk | None:
-        import numpy as np
-
         self._expect_cells(b'"integer","value":"', b'"}', starts, ends)
         joined = self._joined(starts + 27, ends - 2)
-        if joined.translate(None, _DIGITS):
-            return None
-        try:
-            numbers = np.array(_INTEGERS.decode(joined), np.int64)
-        except (msgspec.DecodeError, OverflowError):
-            return None
-        return ColumnChunk(len(numbers), frozenset({Integer}), numbers) if len(numbers) == len(starts) else None
+        return None if joined.translate(None, _DIGITS) else _numbers(Integer, _INTEGERS, joined, len(starts))
 
     def _floats(self, starts: Any, ends: Any) -> ColumnChunk | None:
-        import numpy as np
-
         self._expect_cells(b'"float","value":', b"}", starts, ends)
-        try:
-            numbers = np.array(_FLOATS.decode(self._joined(starts + 24, ends - 1)), np.float64)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return None  # an infinity is null
-        return ColumnChunk(len(numbers), frozenset({Float}), numbers) if len(numbers) == len(starts) else None
+        return _numbers(Float, _FLOATS, self._joined(starts + 24, ends - 1), len(starts))
 
     def _texts(self, starts: Any, ends: Any) -> ColumnChunk | None:
         self._expect_cells(b'"text","value":"', b'"}', starts, ends)
@@ -295,3 +281,13 @@ class _Piece:
         data[offsets[1:] - 1] = ord(",")
         data[-1] = ord("]")
         return b"[" + bytes(data)
+
+
+def _numbers(kind: type, decoder: msgspec.json.Decoder[list[Any]], joined: bytes, count: int) -> ColumnChunk | None:
+    import numpy as np
+
+    try:
+        numbers = np.array(decoder.decode(joined), np.int64 if kind is Integer else np.float64)
+    except (msgspec.DecodeError, UnicodeDecodeError, OverflowError):
+        return None  # an infinity is null
+    return ColumnChunk(count, frozenset({kind}), numbers) if len(numbers) == count else None
