@@ -56,14 +56,22 @@ class ColumnChunk(NamedTuple):
     ``kinds`` are the wire types of the values, NULL aside. ``values`` is, if that is one kind, a NumPy array of
     numbers, `Texts` or a list of bytes; else a list of values; None where all is NULL. ``missing`` is an array that is
     True for NULL, None if there is none or ``values`` is a list, which holds None for it. Numbers are 0 or NaN there.
-    ``lacks_sign`` is True if there are infinities without a sign, which are NaN.
     """
 
     size: int
     kinds: frozenset[type]
     values: Any = None
     missing: Any = None
-    lacks_sign: bool = False
+
+    @property
+    def lacks_sign(self) -> bool:
+        """Whether there are infinities without a sign, which are NaN."""
+        if Float not in self.kinds:
+            return False
+        if isinstance(self.values, list):
+            return any(item != item for item in self.values)
+        nan = self.values != self.values
+        return bool(nan.any() if self.missing is None else (nan & ~self.missing).any())
 
     def items(self) -> list[SqlValue]:
         """Return the values as Python has them."""
@@ -89,36 +97,38 @@ class ColumnChunk(NamedTuple):
             return self._replace(size=size)
         if isinstance(self.values, list):
             return chunk_of_items(self.values[start:stop])
-        missing = None if self.missing is None else self.missing[start:stop]
-        if missing is not None and missing.all():
-            return ColumnChunk(size, frozenset())
-        if missing is not None and not missing.any():
-            missing = None
         if isinstance(self.values, Texts):
-            texts = Texts(self.values.data, self.values.offsets[start : stop + 1])
-            return ColumnChunk(size, self.kinds, texts, missing)
-        values = self.values[start:stop]
-        return ColumnChunk(size, self.kinds, values, missing, self.lacks_sign and has_nan(values, missing))
+            values: Any = Texts(self.values.data, self.values.offsets[start : stop + 1])
+        else:
+            values = self.values[start:stop]
+        (kind,) = self.kinds
+        return of_kind(kind, values, None if self.missing is None else self.missing[start:stop])
 
     def take(self, rows: Any) -> ColumnChunk:
         """Return the values of these rows, an array of integers; NULL for row -1."""
         import numpy as np
 
+        if not self.kinds or isinstance(self.values, list):
+            known = [*self.items(), None]  # at -1
+            return chunk_of_items([known[row] for row in rows.tolist()])
         missing = rows < 0
         if self.missing is not None:
             missing |= np.append(self.missing, True)[rows]
-        if not self.kinds or missing.all():
-            return ColumnChunk(len(rows), frozenset())
-        if isinstance(self.values, list):
-            known = [*self.values, None]  # at -1
-            return chunk_of_items([known[row] for row in rows.tolist()])
+        (kind,) = self.kinds
         if isinstance(self.values, Texts):
             lengths = np.where(missing, 0, np.append(np.diff(self.values.offsets), 0)[rows])
             values: Any = gather(self.values.data, self.values.offsets[rows], lengths)
         else:
-            values = np.append(self.values, np.nan if self.kinds == {Float} else 0)[rows]
-        lacks_sign = self.lacks_sign and has_nan(values, missing)
-        return ColumnChunk(len(rows), self.kinds, values, missing if missing.any() else None, lacks_sign)
+            values = np.append(self.values, np.nan if kind is Float else 0)[rows]
+        return of_kind(kind, values, missing)
+
+
+def of_kind(kind: type, values: Any, missing: Any = None) -> ColumnChunk:
+    """Return an array or `Texts` as a chunk; ``missing`` may be all True or all False."""
+    size = len(values.offsets) - 1 if isinstance(values, Texts) else len(values)
+    if missing is not None and missing.all():
+        return ColumnChunk(size, frozenset())
+    return ColumnChunk(size, frozenset({kind}), values, None if missing is None or not missing.any() else missing)
 
 
 def chunk_of_items(items: Sequence[SqlValue]) -> ColumnChunk:
@@ -127,15 +137,13 @@ def chunk_of_items(items: Sequence[SqlValue]) -> ColumnChunk:
 
     size, kinds = len(items), frozenset(_KINDS[kind] for kind in set(map(type, items)) - {type(None)})
     if len(kinds) != 1 or kinds == {Blob}:
-        lacks_sign = Float in kinds and any(item != item for item in items)
-        return ColumnChunk(size, kinds, list(items) if kinds else None, lacks_sign=lacks_sign)
+        return ColumnChunk(size, kinds, list(items) if kinds else None)
     missing = np.array([item is None for item in items], bool) if None in items else None
     if kinds == {Text}:
-        return ColumnChunk(size, kinds, texts_of([item or "" for item in items]), missing)  # type: ignore[misc]
+        return of_kind(Text, texts_of([item or "" for item in items]), missing)  # type: ignore[misc]
     if kinds == {Integer}:
-        return ColumnChunk(size, kinds, np.array([item or 0 for item in items], np.int64), missing)
-    numbers = np.array([np.nan if item is None else item for item in items], np.float64)
-    return ColumnChunk(size, kinds, numbers, missing, has_nan(numbers, missing))
+        return of_kind(Integer, np.array([item or 0 for item in items], np.int64), missing)
+    return of_kind(Float, np.array([np.nan if item is None else item for item in items], np.float64), missing)
 
 
 def chunk_of(values: Sequence[Value]) -> ColumnChunk:
@@ -150,12 +158,12 @@ def chunk_of(values: Sequence[Value]) -> ColumnChunk:
         return chunk_of_items([decode(value) for value in values])
     missing = np.fromiter((type(value) is Null for value in values), bool, size) if nulls else None
     if kinds == {Integer}:
-        return ColumnChunk(size, kinds, _integers(values, nulls=nulls), missing)
+        return of_kind(Integer, _integers(values, nulls=nulls), missing)
     if kinds == {Float}:
         numbers = np.array([decode_float(one) if type(one) is Float else np.nan for one in values], np.float64)
-        return ColumnChunk(size, kinds, numbers, missing, has_nan(numbers, missing))
+        return of_kind(Float, numbers, missing)
     texts = [getattr(value, "value", "") for value in values] if nulls else list(map(_value, values))
-    return ColumnChunk(size, kinds, texts_of(texts), missing)
+    return of_kind(Text, texts_of(texts), missing)
 
 
 def _integers(values: Sequence[Value], *, nulls: bool) -> Any:
@@ -190,7 +198,7 @@ class ColumnBuilder:
     """
 
     def __init__(self) -> None:
-        self._size, self._kinds, self._lacks_sign = 0, frozenset[type](), False
+        self._size, self._kinds = 0, frozenset[type]()
         self._items: list[SqlValue] = []
         self._data, self._ends = bytearray(), bytearray(8)
         self._missing: bytearray | None = None
@@ -221,7 +229,6 @@ class ColumnBuilder:
         if self._missing is not None:
             self._missing.extend(bytes(chunk.size) if chunk.missing is None else chunk.missing)
         self._size += chunk.size
-        self._lacks_sign |= chunk.lacks_sign
 
     def build(self) -> ColumnChunk:
         """Return all values; the builder cannot be used any more."""
@@ -233,7 +240,7 @@ class ColumnBuilder:
         elif self._kinds in _DTYPES:
             values = np.frombuffer(self._data, _DTYPES[self._kinds])
         missing = None if self._missing is None else np.frombuffer(self._missing, bool)
-        return ColumnChunk(self._size, self._kinds, values if self._kinds else None, missing, self._lacks_sign)
+        return ColumnChunk(self._size, self._kinds, values if self._kinds else None, missing)
 
 
 def nulls(kinds: frozenset[type], size: int) -> ColumnChunk:
@@ -287,12 +294,6 @@ def with_nulls(items: list[Any], missing: Any, null: Any = None) -> list[Any]:
     for row in [] if missing is None else missing.nonzero()[0].tolist():
         items[row] = null
     return items
-
-
-def has_nan(numbers: Any, missing: Any) -> bool:
-    """Return True if a value that is not missing is NaN: an infinity without a sign."""
-    nan = numbers != numbers
-    return bool(nan.any() if missing is None else (nan & ~missing).any())
 
 
 # -- texts
@@ -369,22 +370,18 @@ def _read(column: wire.Column, size: int) -> ColumnChunk:
         _check(len(column.values) == size)
         return chunk_of(column.values)
     missing = _read_missing(column.missing, size)
-    if missing is not None and missing.all():
-        return ColumnChunk(size, frozenset())
     match column:
         case wire.Integers(values):
             integers = _read_numbers(values, "<i8", size)
-            integers = integers if missing is None else np.where(missing, 0, integers)
-            return ColumnChunk(size, frozenset({Integer}), integers, missing)
+            return of_kind(Integer, integers if missing is None else np.where(missing, 0, integers), missing)
         case wire.Floats(values):
             numbers = _read_numbers(values, "<f8", size)
-            numbers = numbers if missing is None else np.where(missing, np.nan, numbers)
-            return ColumnChunk(size, frozenset({Float}), numbers, missing, has_nan(numbers, missing))
+            return of_kind(Float, numbers if missing is None else np.where(missing, np.nan, numbers), missing)
         case wire.Texts(values, ends):
             texts = _read_texts(values, ends, size)
             _check(is_utf8(texts))
-            return ColumnChunk(size, frozenset({Text}), texts, missing)
-    return ColumnChunk(size, frozenset({Blob}), _read_blobs(_read_texts(column.values, column.ends, size), missing))
+            return of_kind(Text, texts, missing)
+    return chunk_of_items(_read_blobs(_read_texts(column.values, column.ends, size), missing))
 
 
 def _read_missing(flags: bytes | None, size: int) -> Any:

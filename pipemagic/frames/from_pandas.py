@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 
 from pipemagic.errors import LoadError, ProtocolError
-from pipemagic.frames.columns import ColumnChunk, Texts, chunk_of_items
+from pipemagic.frames.columns import ColumnChunk, Texts, chunk_of_items, of_kind
 from pipemagic.frames.encoder import has_signed_zero
 from pipemagic.hrana.values import MAX_INTEGER, Float, Integer, SqlValue, Text, to_sql
 
@@ -150,12 +150,6 @@ def _plan(name: str, series: pd.Series) -> Column:
     return _values(name, series)
 
 
-def _chunk(kind: type, values: Any, missing: Any) -> ColumnChunk:
-    if missing.all():
-        return ColumnChunk(len(missing), frozenset())
-    return ColumnChunk(len(missing), frozenset({kind}), values, missing if missing.any() else None)
-
-
 def _integers(series: pd.Series) -> ColumnChunk:
     missing = series.isna().to_numpy(dtype=bool)
     wide = "uint64" if getattr(series.dtype, "kind", "i") == "u" else "int64"
@@ -164,7 +158,7 @@ def _integers(series: pd.Series) -> ColumnChunk:
         raise ProtocolError(
             f"the integer {numbers.max()} does not fit 64 bits", hint="convert the column to text, or to floats"
         )
-    return _chunk(Integer, numbers.astype(np.int64, copy=False), missing)
+    return of_kind(Integer, numbers.astype(np.int64, copy=False), missing)
 
 
 def _floats(name: str, series: pd.Series) -> Column:
@@ -173,7 +167,7 @@ def _floats(name: str, series: pd.Series) -> Column:
         given = series.to_numpy()
         if bool(((given != numbers) & (given == given)).any()):
             raise ProtocolError("a long double does not fit a 64-bit float", hint="convert it with .astype('float64')")
-    return Column(name, "" if has_signed_zero(numbers) else "REAL", _chunk(Float, numbers, np.isnan(numbers)))
+    return Column(name, "" if has_signed_zero(numbers) else "REAL", of_kind(Float, numbers, np.isnan(numbers)))
 
 
 def _moments(series: pd.Series) -> ColumnChunk:
@@ -193,7 +187,7 @@ def _moments(series: pd.Series) -> ColumnChunk:
         return ColumnChunk(len(when), frozenset())
     offsets = np.zeros(len(when) + 1, np.int64)
     np.cumsum(np.where(missing, 0, letters[0].shape[1]), out=offsets[1:])
-    return _chunk(Text, Texts(np.concatenate(letters).ravel(), offsets), missing)
+    return of_kind(Text, Texts(np.concatenate(letters).ravel(), offsets), missing)
 
 
 def _iso_letters(when: Any, unit: Any, zone: str) -> Any:
@@ -245,7 +239,7 @@ def _arrow_texts(series: pd.Series) -> ColumnChunk:
     array = array.cast(pa.large_string())
     _, ends, heap = array.buffers()
     offsets = np.frombuffer(ends, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
-    return _chunk(Text, Texts(np.frombuffer(heap or b"", np.uint8), offsets), series.isna().to_numpy(dtype=bool))
+    return of_kind(Text, Texts(np.frombuffer(heap or b"", np.uint8), offsets), series.isna().to_numpy(dtype=bool))
 
 
 def _declared_type(kinds: Iterable[type]) -> str:

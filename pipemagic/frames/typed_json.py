@@ -20,7 +20,7 @@ import msgspec
 
 from pipemagic.errors import ProtocolError
 from pipemagic.frames.columnar import ColumnarRows, columnar
-from pipemagic.frames.columns import ColumnChunk, chunk_of, gather, is_utf8, read_columns
+from pipemagic.frames.columns import ColumnChunk, chunk_of, gather, is_utf8, of_kind, read_columns
 from pipemagic.hrana.columns import Columns, Part
 from pipemagic.hrana.messages import (
     BatchResponse,
@@ -255,7 +255,7 @@ class _Piece:
         self._expect_cells(b'"text","value":"', b'"}', starts, ends)
         texts = gather(self._bytes, starts + 24, ends - starts - 26)
         special = (texts.data < ord(" ")) | (texts.data == ord('"')) | (texts.data == ord("\\"))
-        return None if special.any() or not is_utf8(texts) else ColumnChunk(len(starts), frozenset({Text}), texts)
+        return None if special.any() or not is_utf8(texts) else of_kind(Text, texts)
 
     def _values(self, starts: Any, ends: Any) -> ColumnChunk:
         """Read cells of several types, with escapes, infinities or bytes, as JSON."""
@@ -290,4 +290,4 @@ def _numbers(kind: type, decoder: msgspec.json.Decoder[list[Any]], joined: bytes
         numbers = np.array(decoder.decode(joined), np.int64 if kind is Integer else np.float64)
     except (msgspec.DecodeError, UnicodeDecodeError, OverflowError):
         return None  # an infinity is null
-    return ColumnChunk(count, frozenset({kind}), numbers) if len(numbers) == count else None
+    return of_kind(kind, numbers) if len(numbers) == count else None

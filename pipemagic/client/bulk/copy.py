@@ -225,4 +225,4 @@ def _with_sign(column: ColumnChunk, at: int, letters: Sequence[object]) -> Colum
             if not isinstance(sign := letters[row], str):
                 raise LoadError("an infinite number came without its sign; nothing was changed")
             values[row] = math.inf if sign[at] == "+" else -math.inf
-    return column._replace(values=values, lacks_sign=False)
+    return column._replace(values=values)
