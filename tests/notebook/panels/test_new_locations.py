@@ -74,7 +74,7 @@ def test_two_at_once_have_a_bar_a_stop_and_an_end_of_their_own(page, platform, c
     add(panel, "nrt")
     add(panel, "fra")
     until(lambda: bars(panel) == {"edge at nrt": (0, 2), "edge at fra": (0, 2)}, panel.words)
-    assert "Copying group edge to nrt ..." in panel.words
+    until(lambda: "Copying group edge to nrt ..." in panel.words, panel.words)
     assert "Copying group edge to fra ..." in panel.words
     del copying.states["fra"]
     panel.wait("Its 2 databases are there.")
