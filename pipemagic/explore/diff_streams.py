@@ -100,8 +100,7 @@ class _Comparison:
         while self._skip_same(a, b) and a.row is not None and b.row is not None:
             if a.row == b.row:
                 found.total += 1
-                if a.last is not None and self._key and a.last[: self._key] == a.row[: self._key]:
-                    raise self._not_unique()
+                self._check_key(a)
                 a.move()
                 b.move()
                 continue
@@ -223,7 +222,7 @@ class _Side:
     def __init__(self, cursor: Any, *, signs: bool) -> None:
         self._cursor, self._batches = cursor, iter(cursor)
         self._signs = signs
-        self._block = ColumnarRows(cursor.cols, [[] for _ in cursor.cols], 0)
+        self._block, self._at = ColumnarRows(cursor.cols, [[] for _ in cursor.cols], 0), 0
         self._ready: deque[Wire] = deque()
         self.last: Wire | None = None
         self._values: Row | None = None
@@ -232,28 +231,29 @@ class _Side:
     def row(self) -> Wire | None:
         """The present row; None after the last one."""
         if not self._ready and self.waiting:
-            self._ready.extend(self._block[:_FEW])
-            self._block = self._block[_FEW:]
+            self._ready.extend(self.peek(_FEW))
+            self._at += _FEW
         return self._ready[0] if self._ready else None
 
     @property
     def waiting(self) -> int:
         """How many rows wait by columns; 0 before those that are taken one at a time are used up."""
-        while not self._ready and not len(self._block):
+        while not self._ready and self._at >= len(self._block):
             batch = next(self._batches, None)
             if batch is None:
                 break
             self._block = batch if isinstance(batch, ColumnarRows) else columnar(self._cursor.cols, [batch])
-        return 0 if self._ready else len(self._block)
+            self._at = 0
+        return 0 if self._ready else max(0, len(self._block) - self._at)
 
     def peek(self, count: int) -> ColumnarRows:
         """Return the first of the rows that wait."""
-        return self._block[:count]
+        return self._block[self._at : self._at + count]
 
     def skip(self, count: int) -> None:
         """Go on behind the first of the rows that wait."""
-        self.last, self._values = self._block[count - 1], None
-        self._block = self._block[count:]
+        self.last, self._values = self._block[self._at + count - 1], None
+        self._at += count
 
     def move(self) -> None:
         """Go on to the next row."""

@@ -6,7 +6,7 @@ is written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -83,6 +83,11 @@ class ColumnChunk(NamedTuple):
             self.values.strings() if isinstance(self.values, Texts) else self.values.tolist(), self.missing
         )
 
+    def each(self) -> Iterator[SqlValue]:
+        """Yield the values as Python has them, not all of them in memory at the same time."""
+        for start in range(0, self.size, _AT_ONCE):
+            yield from self.cut(start, start + _AT_ONCE).items()
+
     def wire(self) -> list[Value]:
         """Return the values of the wire."""
         # SQLite has no NaN: one is an infinity without a sign.
@@ -115,12 +120,13 @@ class ColumnChunk(NamedTuple):
         if self.missing is not None:
             missing |= np.append(self.missing, True)[rows]
         (kind,) = self.kinds
-        if isinstance(self.values, Texts):
-            lengths = np.where(missing, 0, np.append(np.diff(self.values.offsets), 0)[rows])
-            values: Any = gather(self.values.data, self.values.offsets[rows], lengths)
-        else:
-            values = np.append(self.values, np.nan if kind is Float else 0)[rows]
-        return of_kind(kind, values, missing)
+        if not isinstance(self.values, Texts):
+            return of_kind(kind, np.append(self.values, np.nan if kind is Float else 0)[rows], missing)
+        data, offsets = bytes(self.values.data), self.values.offsets
+        texts = [*(data[start:stop] for start, stop in pairwise(offsets.tolist())), b""]  # at -1
+        joined = b"".join([texts[row] for row in rows.tolist()])
+        ends = np.cumsum(np.append(np.diff(offsets), 0)[rows])
+        return of_kind(kind, Texts(np.frombuffer(joined, np.uint8), np.append(0, ends)), missing)
 
 
 def of_kind(kind: type, values: Any, missing: Any = None) -> ColumnChunk:

@@ -10,7 +10,9 @@ from typing import Any
 from pipemagic.frames.columns import ColumnChunk
 
 _ZONE = r"Z|[+-](?:[01]\d|2[0-3]):?[0-5]\d"
-_VALUE = re.compile(rf"\d{{4}}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{{1,6}})?)?(?P<zone>{_ZONE})?)?", re.ASCII)
+_VALUE = re.compile(
+    rf"\d{{4}}-\d\d-\d\d(?:[ T](?:[01]\d|2[0-3]):\d\d(?::\d\d(?:\.\d{{1,6}})?)?(?P<zone>{_ZONE})?)?", re.ASCII
+)
 _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 
 
@@ -56,9 +58,9 @@ def _parse_alike(texts: ColumnChunk, present: Any) -> tuple[bool, Any] | None:
     if zone and (letters[:, -zone:] != letters[0, -zone:]).any():
         return None
     try:
-        moments = (
-            np.ascontiguousarray(letters[:, : width - zone]).view(f"S{width - zone}").ravel().astype("datetime64[us]")
-        )
+        texts_alone = np.ascontiguousarray(letters[:, : width - zone]).view(f"S{width - zone}").ravel()
+        # As characters: of bytes that are no date NumPy 1.26 ends the process.
+        moments = texts_alone.astype(f"U{width - zone}").astype("datetime64[us]")
         offset = datetime.fromisoformat(match[0]).utcoffset() if zone else None
     except ValueError:
         return None  # a date or a time that the calendar does not have

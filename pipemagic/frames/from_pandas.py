@@ -24,7 +24,7 @@ import decimal
 import math
 import uuid
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,11 +47,6 @@ class Column:
     declared: str
     values: ColumnChunk
     suggested: str = ""
-
-    def items(self) -> Iterator[SqlValue]:
-        """Yield the values as Python has them, not all at a time."""
-        for start in range(0, self.values.size, _AT_ONCE):
-            yield from self.values.cut(start, start + _AT_ONCE).items()
 
 
 def from_frame(frame: pd.DataFrame) -> list[Column]:
@@ -224,8 +219,8 @@ def _values(name: str, series: pd.Series) -> Column:
         stored = chunk_of_items(values if kinds == {str} else _plain(values))
     except UnicodeEncodeError:  # half a surrogate pair
         stored = chunk_of_items(_plain(values))  # raises the error with the row
-    if stored.kinds == {Float} and has_signed_zero(stored.values):
-        declared = ""
+    if stored.kinds == {Float}:
+        declared = "" if has_signed_zero(stored.values) else "REAL"
     return Column(name, declared, stored)
 
 

@@ -20,7 +20,7 @@ import msgspec
 
 from pipemagic.errors import ProtocolError
 from pipemagic.frames.columnar import ColumnarRows, columnar
-from pipemagic.frames.columns import ColumnChunk, chunk_of, gather, is_utf8, of_kind, read_columns
+from pipemagic.frames.columns import ColumnChunk, Texts, chunk_of, gather, is_utf8, of_kind, read_columns
 from pipemagic.hrana.columns import Columns, Part
 from pipemagic.hrana.messages import (
     BatchResponse,
@@ -240,7 +240,12 @@ class _Piece:
         part = read(starts, ends) if read is not None and (letters == letters[0]).all() else None
         if part is None:
             part = self._values(starts, ends)
-        return part.take(np.where(missing, -1, np.cumsum(~missing) - 1)) if nulls else part
+        if not nulls:
+            return part
+        places = np.cumsum(~missing)
+        if isinstance(part.values, Texts):
+            return of_kind(Text, Texts(part.values.data, part.values.offsets[np.append(0, places)]), missing)
+        return part.take(np.where(missing, -1, places - 1))
 
     def _integers(self, starts: Any, ends: Any) -> ColumnChunk | None:
         self._expect_cells(b'"integer","value":"', b'"}', starts, ends)

@@ -334,3 +334,11 @@ def test_a_table_that_this_process_could_not_remove_is_removed_by_its_next_load(
         assert loading.drop(full, name) is False
     full.load(SMALL, "t")
     assert [name for _, name, _ in schema(full)] == ["t"]
+
+
+def test_dates_are_not_compared_with_numbers_one_by_one(full, monkeypatch) -> None:
+    full.execute("CREATE TABLE moments (at DATETIME)")
+    frame = pd.DataFrame({"at": pd.to_datetime(["2024-01-31 12:30:00", None])})
+    monkeypatch.setattr("pipemagic.client.bulk.load_plan._would_change", None)
+    assert full.load(frame, "moments", "append") == 2
+    assert full.execute("SELECT at FROM moments").rows == [("2024-01-31 12:30:00",), (None,)]

@@ -381,3 +381,12 @@ def test_parameters_of_selects(embedded, embedded_too):
             assert (found.same_rows, found.only_a_count, found.only_b_count) == (1, 1, 1)
     with pytest.raises(ParameterError, match="@least has no value"):
         diff(embedded, *queries, params={"most": 3})
+
+
+@pytest.mark.parametrize("count", [63, 64, 65, 192])
+def test_an_integer_and_a_real_of_one_value_are_the_same_key(pair, count):
+    rows = [(str(number), "0", "0") for number in range(1, count + 1)] + [(f"{count}.0", "0", "0")]
+    fill(pair[0], "a", rows)
+    fill(pair[1], "b", rows)
+    with pytest.raises(ParameterError, match="k is no key: several rows have the same one"):
+        compared(pair, key=["k"])

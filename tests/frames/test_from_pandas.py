@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import enum
 import math
+import tracemalloc
 import uuid
 
 import numpy as np
@@ -23,7 +25,7 @@ def only(values, **options):
     """Plan one column; gives its declared type and all values."""
     series = values if isinstance(values, pd.Series) else pd.Series(values, **options)
     (column,) = from_frame(series.to_frame("x"))
-    return column.declared, list(column.items())
+    return column.declared, list(column.values.each())
 
 
 @pytest.mark.parametrize(
@@ -136,12 +138,12 @@ def test_parts_of_a_column() -> None:
 
 def test_an_odd_index_of_the_frame_does_not_matter() -> None:
     frame = pd.DataFrame({"a": [1, 2], "b": [None, "x"]}, index=[7, 7])
-    assert [list(column.items()) for column in from_frame(frame)] == [[1, 2], [None, "x"]]
+    assert [list(column.values.each()) for column in from_frame(frame)] == [[1, 2], [None, "x"]]
 
 
 def test_a_named_index_is_written_first() -> None:
     frame = pd.DataFrame({"a": [1, 2]}, index=pd.Index(["x", "y"], name="key"))
-    assert [(column.name, list(column.items())) for column in from_frame(frame)] == [
+    assert [(column.name, list(column.values.each())) for column in from_frame(frame)] == [
         ("key", ["x", "y"]),
         ("a", [1, 2]),
     ]
@@ -181,3 +183,26 @@ def test_nineteen_digits_lie_within_a_hundredth_of_the_place(number) -> None:
     assert float(text) == number
     off = abs(decimal.Decimal(text) - decimal.Decimal(number))
     assert off <= decimal.Decimal(math.ulp(number)) / 100 or abs(number) == 1.7976931348623157e308
+
+
+class Share(enum.Enum):
+    HALF = 0.5
+
+
+def test_members_of_an_enum_count_as_their_values():
+    assert only([Share.HALF, Share.HALF], dtype=object) == ("REAL", [0.5, 0.5])
+
+
+def test_texts_of_categories_take_no_more_memory_than_their_bytes():
+    categories = [f"{number:03}{'x' * 100}" for number in range(50)]
+    column = pd.Categorical.from_codes([number % 50 for number in range(100_000)], categories)
+    frame = pd.DataFrame({"a": column})
+    tracemalloc.start()
+    try:
+        (planned,) = from_frame(frame)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    size = 103 * 100_000
+    assert peak < 3 * size, f"{peak / size:.1f} times the texts"
+    assert list(planned.values.cut(49, 51).items()) == [categories[49], categories[0]]

@@ -290,7 +290,8 @@ def _check_affinity(column: Column, declared: str, table: str = "") -> None:
 
     A REAL that becomes an INTEGER of the same value, or the other way round, counts as the same; -0.0 has none.
     """
-    row = changed_row(column.values, affinity(declared))
+    is_date = column.declared in ("DATE", "DATETIME", "TIMESTAMP")  # whose texts are no numbers
+    row = None if is_date else changed_row(column.values, affinity(declared))
     if row is not None:
         (changed,) = column.values.cut(row, row + 1).items()
         where, zero = f"{table} declares it" if table else "declared", _is_negative_zero(changed)
@@ -313,7 +314,7 @@ def changed_row(values: ColumnChunk, kind: str) -> int | None:
     }  # fmt: skip
     if not any(changes.get(one) for one in values.kinds):
         return None
-    return next((row for row, value in enumerate(values.items()) if _would_change(value, kind)), None)
+    return next((row for row, value in enumerate(values.each()) if _would_change(value, kind)), None)
 
 
 def _would_change(value: SqlValue, kind: str) -> bool:
@@ -332,7 +333,7 @@ def _is_negative_zero(value: SqlValue) -> bool:
 
 def _check_rowids(column: Column, name: str) -> None:
     """Refuse a column with values that the INTEGER PRIMARY KEY of this name cannot hold."""
-    for row, value in enumerate(column.items(), start=1):
+    for row, value in enumerate(column.values.each(), start=1):
         if not is_integer(value):
             shown = repr(value[:40]) if isinstance(value, str | bytes) else str(value)
             raise LoadError(
@@ -351,7 +352,7 @@ def _check_keys(keys: Sequence[str], columns: Sequence[Column]) -> tuple[str, ..
     if unknown:
         raise LoadError(f"the frame has no {', '.join(unknown)}, which is to be the key; nothing was changed")
     for key in keys:
-        row = next((row for row, value in enumerate(there[key.lower()].items(), start=1) if value is None), None)
+        row = next((row for row, value in enumerate(there[key.lower()].values.each(), start=1) if value is None), None)
         if row is not None:
             raise LoadError(f"column {key}: the key of row {row} is NULL; nothing was changed", hint="fill or drop it")
     return tuple(there[key.lower()].name for key in keys)
