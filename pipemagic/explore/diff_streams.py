@@ -61,7 +61,7 @@ def compare(
     rest: Sequence[Column],
     limit: int,
 ) -> Found:
-    """Compare by key, or all columns if there is none; ParameterError if the key does not tell the rows apart."""
+    """Compare by key, or all columns if there is none; ParameterError if several rows have the same key."""
     encodings = [str(database.execute("PRAGMA encoding").rows[0][0]) for database in databases]
     if encodings[0] != encodings[1]:
         raise UnsupportedError(f"one database keeps text as {encodings[0]}, the other as {encodings[1]}")
@@ -119,7 +119,7 @@ class _Comparison:
             self._only(b, -1)
 
     def _skip_same(self, a: _Side, b: _Side) -> bool:
-        """Pass over rows that are the same on both sides, twice as many after each success; always True."""
+        """Skip rows that are the same on both sides, twice as many after each success; return True."""
         while (count := min(self._together, a.waiting, b.waiting)) >= _FEW:
             rows, others = a.peek(count), b.peek(count)
             pairs = zip(rows.columns, others.columns, strict=True)
@@ -205,7 +205,7 @@ class _Comparison:
         return tuple(map(self._place, row[: self._key or None]))
 
     def _place(self, value: SqlValue) -> tuple[int, Any]:
-        """Give what SQLite sorts a value by."""
+        """Return the key by which SQLite sorts a value."""
         match value:
             case None:
                 return (0, 0)
@@ -260,7 +260,7 @@ class _Side:
         self.last, self._values = self._ready.popleft(), None
 
     def values(self) -> Row:
-        """Give the values of the row."""
+        """Return the values of the row."""
         if self._values is None:
             row = self.row
             assert row is not None, "all rows are used up"
@@ -268,7 +268,7 @@ class _Side:
         return self._values
 
     def decoded(self, row: Wire) -> Row:
-        """Give the values of a row; _Infinite if the sign of an infinity is needed for it."""
+        """Return the values of a row; _Infinite if one is an infinity without a sign."""
         if self._signs:
             return decoded(row)
         if any(map(lacks_sign, row)):
@@ -277,7 +277,7 @@ class _Side:
 
 
 def not_unique(key: Sequence[str]) -> ParameterError:
-    """Give the error for a key that several rows have."""
+    """Return the error for a key that several rows have."""
     return ParameterError(
         f"{', '.join(key)} is no key: several rows have the same one",
         hint="--key with more columns tells them apart; without a key whole rows are compared",
@@ -285,10 +285,10 @@ def not_unique(key: Sequence[str]) -> ParameterError:
 
 
 def _exact(row: Row) -> tuple[Any, ...]:
-    """Give a row so that 1, 1.0 and '1' are three values."""
+    """Return a row in a form in which 1, 1.0 and '1' differ."""
     return tuple(map(exact, row))
 
 
 def exact(value: SqlValue) -> tuple[str, SqlValue]:
-    """Give a value with its type."""
+    """Return a value with its type."""
     return type(value).__name__, value

@@ -1,15 +1,15 @@
-"""Results <-> DataFrames. pandas is imported by functions, not with the modules; `from_pandas` and `encoder` import it.
+"""Results <-> DataFrames. Functions import pandas, modules do not, except `from_pandas`.
 
-| what is read                        | by | becomes |
-|-------------------------------------|----|---------|
+| input                               | module | output |
+|-------------------------------------|--------|--------|
 | the body of a response              | `typed_json`: large results by columns | rows of the wire, or `ColumnarRows` |
 | columns of our own service          | `columns` | chunks of columns |
-| rows that come one after another    | `columnar` | `ColumnarRows` |
+| rows that arrive one by one         | `columnar` | `ColumnarRows` |
 | either of them                      | `logical_types` (`dates`) | columns, each of one type |
 | these                               | `to_pandas`, `arrow_polars`, `files` | DataFrame, Arrow, Polars, CSV, Parquet |
 
-A frame that is written goes the other way: `from_pandas` makes chunks of its columns, and `encoder` puts those into the
-arguments of a statement.
+To write a frame, `from_pandas` converts its columns to chunks, and `encoder` converts these to the arguments of a
+statement.
 """
 
 from pipemagic.frames.logical_types import Note

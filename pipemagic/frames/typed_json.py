@@ -68,7 +68,7 @@ def read_response(body: bytes) -> PipelineResponse:
 
 
 def _set_rows(result: StmtResult, rows: ColumnarRows) -> None:
-    msgspec.structs.force_setattr(result, "rows", rows)  # nobody else has seen the result yet
+    msgspec.structs.force_setattr(result, "rows", rows)  # the result is not shared yet
 
 
 def read_part(part: Part, cols: Sequence[Col]) -> ColumnarRows:
