@@ -112,6 +112,7 @@ class ClientStream:
         self.sent_at = 0.0
         self._replaces = False  # the next request opens a stream in the place of an earlier one
         self._ended_by_server = False  # the last response had no baton although nothing closed the stream
+        self._unreported = False  # the server would answer the next statement with the timeout, which is known
         self._reads = ReadYourWrites(replication or ReplicationState())
         self._transport = transport
         self._clock = clock
@@ -143,6 +144,12 @@ class ClientStream:
     def transaction_age(self) -> float | None:
         """Return the seconds since the request that opened the transaction; None if none is open."""
         return self.transaction.age(self._clock())
+
+    def expire_transaction(self) -> None:
+        """Note the loss of a transaction whose time is certainly over. Nothing is sent, and no request disturbed."""
+        if self.phase is Phase.IDLE:
+            strict = self._transport.strict_limits
+            self._unreported |= self.transaction.expire(self.idle_for(), self._clock(), strict=strict)
 
     def sent_for(self) -> float:
         """Return the seconds since the last request was sent."""
@@ -266,10 +273,14 @@ class ClientStream:
         idle = self._clock() - self._response_at
         if self.phase is Phase.IDLE and self.baton is not None and idle > IDLE_LIMIT:
             self._expire()
+        if self._unreported and self.is_open:  # whatever it answers, nothing is open then
+            if self._exchange([Execute(Stmt("ROLLBACK"))], tracked=False) is None:
+                self._expire()
+            self._unreported = False
         if self.dialect is Dialect.SEED:
             age = self.transaction_age()
             if age is not None and age > TRANSACTION_LIMIT and self.autocommit():  # the requests would run outside it
-                self.transaction.lose()
+                self.transaction.lose(timed_out=True)
                 raise self.transaction.timed_out()
 
     def _check_seed(self, requests: Sequence[Request]) -> None:
@@ -301,7 +312,7 @@ class ClientStream:
             raise StreamError("a request is still under way on this connection; it takes one at a time")
         if self.phase is not Phase.IDLE:
             self._replaces = self._replaces or self.phase is not Phase.CLOSED
-            self.phase, self.baton, self._endpoint = Phase.IDLE, None, None
+            self.phase, self.baton, self._endpoint, self._unreported = Phase.IDLE, None, None, False
             self._reads.restart()
         again = self._replaces or self._ended_by_server
         return self.on_reopen() if again and self.on_reopen is not None else ()
@@ -351,6 +362,8 @@ class ClientStream:
             if tracked:
                 closed = self.phase is Phase.CLOSED
                 self.transaction.update(requests, entries, sent_at=self.sent_at, closed=closed)
+                if self.transaction.opened_at == self.sent_at:
+                    self.transaction.opened_by = self._response_at
         finally:
             if (traced := received.traced) is not None:  # now that it is known what became of the transaction
                 traced.reopened, traced.transaction_open = reopened, self.transaction.open

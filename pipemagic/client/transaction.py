@@ -30,7 +30,14 @@ from pipemagic.hrana.messages import (
 )
 from pipemagic.hrana.stream import IDLE_LIMIT, TRANSACTION_LIMIT, Tx
 
+MARGIN = 0.5
+"""Seconds after a limit from which on it is certainly over: clocks and the network are not exact."""
+
 AGAIN = "start again from BEGIN, or run the whole transaction in one cell"
+
+ROLLED_BACK = "the server rolled the transaction back"
+
+IN_TIME = f"it must be committed within {TRANSACTION_LIMIT:.0f} s"
 
 
 @dataclass(frozen=True)
@@ -49,7 +56,8 @@ class LostTransaction:
     may have been committed after all, '' if it was rolled back for certain. ``left`` are statements of the cell that
     met the loss: they did not run, and are not part of what can run again. ``incomplete`` is True if more than
     ``held`` may have run in it. ``why`` says what ended it. Until the user accepts the loss it is ``refusing`` what
-    may be the rest of the transaction. ``rolled_back`` is True if a ROLLBACK has nothing left to do.
+    may be the rest of the transaction. ``rolled_back`` is True if a ROLLBACK has nothing left to do, ``timed_out`` if
+    a time limit was over. ``reported`` is False until a cell has raised the error for it.
     """
 
     held: tuple[Held, ...] = ()
@@ -60,6 +68,8 @@ class LostTransaction:
     why: str = ""
     refusing: bool = True
     rolled_back: bool = True
+    timed_out: bool = False
+    reported: bool = True
 
     @property
     def statements(self) -> list[str]:
@@ -75,6 +85,7 @@ class Transaction:
     that were held when it was set. ``held`` are the statements of the open transaction, oldest first, without those
     that ROLLBACK TO undid. Only statements in ``sources`` are held, which maps the SQL that is sent to what the user
     wrote. ``incomplete`` is True if others may have run in it, too: their results were too large to be sent.
+    ``opened_at`` is when the request that opened it was sent, ``opened_by`` when the response to it had come.
     """
 
     begun: bool = False
@@ -83,6 +94,7 @@ class Transaction:
     incomplete: bool = False
     lost: LostTransaction | None = None
     opened_at: float | None = None
+    opened_by: float | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -114,7 +126,7 @@ class Transaction:
     def clear(self) -> None:
         """Forget the transaction: it ended."""
         self.begun = self.incomplete = False
-        self.savepoints, self.held, self.opened_at = [], [], None
+        self.savepoints, self.held, self.opened_at, self.opened_by = [], [], None, None
 
     def settle(self) -> None:
         """Accept that the transaction was lost; until then nothing else runs on the stream."""
@@ -217,25 +229,35 @@ class Transaction:
 
     def expired(self, idle: float, now: float) -> None:
         """Raise TransactionLost if a transaction was open on a stream that ended when it was ``idle`` for so long."""
-        age = self.age(now)
-        if age is None:
+        if self.age(now) is None:
             return
-        self.lose()
-        limits = []
-        if age > TRANSACTION_LIMIT:
-            limits.append(f"it must be committed within {TRANSACTION_LIMIT:.0f} s and was open for longer")
-        if idle > IDLE_LIMIT:
-            limits.append(f"the connection was idle for more than {IDLE_LIMIT:.0f} s and is closed by then")
-        else:
+        limits = self._limits_over(idle, now)
+        self.lose(timed_out=bool(limits))
+        if idle <= IDLE_LIMIT:
             limits.append("the server closed the connection (was it restarted, or are its limits shorter?)")
-        raise TransactionLost(f"the server rolled the transaction back: {'; '.join(limits)}", hint=AGAIN)
+        raise TransactionLost(f"{ROLLED_BACK}: {'; '.join(limits)}", hint=AGAIN)
+
+    def expire(self, idle: float, now: float, *, strict: bool) -> bool:
+        """Lose the transaction if a time limit is certainly over; return True if it is.
+
+        That is the limit of a stream that has been ``idle`` for so long; on a ``strict`` server, which ends every
+        transaction at its limit, also that of the transaction.
+        """
+        late = strict and self.opened_by is not None and now - self.opened_by > TRANSACTION_LIMIT + MARGIN
+        if over := self.open and (late or idle > IDLE_LIMIT + MARGIN):
+            self.lose(f"{ROLLED_BACK}: {'; '.join(self._limits_over(idle, now))}", timed_out=True, reported=False)
+        return over
+
+    def _limits_over(self, idle: float, now: float) -> list[str]:
+        """Name the limits that are over."""
+        late = [f"{IN_TIME} and was open for longer"] if (self.age(now) or 0.0) > TRANSACTION_LIMIT else []
+        closed = f"the connection was idle for more than {IDLE_LIMIT:.0f} s and is closed by then"
+        return [*late, closed] if idle > IDLE_LIMIT else late
 
     def timed_out(self, *, late: bool = True, more: str = "", ran: int = 0) -> TransactionLost:
         """Return the error for a transaction that was rolled back for its age."""
-        why = f"it must be committed within {TRANSACTION_LIMIT:.0f} s"
-        if late:
-            why += " and was open for longer"  # not for how long: a saved notebook holds no times
-        return TransactionLost(f"the server rolled the transaction back: {why}{more}", hint=AGAIN).replace(ran=ran)
+        longer = " and was open for longer" if late else ""  # not for how long: a saved notebook holds no times
+        return TransactionLost(f"{ROLLED_BACK}: {IN_TIME}{longer}{more}", hint=AGAIN).replace(ran=ran)
 
     def _time_out(self, requests: Sequence[Request], entries: Sequence[Entry], now: float) -> TransactionLost:
         """Lose the transaction, which was rolled back before one of the entries; return the error for that."""
@@ -244,14 +266,16 @@ class Transaction:
         more = f"; {outside} later statement(s) of the same request ran outside it and stay applied" if outside else ""
         late = (self.age(now) or 0.0) > TRANSACTION_LIMIT
         if self._after(requests).open:
-            self.lose()
+            self.lose(timed_out=True)
         else:
             self.clear()
         return self.timed_out(late=late, more=more, ran=_ran_in_time(entries[at]))
 
-    def lose(self) -> None:
+    def lose(self, why: str = "", *, timed_out: bool = False, reported: bool = True) -> None:
         """Note that the open transaction was rolled back."""
-        self.lost = LostTransaction(tuple(self.held), incomplete=self.incomplete)
+        self.lost = LostTransaction(
+            tuple(self.held), incomplete=self.incomplete, why=why, timed_out=timed_out, reported=reported
+        )
         self.clear()
 
     def _after(self, requests: Sequence[Request]) -> Transaction:

@@ -23,6 +23,7 @@ from pipemagic.client.tracing import BODY_LIMIT, Observer, TracedRequest
 from pipemagic.errors import AddressError, InterruptedRequest, PipemagicError, ServerError
 from pipemagic.hrana import columns
 from pipemagic.hrana.faults import read_fault
+from pipemagic.hrana.stream import LIMITS_HEADER, STRICT
 from pipemagic.http import CONNECT_TIMEOUT, READ_TIMEOUT
 from pipemagic.http.proxy import find_proxy, proxy_transport
 from pipemagic.http.transport import HttpTransport
@@ -69,6 +70,11 @@ class Transport:
         """Seconds to wait for the next part of a response; None waits without end."""
         self.binds_arguments: bool | None = None
         """Whether a server with only the seed takes arguments; None until it was asked."""
+        self.strict_limits = False
+        """Whether the server is known to end each transaction at its limit, as our own service does.
+
+        Others, such as sqld, may end it only when another connection wants to write.
+        """
         self._connect_timeout = connect_timeout
         self._http = http
         self._lower = None if http is not None else _transport_to(endpoint)
@@ -81,7 +87,7 @@ class Transport:
             timeout=self.timeout if timeout is None else timeout,
             connect_timeout=self._connect_timeout if timeout is None else timeout,
         )  # fmt: skip
-        other.binds_arguments = self.binds_arguments
+        other.binds_arguments, other.strict_limits = self.binds_arguments, self.strict_limits
         return other
 
     def __repr__(self) -> str:
@@ -346,6 +352,7 @@ class Transport:
             traced.received = body if len(body) <= BODY_LIMIT else None
             traced.received_size = len(body)
         headers = {name.lower(): value.decode("latin-1") for name, value in response.headers.raw}
+        self.strict_limits |= headers.get(LIMITS_HEADER) == STRICT
         received = HttpResponse(
             response.status_code,
             headers.get(b"content-type", "").lower(),

@@ -15,6 +15,10 @@ TRANSACTION_LIMIT = 5.0
 """Seconds from BEGIN within which a transaction must be committed."""
 
 
+LIMITS_HEADER, STRICT = b"pipemagic-limits", "strict"
+"""The header with which a service says, where it names its protocols, that it ends each transaction at its limit."""
+
+
 class Phase(Enum):
     """The state of a stream."""
 

@@ -113,7 +113,14 @@ class Connection:
     @property
     def transaction(self) -> Tx:
         """Whether the cells have a transaction open, or lost one."""
-        return self._transaction.state
+        return self._look().state
+
+    def _look(self) -> Transaction:
+        """Return the transaction, lost if its time is certainly over. Never waits for a cell, and asks no server."""
+        with self.between_cells() as free:
+            if free and self.stream is not None:
+                self.stream.expire_transaction()
+        return self._transaction
 
     def run(self, cell: Cell, options: RunOptions = DEFAULTS) -> CellResult:
         """Run a cell on the stream, stopping at the first error.
@@ -121,7 +128,7 @@ class Connection:
         With ``options.close`` close() comes next, so that nothing is reported as open which then no longer is.
         Raises StatementError, TransactionLost, and what ClientStream.send raises.
         """
-        was_open = self._transaction.open
+        before = self._transaction.state
         try:
             with self._lock:
                 self._check_not_gone()
@@ -130,7 +137,7 @@ class Connection:
                 finally:
                     self._restart_keep_alive()
         finally:  # also of a cell that failed
-            ended = was_open and not self._transaction.open
+            ended = before is not Tx.NONE and not self._transaction.open
             if self.written.receivers and (ended or not all(one.only_reads for one in cell.statements)):
                 self.written.send(self)
 
@@ -151,8 +158,8 @@ class Connection:
             guards.check_reads(cell, self.name)
         if options.atomic:
             guards.check_atomic(cell)
-        lost, first = self._transaction.lost, cell.statements[0]
-        done, cell = recovery.settle(self._transaction, cell) if lost is not None else ([], cell)
+        lost, first = self._look().lost, cell.statements[0]
+        done, cell = recovery.settle(self._transaction, lost, cell) if lost is not None else ([], cell)
         if not cell.statements:
             return CellResult(tuple(done))
         try:
@@ -178,7 +185,7 @@ class Connection:
         is_open = self._transaction.open and not options.close
         if ran.error is not None:
             self._transaction.incomplete |= self._transaction.open and may_have_written(cell, ran)
-            refused, count = ran.error, self.statements_open if is_open else None
+            refused, count = ran.error, self._transaction.count if is_open else None
             if 0 <= refused.index < len(cell.stmts):
                 from pipemagic.session.causes import with_cause  # reads schemas and syntax, which few cells need
 
@@ -187,24 +194,24 @@ class Connection:
             raise messages.statement_error(recovery.ended_by(failure, self._transaction), self, done, notes)
         if not is_open:
             return CellResult(tuple(done), tuple(notes))
-        left = self.clocks
+        left = Clocks.of(self.stream)
         clock = f"Transaction: {left.transaction_left}; connection: {left.idle_left}." if options.clock else ""
-        return CellResult(tuple(done), tuple(notes), messages.open_line(self.statements_open, clock))
+        return CellResult(tuple(done), tuple(notes), messages.open_line(self._transaction.count, clock))
 
     @property
     def statements_open(self) -> int:
         """How many statements the open transaction holds."""
-        return self._transaction.count
+        return self._look().count
 
     @property
     def held(self) -> Sequence[Held]:
         """The statements of the open transaction, oldest first, with those that begin and name it."""
-        return self._transaction.held
+        return self._look().held
 
     @property
     def loss(self) -> LostTransaction | None:
         """The transaction that was lost, until a cell has run after it; None if none was."""
-        return self._transaction.lost
+        return self._look().lost
 
     @contextmanager
     def between_cells(self) -> Iterator[bool]:
@@ -219,6 +226,7 @@ class Connection:
     @property
     def clocks(self) -> Clocks:
         """What is left of the two time limits, without asking the server."""
+        self._look()
         return Clocks.of(self.stream)
 
     def begin(self, mode: str = "DEFERRED") -> CellResult:
@@ -253,17 +261,17 @@ class Connection:
     def to_retry(self) -> Cell:
         """Return what retry() would run; SessionError with the reason if there is nothing, or must not be anything."""
         with self._lock:
-            if self._transaction.lost is None:
+            if (lost := self.loss) is None:
                 raise SessionError(
                     f"there is nothing to run again on {self.name}",
                     hint="it is for the cell after which a transaction was lost",
                 )
-            return recovery.retry_cell(self._transaction.lost)
+            return recovery.retry_cell(lost)
 
     @property
     def left_over(self) -> tuple[str, ...]:
         """The statements of the cell that met a lost transaction: they did not run, and retry() does not run them."""
-        return () if self._transaction.lost is None else self._transaction.lost.left
+        return () if (lost := self.loss) is None else lost.left
 
     def retry(self) -> CellResult:
         """Run the statements of the transaction that was rolled back again, as one atomic batch.
@@ -313,8 +321,8 @@ class Connection:
         The stream of the cells is asked if it may know more than others: in a transaction, and with temporary tables.
         """
         with self._lock:
-            stream = self.stream
-            if stream is None or not (self._transaction.open or self._settings.temporary):
+            stream, state = self.stream, self.transaction
+            if stream is None or state is Tx.LOST or not (state is Tx.OPEN or self._settings.temporary):
                 return self.once(lambda database: _asked_once(database, requests))
             return self._send(stream, requests)
 
@@ -331,10 +339,10 @@ class Connection:
         Without ``tell`` listeners are not notified: the database cannot be asked any more.
         """
         with self._lock:
+            was_open, lost = self.transaction is Tx.OPEN, self._transaction.lost
             stream, self.stream = self.stream, None
             if stream is None:
                 return False
-            was_open, lost = self._transaction.open, self._transaction.lost
             stream.close()
             self._transaction.lost = lost
             self.schema.forget_temporary()
@@ -418,14 +426,7 @@ class Connection:
         return ran, notes
 
     def _refused(
-        self,
-        error: PipemagicError,
-        stream: ClientStream,
-        cell: Cell,
-        before: Transaction,
-        *,
-        undo: bool,
-        atomic: bool,
+        self, error: PipemagicError, stream: ClientStream, cell: Cell, before: Transaction, *, undo: bool, atomic: bool
     ) -> PipemagicError:
         """Return the error of a cell of which a request was refused; ``undo`` a transaction that it began."""
         hint = error.hint

@@ -15,6 +15,7 @@ from pipemagic.explore.names import nearest
 from pipemagic.explore.syntax_errors import LocatedMessage, cause, ends_early, unterminated_comment
 from pipemagic.explore.words import FUNCTIONS, written
 from pipemagic.hrana import faults
+from pipemagic.hrana.stream import Tx
 from pipemagic.session.cell import Cell
 from pipemagic.session.results import CellResult, Outcome
 from pipemagic.session.source_map import Source, SourcePosition
@@ -71,8 +72,17 @@ def open_line(count: int, clock: str = "") -> str:
 
     It holds no times, so that saved notebooks stay as they are; ``clock`` is for those who ask for them.
     """
-    line = f"Transaction open, {so_far(count)}: {END_IT}."
+    line = f"{describe_transaction(Tx.OPEN, count)}: {END_IT}."
     return f"{line} {clock}" if clock else line
+
+
+def describe_transaction(state: Tx, count: int = 0, loss: LostTransaction | None = None) -> str:
+    """Return what a transaction is, in words that hold no times.
+
+    ``count`` is how many statements it holds if it is open, ``loss`` what was lost if it is lost.
+    """
+    lost = "Transaction timed out and was rolled back" if loss is not None and loss.timed_out else "Transaction lost"
+    return {Tx.NONE: "No transaction", Tx.OPEN: f"Transaction open, {so_far(count)}", Tx.LOST: lost}[state]
 
 
 def so_far(count: int) -> str:
@@ -263,9 +273,9 @@ def undone(lost: LostTransaction) -> list[str]:
     return ["Undone, or not run:" if lost.partly else "Undone:", listing(lost.statements)]
 
 
-def after_loss(lost: LostTransaction, *, refusing: bool = True) -> str:
+def after_loss(lost: LostTransaction) -> str:
     """Say how to go on: what runs again, and whether anything else does before that."""
-    lines = AFTER_LOSS.split("\n") if refusing else [IN_ONE_CELL if lost.partly else AGAIN]
+    lines = AFTER_LOSS.split("\n") if lost.refusing else [IN_ONE_CELL if lost.partly else AGAIN]
     if lost.held and not lost.doubt and not lost.incomplete:
         lines.insert(1, RETRY)
     return "\n".join(lines)

@@ -26,16 +26,14 @@ _NEVER_INSIDE = frozenset({"BEGIN", "ATTACH", "DETACH", "VACUUM"})
 # -- after a loss
 
 
-def settle(transaction: Transaction, cell: Cell) -> tuple[list[Outcome], Cell]:
+def settle(transaction: Transaction, lost: LostTransaction, cell: Cell) -> tuple[list[Outcome], Cell]:
     """Let only BEGIN and ROLLBACK through after a transaction was lost; ROLLBACK has nothing left to do.
 
     Returns the outcomes of what is dealt with by that, and the rest of the cell.
     """
-    lost, first = transaction.lost, cell.statements[0]
-    if lost is None:
-        return [], cell
-    if lost.refusing and not first.rolls_back and first.keyword != "BEGIN":
-        raise messages.refused(cell)
+    first = cell.statements[0]
+    if lost.refusing and not first.rolls_back and not (lost.reported and first.keyword == "BEGIN"):
+        raise messages.refused(cell) if lost.reported else _met(transaction, lost, cell)
     transaction.lost = None
     return ([Outcome(first)], cell.without_first()) if lost.rolled_back and first.rolls_back else ([], cell)
 
@@ -73,9 +71,19 @@ def retry_cell(lost: LostTransaction) -> Cell:
 def stopped(transaction: Transaction) -> TransactionLost:
     """Return the error for a transaction that ended with the service, and note the loss."""
     reason = "the service was stopped while the transaction was open, and rolled it back"
-    transaction.lose()
-    transaction.lost = lost = replace(transaction.lost or LostTransaction(), why=reason)
-    return TransactionLost("\n".join([reason, *messages.undone(lost)]), hint=messages.after_loss(lost))
+    transaction.lose(reason)
+    return _lost_error(transaction.lost or LostTransaction())
+
+
+def _met(transaction: Transaction, lost: LostTransaction, cell: Cell) -> TransactionLost:
+    """Return the error for the first cell after a loss that was noted between cells."""
+    refusing = Transaction(begun=True).ahead(cell.statements).open  # else the cell was the end of the transaction
+    transaction.lost = replace(lost, left=_left_over(cell.statements), refusing=refusing, reported=True)
+    return _lost_error(transaction.lost)
+
+
+def _lost_error(lost: LostTransaction) -> TransactionLost:
+    return TransactionLost("\n".join([lost.why, *messages.undone(lost)]), hint=messages.after_loss(lost))
 
 
 def ended_by(failure: messages.Failure, transaction: Transaction) -> messages.Failure:
@@ -114,10 +122,12 @@ def failed(
             transaction.lost = LostTransaction(doubt=UNKNOWN, refusing=False, rolled_back=False)
     elif certain or stream.phase is Phase.LOST:
         lost = _lost_with(error, cell, before)
-        lost = replace(lost, why=error.message.partition("\n")[0], refusing=refusing, rolled_back=certain)
+        late = transaction.lost is not None and transaction.lost.timed_out
+        why = error.message.partition("\n")[0]
+        lost = replace(lost, why=why, refusing=refusing, rolled_back=certain, timed_out=late)
         transaction.lost = lost if certain or lost.held or lost.doubt else None
         if certain:
-            detail, hint = messages.undone(lost), messages.after_loss(lost, refusing=refusing)
+            detail, hint = messages.undone(lost), messages.after_loss(lost)
     outcome = None
     if ask is not None and interrupts.is_about(error):
         with suppress(KeyboardInterrupt):  # pressed again: whoever does not want to wait learns no more
@@ -128,7 +138,7 @@ def failed(
     if outcome in (InterruptOutcome.NOTHING, InterruptOutcome.ONLY_READS) and doubtful is not None and doubtful.doubt:
         transaction.lost = lost = replace(doubtful, doubt="")
         if lost.held:
-            detail, hint = messages.undone(lost), messages.after_loss(lost, refusing=False)
+            detail, hint = messages.undone(lost), messages.after_loss(lost)
         else:
             transaction.lost = None
     return interrupts.with_outcome(error, cell, outcome, detail, hint)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
+from waiting import until
 
 from pipemagic.errors import SessionError, StatementError, TransactionLost
+from pipemagic.hrana.stream import Tx
 
 OPEN = "Transaction open, {} so far: COMMIT keeps what ran in it, ROLLBACK undoes it."
 
@@ -69,6 +72,69 @@ def test_a_rollback_by_a_trigger_is_told_and_can_be_retried(db):
     db("%sql BEGIN")
     db.fails("%sql INSERT INTO t VALUES (-1)")
     assert db("%pipedb rollback").lines == ["Lost transaction discarded."]
+
+
+def minutes_later(connection):
+    """Let five minutes pass by the clock of the stream."""
+    connection.stream._clock = lambda: time.monotonic() + 300
+
+
+def connection_of(db):
+    return db.ip.magics_manager.registry["PipeMagics"].session.connection("db")
+
+
+TIMED_OUT = "; transaction timed out and was rolled back: "
+WAYS_ON = f"{TIMED_OUT}%pipedb retry runs its statements again, %pipedb rollback discards it"
+
+
+def test_status_minutes_after_the_last_cell_of_a_transaction(db):
+    db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    db("%sql BEGIN; INSERT INTO t VALUES (1)")
+    minutes_later(connection_of(db))
+    (line,) = db("%pipedb status").lines
+    assert line.endswith(f"no server-side connection{WAYS_ON}")
+    assert db("%pipedb rollback").lines == ["Lost transaction discarded."]
+    assert db("%pipedb status").lines[0].endswith("; no transaction")
+    assert db("%sql SELECT count(*) AS n FROM t").value["n"].tolist() == [0]
+
+
+def test_status_of_a_lost_transaction_that_only_read_does_not_offer_to_run_it_again(db):
+    db("%sql BEGIN; SELECT 1")
+    minutes_later(connection_of(db))
+    assert db("%pipedb status").lines[0].endswith(f"{TIMED_OUT}%pipedb rollback discards it")
+
+
+def test_status_of_a_lost_transaction_of_another_connection_names_it(db):
+    db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    db("%sql BEGIN; INSERT INTO t VALUES (1)")
+    minutes_later(connection_of(db))
+    db(f"%pipedb connect {connection_of(db).database.url} --as other --token-env DB_TOKEN")
+    (line,) = db("%pipedb status --on db").lines
+    assert line.endswith(": %pipedb retry --on db runs its statements again, %pipedb rollback --on db discards it")
+    assert db("%pipedb rollback --on db").lines == ["Lost transaction discarded."]
+
+
+def test_commit_minutes_after_the_last_cell_of_a_transaction(db):
+    db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    db("%sql BEGIN; INSERT INTO t VALUES (1)")
+    minutes_later(connection_of(db))
+    db("%pipedb status")
+    failed = db.fails("%pipedb commit")
+    assert isinstance(failed.error, TransactionLost)
+    assert "Undone:\n  BEGIN\n  INSERT INTO t VALUES (1)" in failed.out
+    assert "%pipedb retry runs what was undone again, all or nothing." in failed.out
+
+
+def test_retry_when_the_5_seconds_are_over(db, request):
+    db("%sql CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    db("%sql BEGIN; INSERT INTO t VALUES (1)")
+    connection = connection_of(db)
+    if "sqld" in request.node.name:  # it may end the transaction later
+        minutes_later(connection)
+    until(lambda: connection.transaction is Tx.LOST)
+    assert WAYS_ON in db("%pipedb status").lines[0]
+    assert db("%pipedb retry").lines[-1] == "Committed; 1 row affected."
+    assert db("%sql SELECT a FROM t").value["a"].tolist() == [1]
 
 
 def test_keep_alive_is_seen_in_status(db):

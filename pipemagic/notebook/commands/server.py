@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipemagic.errors import ServerError
+from pipemagic.errors import ServerError, SessionError
 from pipemagic.hrana.stream import Tx
 from pipemagic.notebook.arguments import Arguments, Option
 from pipemagic.notebook.commands.base import Command, Context
@@ -25,7 +25,7 @@ def status(context: Context, args: Arguments) -> None:
     for name in names:
         connection = session.connection(name)
         current = ", current" if name == session.current else ""
-        parts = [_stream(connection), _transaction(connection), _kept(connection)]
+        parts = [_stream(connection), _transaction(connection, current=bool(current)), _kept(connection)]
         say(f"{name} ({connection.description}{current}): {'; '.join(filter(None, parts))}")
 
 
@@ -37,15 +37,28 @@ def _stream(connection: Connection) -> str:
     return f"server-side connection{at}, idle time: {left.idle_left}"
 
 
-def _transaction(connection: Connection) -> str:
-    from pipemagic.session import messages
+def _transaction(connection: Connection, *, current: bool) -> str:
+    from pipemagic.session.messages import describe_transaction
+    from pipemagic.session.profiles import word
 
-    if connection.transaction is Tx.LOST:
-        return "transaction lost, BEGIN, ROLLBACK or %pipedb retry goes on"
-    left = connection.clocks
-    if left.transaction is None:
-        return "no transaction"
-    return f"transaction open, {messages.so_far(connection.statements_open)}, {left.transaction_left}"
+    state, loss, left = connection.transaction, connection.loss, connection.clocks.transaction_left
+    said = describe_transaction(state, connection.statements_open, loss)
+    said = f"{said[0].lower()}{said[1:]}"
+    if state is Tx.LOST and loss is not None and loss.timed_out:
+        return f"{said}: {_ways_on(connection, '' if current else f' --on {word(connection.name)}')}"
+    if state is Tx.LOST:
+        return f"{said}, BEGIN, ROLLBACK or %pipedb retry goes on"
+    return f"{said}, {left}" if left else said
+
+
+def _ways_on(connection: Connection, on: str) -> str:
+    """Say what to type after a transaction was rolled back."""
+    discard = f"%pipedb rollback{on} discards it"
+    try:
+        connection.to_retry()
+    except SessionError:  # it only read, for example
+        return discard
+    return f"%pipedb retry{on} runs its statements again, {discard}"
 
 
 def _kept(connection: Connection) -> str:

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from pipemagic import __version__
 from pipemagic.hrana import columns, cursors, messages
+from pipemagic.hrana.stream import LIMITS_HEADER, STRICT
 from pipemagic.service import responses
 from pipemagic.service.auth.tokens import AccessGrant, Tokens
 from pipemagic.service.catalog.records import DatabaseRecord
@@ -272,4 +273,4 @@ def _send_lines(request: Request, head: bytes, lines: Steps, delay: float, on_se
 
 
 def _version_line(request: Request, _: DatabaseRecord | None) -> ServiceResponse:
-    return responses.text(LINES[request.scope["path"]])
+    return responses.text(LINES[request.scope["path"]], headers={LIMITS_HEADER.decode(): STRICT})

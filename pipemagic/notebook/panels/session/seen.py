@@ -11,7 +11,7 @@ from pipemagic.client.trace_format import format_seconds, format_size, redact
 from pipemagic.counts import duration
 from pipemagic.errors import SessionError
 from pipemagic.hrana.stream import Tx
-from pipemagic.session.messages import shorten, so_far
+from pipemagic.session.messages import describe_transaction, shorten
 
 if TYPE_CHECKING:
     from pipemagic.client.tracing import TracedRequest
@@ -88,13 +88,8 @@ class Seen:
     @property
     def state(self) -> str:
         """What its transaction is, in words that hold no times."""
-        match self.transaction:
-            case Tx.OPEN:
-                return f"transaction open, {so_far(self.count)}"
-            case Tx.LOST:
-                return "transaction lost"
-            case _:
-                return "no transaction"
+        said = describe_transaction(self.transaction, self.count, None if self.lost is None else self.lost.loss)
+        return f"{said[0].lower()}{said[1:]}"
 
     @property
     def late(self) -> bool:

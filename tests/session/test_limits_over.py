@@ -1,0 +1,370 @@
+"""A transaction whose time is certainly over is lost as soon as anybody looks; nothing is sent for that."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from seed_server import SeedServer
+
+from pipemagic.client.database import Database
+from pipemagic.errors import SessionError, TransactionLost
+from pipemagic.hrana.messages import Describe
+from pipemagic.hrana.stream import Tx
+from pipemagic.session import Connection, Session
+from pipemagic.session.connection import RunOptions
+from pipemagic.session.messages import describe_transaction
+
+BOTH = (
+    "the server rolled the transaction back: it must be committed within 5 s and was open for longer; "
+    "the connection was idle for more than 10 s and is closed by then"
+)
+LATE = BOTH.partition(";")[0]
+TABLE = "CREATE TABLE n (i INTEGER PRIMARY KEY); INSERT INTO n VALUES (1)"
+
+
+class Requests:
+    """Counts the requests on the stream of a connection."""
+
+    def __init__(self, connection, monkeypatch):
+        self.sent = []
+        stream = connection.stream
+        exchange = stream._exchange
+
+        def counted(requests, **options):
+            self.sent.append([one.stmt.sql if hasattr(one, "stmt") else type(one).__name__ for one in requests])
+            return exchange(requests, **options)
+
+        monkeypatch.setattr(stream, "_exchange", counted)
+
+
+@pytest.fixture
+def late(timed, clock, monkeypatch):
+    """A session on our service with a transaction whose 5 s are over, and the requests that were sent since."""
+    timed.run(TABLE)
+    timed.run("CREATE TEMP TABLE kept (a)")
+    timed.run("BEGIN; INSERT INTO n VALUES (2)")
+    clock.advance(5.6)
+    timed.requests = Requests(timed.connection(), monkeypatch).sent
+    return timed
+
+
+@pytest.fixture
+def idle(session_on_lax_server, clock):
+    """A session on a server that may end a transaction later, with one on a stream that is closed by now."""
+    session_on_lax_server.run("BEGIN; INSERT INTO n VALUES (2)")
+    clock.advance(300)
+    session_on_lax_server.close_idle_streams()
+    return session_on_lax_server
+
+
+@pytest.fixture(params=["seed", "serverless"])
+def session_on_lax_server(request, clock, tmp_path):
+    if request.param == "serverless":
+        session = request.getfixturevalue("serverless_session")
+        session.close_idle_streams = request.getfixturevalue("service").engine.sweep
+        session.run(TABLE)
+        yield session
+        return
+    server = SeedServer(tmp_path, clock)
+    with Database(server.url, "token", clock=clock) as database:
+        session = Session(environ={})
+        session.close_idle_streams = lambda: [connection.close() for connection, _ in server._streams.values()]
+        session.adopt(Connection("main", database, "a test"))
+        session.run(TABLE)
+        yield session
+    server.close()
+
+
+def ids(session):
+    return session.run("SELECT i FROM n ORDER BY i")["i"].tolist()
+
+
+def described(connection):
+    return describe_transaction(connection.transaction, connection.statements_open, connection.loss)
+
+
+LOOKS = {
+    "transaction": lambda one: one.transaction is Tx.LOST,
+    "loss": lambda one: one.loss.statements == ["BEGIN", "INSERT INTO n VALUES (2)"],
+    "held": lambda one: one.held == [],
+    "statements_open": lambda one: one.statements_open == 0,
+    "clocks": lambda one: one.clocks.transaction is None,
+    "to_retry": lambda one: [statement.text for statement in one.to_retry().statements] == ["INSERT INTO n VALUES (2)"],
+}
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_whoever_looks_notes_the_loss_and_sends_nothing(late, look):
+    connection = late.connection()
+    assert connection._transaction.state is Tx.OPEN
+    assert look(connection)
+    assert connection._transaction.state is Tx.LOST
+    loss = connection.loss
+    assert (loss.why, loss.rolled_back, loss.refusing, loss.timed_out, loss.doubt) == (LATE, True, True, True, "")
+    assert late.requests == []
+
+
+def test_the_words_for_each_state(timed, clock):
+    timed.run(TABLE)
+    connection = timed.connection()
+    assert described(connection) == "No transaction"
+    timed.run("BEGIN; INSERT INTO n VALUES (2)")
+    assert described(connection) == "Transaction open, 1 statement so far"
+    clock.advance(5.4)
+    assert described(connection) == "Transaction open, 1 statement so far"
+    clock.advance(0.2)
+    assert described(connection) == "Transaction timed out and was rolled back"
+    timed.run("ROLLBACK; BEGIN; INSERT INTO n VALUES (2)")
+    with pytest.raises(Exception, match="UNIQUE"):
+        timed.run("INSERT OR ROLLBACK INTO n VALUES (1)")
+    assert described(connection) == "Transaction lost"
+
+
+def test_the_words_are_the_same_if_a_cell_met_the_loss(timed, clock):
+    timed.run(TABLE)
+    timed.run("BEGIN; INSERT INTO n VALUES (2)")
+    clock.advance(5.2)
+    with pytest.raises(TransactionLost):
+        timed.run("INSERT INTO n VALUES (3)")
+    assert described(timed.connection()) == "Transaction timed out and was rolled back"
+
+
+def test_where_a_server_may_be_late_only_the_idle_time_counts(session_on_lax_server, clock):
+    session, connection = session_on_lax_server, session_on_lax_server.connection()
+    session.run("BEGIN; INSERT INTO n VALUES (2)")
+    assert not connection.database.transport.strict_limits
+    clock.advance(9)
+    assert connection.transaction is Tx.OPEN
+    clock.advance(1.4)
+    assert connection.transaction is Tx.OPEN
+    clock.advance(0.2)
+    assert connection.transaction is Tx.LOST
+    assert connection.loss.why == BOTH
+
+
+@pytest.mark.parametrize("session_on_lax_server", ["seed"], indirect=True)
+def test_where_a_server_may_be_late_a_commit_after_the_5_seconds_succeeds(session_on_lax_server, clock):
+    session_on_lax_server.run("BEGIN; INSERT INTO n VALUES (2)")
+    clock.advance(9)
+    assert session_on_lax_server.connection().commit() == 1
+    assert ids(session_on_lax_server) == [1, 2]
+
+
+def test_only_our_service_says_that_it_keeps_its_limits(session, request):
+    session.run("SELECT 1")
+    ours, database = "in process" in request.node.name, session.connection().database
+    assert database.transport.strict_limits is ours
+    assert database.sibling().transport.strict_limits is ours
+
+
+def test_the_time_of_a_transaction_counts_from_when_it_is_known_to_be_open(timed, clock):
+    """The request took 4 s before it came to BEGIN, which is all that a client can know of it."""
+    timed.run(TABLE)
+    connection = timed.connection()
+    post = connection.stream._post
+
+    def slow(*args):
+        clock.advance(4)
+        return post(*args)
+
+    connection.stream._post = slow
+    timed.run("BEGIN; INSERT INTO n VALUES (2)")
+    connection.stream._post = post
+    clock.advance(2)
+    assert connection.transaction is Tx.OPEN
+    assert connection.commit() == 1
+
+
+def test_a_cell_that_meets_the_loss_says_what_was_undone(late):
+    assert late.connection().transaction is Tx.LOST
+    with pytest.raises(TransactionLost) as caught:
+        late.run("UPDATE n SET i = 9;\nINSERT INTO n VALUES (3)")
+    assert caught.value.message.split("\n") == [LATE, "Undone:", "  BEGIN", "  INSERT INTO n VALUES (2)"]
+    assert caught.value.hint.split("\n") == [
+        "Run the cells again from BEGIN on, or put the whole transaction into one cell.",
+        "%pipedb retry runs what was undone again, all or nothing.",
+        "Until BEGIN or ROLLBACK nothing more runs here, so that no part of it is applied alone.",
+    ]
+    assert late.requests == []
+    assert late.connection().left_over == ("UPDATE n SET i = 9", "INSERT INTO n VALUES (3)")
+    with pytest.raises(TransactionLost, match=r"^not run, .*\nRun the cells again from BEGIN on, or type ROLLBACK"):
+        late.run("INSERT INTO n VALUES (4)")
+    late.run("BEGIN; INSERT INTO n VALUES (5)")
+    late.run("COMMIT")
+    assert ids(late) == [1, 5]
+
+
+def test_the_error_is_that_of_a_cell_before_which_nobody_looked(late, clock):
+    errors = []
+    for look in (True, False):
+        if look:
+            assert late.connection().transaction is Tx.LOST
+        with pytest.raises(TransactionLost) as caught:
+            late.run("INSERT INTO n VALUES (3)")
+        errors.append((caught.value.message, caught.value.hint))
+        late.run("ROLLBACK; BEGIN")
+        late.run("INSERT INTO n VALUES (2)")
+        clock.advance(5.6 if look else 5.2)
+    assert errors[0] == errors[1]
+    with pytest.raises(TransactionLost) as caught:  # within the margin the server says it
+        late.run("INSERT INTO n VALUES (3)")
+    assert (caught.value.message, caught.value.hint) == errors[0]
+
+
+def test_a_begin_does_not_hide_a_loss_that_nobody_was_told_of(late):
+    assert late.connection().transaction is Tx.LOST
+    with pytest.raises(TransactionLost, match="INSERT INTO n VALUES"):
+        late.connection().begin()
+    late.connection().begin()
+    assert late.connection().commit() == 0
+    assert ids(late) == [1]
+
+
+def test_commit_tells_of_the_loss_and_then_cells_run_again(late):
+    with pytest.raises(TransactionLost) as caught:
+        late.connection().commit()
+    assert caught.value.message.startswith(f"{LATE}\nUndone:\n  BEGIN")
+    assert "%pipedb retry" in caught.value.hint
+    assert "Until BEGIN" not in caught.value.hint
+    assert late.requests == []
+    assert ids(late) == [1]
+
+
+@pytest.mark.parametrize("how", ["command", "cell"])
+def test_rollback_accepts_the_loss_and_sends_nothing(late, how):
+    connection = late.connection()
+    assert connection.rollback() == 0 if how == "command" else late.run("ROLLBACK") is None
+    assert late.requests == []
+    assert (connection.transaction, connection.loss) == (Tx.NONE, None)
+    assert late.run("SELECT count(*) AS n FROM kept")["n"].tolist() == [0]  # the stream is still the same
+    assert late.requests[0] == ["ROLLBACK"]  # the server has to report the timeout, which is known
+    assert len(late.requests) == 2
+    assert ids(late) == [1]
+    assert len(late.requests) == 3
+
+
+def test_retry_needs_no_rollback(late):
+    result = late.connection().retry()
+    assert sum(outcome.affected_row_count for outcome in result.outcomes) == 1
+    assert ids(late) == [1, 2]
+    assert late.connection().loss is None
+
+
+def test_a_retry_that_fails_can_be_done_again(late, make_database):
+    make_database().execute("INSERT INTO n VALUES (2)")
+    with pytest.raises(Exception, match="UNIQUE"):
+        late.connection().retry()
+    make_database().execute("DELETE FROM n WHERE i = 2")
+    late.connection().retry()
+    assert ids(late) == [1, 2]
+
+
+def test_an_atomic_cell_does_not_run_before_the_loss_is_accepted(late):
+    with pytest.raises(TransactionLost, match="Undone:"):
+        late.run_cell("INSERT INTO n VALUES (3)", options=RunOptions(atomic=True))
+    late.connection().rollback()
+    late.run_cell("INSERT INTO n VALUES (3)", options=RunOptions(atomic=True))
+    assert ids(late) == [1, 3]
+
+
+def test_all_of_it_after_the_idle_time_on_a_server_that_may_be_late(idle):
+    connection = idle.connection()
+    assert described(connection) == "Transaction timed out and was rolled back"
+    with pytest.raises(TransactionLost, match="idle for more than 10 s"):
+        connection.commit()
+    assert connection.retry().outcomes
+    assert ids(idle) == [1, 2]
+    with pytest.raises(SessionError, match="nothing to run again"):
+        connection.retry()
+
+
+def test_rollback_after_the_idle_time_on_a_server_that_may_be_late(idle):
+    assert idle.connection().rollback() == 0
+    assert ids(idle) == [1]
+
+
+def test_nobody_disturbs_a_running_cell(late):
+    connection, entered, leave = late.connection(), threading.Event(), threading.Event()
+
+    def cell():
+        with connection._lock:
+            entered.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=cell)
+    thread.start()
+    assert entered.wait(10)
+    try:
+        assert connection.transaction is Tx.OPEN
+        assert connection.statements_open == 1
+        assert connection.loss is None
+        assert connection.clocks.transaction == 0.0
+    finally:
+        leave.set()
+        thread.join()
+    assert connection.transaction is Tx.LOST
+
+
+def test_a_look_while_a_request_is_under_way_changes_nothing(late, clock):
+    connection, seen = late.connection(), []
+    late.run("ROLLBACK; BEGIN")
+    post = connection.stream._post
+
+    def look(*args):
+        clock.advance(60)
+        seen.append(connection.transaction)
+        clock.advance(-60)
+        return post(*args)
+
+    connection.stream._post = look
+    late.run("INSERT INTO n VALUES (2)")
+    connection.stream._post = post
+    assert seen == [Tx.OPEN]
+    assert connection.commit() == 1
+
+
+def test_keeping_alive_does_not_renew_it(late, clock):
+    late.connection().keep_alive(600)
+    clock.advance(3)
+    assert late.connection().transaction is Tx.LOST
+    assert late.connection().keeping.check()
+    clock.advance(5)
+    assert not late.connection().keeping.check()
+    assert late.connection().keeping.ended == "a transaction was open, which it does not keep"
+    assert late.requests == []
+    late.connection().keep_alive(None)
+
+
+def test_closing_the_connection_does_not_claim_to_roll_back(late):
+    connection = late.connection()
+    assert not connection.close()
+    with pytest.raises(TransactionLost, match="Undone:"):
+        late.run("INSERT INTO n VALUES (3)")
+    assert connection.retry().outcomes
+    assert ids(late) == [1, 2]
+
+
+def test_a_question_about_statements_leaves_the_loss_as_it_is(late, clock):
+    connection = late.connection()
+    late.run("ROLLBACK")
+    late.run("CREATE TEMP TABLE mine (a)")
+    late.run("BEGIN; INSERT INTO n VALUES (2)")
+    clock.advance(6)
+    connection.ask([Describe("SELECT 1")])
+    assert connection.loss.statements == ["BEGIN", "INSERT INTO n VALUES (2)"]
+
+
+def test_a_block_that_takes_too_long_tells_of_the_loss(timed, clock):
+    timed.run(TABLE)
+
+    def block():
+        with timed.transaction() as connection:
+            timed.run("INSERT INTO n VALUES (2)")
+            clock.advance(300)
+            assert connection.transaction is Tx.LOST
+
+    with pytest.raises(TransactionLost, match="Undone:"):
+        block()
+    assert timed.connection().transaction is Tx.NONE
+    assert ids(timed) == [1]
