@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 PACKAGE = "world-atlas@2.0.2"
-TARGET = Path(__file__).parent.parent / "pipemagic/notebook/panels/locations/land.json"
+TARGET = Path(__file__).parent.parent / "pipemagic/notebook/panels/land.json"
 
 TOLERANCE = 0.6
 """Degrees that the outline may be off."""

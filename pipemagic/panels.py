@@ -9,44 +9,45 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pipemagic.notebook.panels.ground.widget import Panel
+    from pipemagic.notebook.panels.base import Panel
+    from pipemagic.notebook.panels.opening import Tabs
     from pipemagic.session import Session
 
 __all__ = ["databases", "everything", "explore", "groups", "locations", "organization", "session"]
 
 
-def everything(session: Session | None = None) -> Panel:
-    """Give all panels in one, a tab for each."""
+def everything(session: Session | None = None) -> Tabs:
+    """Return all panels in one, a tab for each."""
     return _open("all", session)
 
 
 def locations(session: Session | None = None) -> Panel:
-    """Give the panel of locations: a map, a table, which group is where."""
+    """Return the panel of locations: a map, a table, which group is where."""
     return _open("locations", session)
 
 
 def groups(session: Session | None = None) -> Panel:
-    """Give the panel of groups: create, add and remove locations, delete."""
+    """Return the panel of groups: create, add and remove locations, delete."""
     return _open("groups", session)
 
 
 def databases(session: Session | None = None) -> Panel:
-    """Give the panel of databases: create, connect, look into, tokens, delete."""
+    """Return the panel of databases: create, connect, look into, tokens, delete."""
     return _open("databases", session)
 
 
 def organization(session: Session | None = None) -> Panel:
-    """Give the panel of the organization: which one, usage and quotas, overages."""
+    """Return the panel of the organization: which one, usage and quotas, overages."""
     return _open("organization", session)
 
 
 def session(session: Session | None = None) -> Panel:
-    """Give the panel of the session: what is connected, the running transaction, the last requests."""
+    """Return the panel of the session: what is connected, the running transaction, the last requests."""
     return _open("session", session)
 
 
 def explore(session: Session | None = None) -> Panel:
-    """Give the panel of one table: its rows in pages, sorted and filtered in SQL; its columns."""
+    """Return the panel of one table: its rows in pages, sorted and filtered in SQL; its columns."""
     return _open("explore", session)
 
 

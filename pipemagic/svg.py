@@ -1,6 +1,6 @@
 """Small SVG pictures: every text and attribute escaped, colours that fit light and dark pages.
 
-Colours are CSS variables of JupyterLab with plain ones to fall back on, so that a picture is readable everywhere.
+Colours are CSS variables of JupyterLab with plain ones as fallback, so that a picture is readable everywhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ON_WHITE = (
     "color: #202020; --jp-ui-font-color1: #202020; --jp-ui-font-color2: #606060; --jp-border-color1: #9e9e9e;"
     "--jp-layout-color1: #fff; --jp-layout-color2: #eee; --jp-brand-color1: #1976d2; --jp-error-color1: #d32f2f"
 )
-"""A style for what has a white ground of its own, whatever the page around it is."""
+"""A style for pictures on white, whatever the theme of the page."""
 
 _NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
@@ -30,18 +30,18 @@ CHARACTER = 7.2
 
 
 def element(name: str, attributes: Mapping[str, object], *inside: str) -> str:
-    """Give one element; ``inside`` holds elements, or text made by `escaped`; ``_`` in a name stands for ``-``."""
+    """Return an element; ``inside`` holds elements, or text made by `escaped`; ``_`` in a name stands for ``-``."""
     given = "".join(f' {key.replace("_", "-")}="{escape(_clean(str(value)))}"' for key, value in attributes.items())
     return f"<{name}{given}>{''.join(inside)}</{name}>" if inside else f"<{name}{given}/>"
 
 
 def escaped(text: str) -> str:
-    """Give text for the inside of an element."""
+    """Return text for the inside of an element."""
     return escape(_clean(text), quote=False)
 
 
 def text(x: float, y: float, words: str, *, fill: str = INK, anchor: str = "start", weight: str = "normal") -> str:
-    """Give a line of 12 px monospace text whose baseline is at ``y``."""
+    """Return a line of 12 px monospace text whose baseline is at ``y``."""
     where = {"x": _short(x), "y": _short(y), "fill": fill, "text_anchor": anchor, "font_weight": weight}
     return element("text", where, escaped(words))
 
@@ -49,13 +49,13 @@ def text(x: float, y: float, words: str, *, fill: str = INK, anchor: str = "star
 def box(
     x: float, y: float, width: float, height: float, *, fill: str = PAPER, stroke: str = LINE, dashes: str = "none"
 ) -> str:
-    """Give a rectangle."""
+    """Return a rectangle."""
     sizes = {"x": _short(x), "y": _short(y), "width": _short(width), "height": _short(height)}
     return element("rect", {**sizes, "fill": fill, "stroke": stroke, **_dashed(dashes)})
 
 
 def curve(points: Sequence[tuple[float, float]], *, stroke: str = LINE, dashes: str = "none") -> str:
-    """Give a smooth line from point to point that leaves and reaches each of them level."""
+    """Return a smooth line through points, which is horizontal at each of them."""
     (x, y), parts = points[0], [f"M {_short(points[0][0])} {_short(points[0][1])}"]
     for to_x, to_y in points[1:]:
         middle = (x + to_x) / 2
@@ -65,20 +65,20 @@ def curve(points: Sequence[tuple[float, float]], *, stroke: str = LINE, dashes: 
 
 
 def polygon(points: Sequence[tuple[float, float]], *, fill: str = LINE) -> str:
-    """Give a filled shape through some points."""
+    """Return a polygon."""
     return element("polygon", {"points": " ".join(f"{_short(x)},{_short(y)}" for x, y in points), "fill": fill})
 
 
 def line(points: Sequence[tuple[float, float]], *, stroke: str = LINE, dashes: str = "none") -> str:
-    """Give a line through some points."""
+    """Return a line through points."""
     path = " ".join(f"{_short(x)},{_short(y)}" for x, y in points)
     return element("polyline", {"points": path, "fill": "none", "stroke": stroke, "stroke_dasharray": dashes})
 
 
 def picture(width: float, height: float, title: str, *inside: str, fluid: bool = True) -> str:
-    """Give the whole picture; ``title`` says in words what it shows, for those who do not see it.
+    """Return the whole picture; ``title`` describes it for screen readers.
 
-    It becomes smaller where it does not fit, unless it is not ``fluid``: then its page has to scroll.
+    It becomes smaller where it does not fit, unless ``fluid`` is False: then the page scrolls.
     """
     about = {
         "xmlns": "http://www.w3.org/2000/svg",
@@ -95,12 +95,12 @@ def picture(width: float, height: float, title: str, *inside: str, fluid: bool =
 
 
 def shortened(words: str, length: int) -> str:
-    """Give text of at most ``length`` characters."""
+    """Return text of at most ``length`` characters."""
     return words if len(words) <= length else words[: length - 1] + "\u2026"
 
 
 def printable(words: str) -> str:
-    """Put a replacement in the place of control characters, which a terminal would obey."""
+    """Replace control characters, which would change the state of a terminal."""
     return "".join(char if char.isprintable() else "\ufffd" for char in words)
 
 
@@ -113,5 +113,5 @@ def _short(number: float) -> str:
 
 
 def _clean(text: str) -> str:
-    """Put a replacement in the place of what XML cannot hold."""
+    """Replace characters that XML does not allow."""
     return _NOT_IN_XML.sub("\ufffd", text)

@@ -68,7 +68,7 @@ def _cells(column: ColumnProfile) -> list[str]:
 
 def _figures(column: ColumnProfile) -> list[str]:
     figures = (column.minimum, *column.quartiles, column.maximum, column.mean)
-    return ["" if figure is None else _value(column, figure, 20) for figure in figures]
+    return ["" if figure is None else format_value(column, figure, 20) for figure in figures]
 
 
 def _type(column: ColumnProfile) -> str:
@@ -80,28 +80,33 @@ def _type(column: ColumnProfile) -> str:
 
 
 def _shape(column: ColumnProfile) -> str:
-    if _has_shape(column):
+    if has_histogram(column):
         most = max(column.bins)
         return "".join(_BLOCKS[-(-len(_BLOCKS) * size // most) - 1] if size else " " for size in column.bins)
-    shown = ", ".join(_common(column, one) for one in column.common[:3])
+    return most_frequent(column)
+
+
+def most_frequent(column: ColumnProfile) -> str:
+    """Return the three most frequent values and their counts, or some values if all are there once."""
+    shown = ", ".join(_format_common(column, one) for one in column.common[:3])
     return f"{shown}, …" if column.common and column.common[0].count == 1 and column.distinct > 3 else shown
 
 
-def _has_shape(column: ColumnProfile) -> bool:
-    """Tell whether a picture of how the values are spread says more than the most frequent ones."""
+def has_histogram(column: ColumnProfile) -> bool:
+    """Return True if a histogram says more than the most frequent values."""
     return any(column.bins) and column.distinct > _ENOUGH
 
 
-def _value(column: ColumnProfile, given: SqlValue, width: int) -> str:
-    """Give a value; where a column mixes types, '1' and 1 have to look different."""
+def format_value(column: ColumnProfile, given: SqlValue, width: int) -> str:
+    """Return a value as text; where a column mixes types, '1' and 1 look different."""
     if isinstance(given, int | float):
         return number(given)
     return value(given, width, quotes=len(column.stored) > 1)
 
 
-def _common(column: ColumnProfile, one: Common, width: int = 20) -> str:
-    """Give a frequent value and how often it is there, unless all are there once."""
-    words = _value(column, one.value, width)
+def _format_common(column: ColumnProfile, one: Common, width: int = 20) -> str:
+    """Return a frequent value and its count, unless all are there once."""
+    words = format_value(column, one.value, width)
     if not one.whole:
         words = words.removesuffix("…") + "…"
     return f"{words} ×{one.count:,}" if column.common[0].count > 1 else words
@@ -147,7 +152,7 @@ def _html_figures(column: ColumnProfile) -> str:
 
 
 def _picture(column: ColumnProfile) -> str:
-    return _histogram(column) if _has_shape(column) else _most_frequent(column)
+    return _histogram(column) if has_histogram(column) else _most_frequent_bars(column)
 
 
 def _histogram(column: ColumnProfile) -> str:
@@ -163,11 +168,11 @@ def _histogram(column: ColumnProfile) -> str:
     return svg.picture(width, _TALL + 1, counts, *bars, floor, fluid=False)
 
 
-def _most_frequent(column: ColumnProfile) -> str:
+def _most_frequent_bars(column: ColumnProfile) -> str:
     """Draw a bar for each of the most frequent values, as long as its share of all."""
     return "".join(
         f'<div class="value"><span class="all"><span style="width: {share:.1f}%"></span></span>'
-        f"<span>{escape(_common(column, one, 24))}</span></div>"
+        f"<span>{escape(_format_common(column, one, 24))}</span></div>"
         for one in column.common
         if (share := 100 * one.count / column.count)
     )

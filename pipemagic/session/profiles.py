@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -35,6 +35,7 @@ LOCK_TIMEOUT = 10.0
 _LONGEST_SHOWN = 100  # characters of what a stranger wrote, in a message
 _NOT_WRITTEN = ("name", "path", "of_project")
 _PLAIN = re.compile(r"[\w./~][\w./~-]*")
+_PLAIN_COLUMN = re.compile(r"\w[\w -]*")
 _TOKEN_KEYS = re.compile(r"(auth[_-]?|api[_-]?|access[_-]?)?(token|jwt|key)|password|secret", re.IGNORECASE)
 
 
@@ -346,6 +347,11 @@ def word(name: str) -> str:
         return name
     mark = "'" if '"' in name else '"'
     return mark + name.replace(mark, mark * 2) + mark
+
+
+def column_list(names: Iterable[str]) -> str:
+    """Write names of columns as one word of the line of a magic, separated by commas."""
+    return word(",".join(one if _PLAIN_COLUMN.fullmatch(one) else '"' + one.replace('"', '""') + '"' for one in names))
 
 
 def _printable(text: str) -> str:

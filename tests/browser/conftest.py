@@ -1,4 +1,4 @@
-"""What the tests with a browser share."""
+"""Fixtures of the tests with a browser."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-PATIENCE = 900  # seconds: many times what the longest script takes
+PATIENCE = 900  # seconds: many times the duration of the longest script
 END = 60  # seconds for the end of chromium and JupyterLab
 
 
 class Host:
-    """The process that runs the scripts (see host.py). A new one takes the place of one that has ended."""
+    """The process that runs the scripts (see host.py); replaced if it has ended."""
 
     def __init__(self, chromium: str, folder: Path) -> None:
         self._chromium, self._log = chromium, folder / "host.log"
@@ -49,7 +49,7 @@ class Host:
             raise AssertionError(f"{script} took too long, or its process ended:\n{self._log.read_text()}")
         printed, error = json.loads(answer)
         if error is not None:
-            self.close()  # chromium or JupyterLab may be gone; the next script gets new ones
+            self.close()  # chromium or JupyterLab may have ended; the next script gets new ones
             raise AssertionError(printed + error)
         return str(printed).splitlines()
 
@@ -76,7 +76,7 @@ class Host:
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """Kill the process and all that it has started."""
+    """Kill the process and its children."""
     os.killpg(process.pid, signal.SIGKILL)
 
 
@@ -100,5 +100,5 @@ def host(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ho
 
 @pytest.fixture
 def run(host: Host):
-    """Run a script of this folder in the process for them (see `Host.run`)."""
+    """Run a script of this folder in the host process (see `Host.run`)."""
     return host.run

@@ -1,4 +1,4 @@
-"""Pictures of every panel in every state, light and dark, wide and narrow, for people to look at.
+"""Take screenshots of every panel in every state, light and dark, wide and narrow, for review.
 
 Arguments: the path of chromium, a folder for the pictures, and optionally names of states (all by default).
 """
@@ -20,8 +20,7 @@ START = """
 import os, threading
 from pipemagic.session import Session
 from pipemagic.notebook.panels.opening import open_panel
-from pipemagic.notebook.panels.holdings import holdings_of
-from pipemagic.notebook.panels.ground.work import WorkingModel
+from pipemagic.errors import PipemagicError
 
 def started():
     session = Session(environ={})
@@ -51,9 +50,9 @@ def usual():
     ''')
     return session
 
-def models(panel):
-    panel.settle()
-    return [model for model in panel.view.models() if isinstance(model, WorkingModel)]
+def task(panel):
+    panel.wait()
+    return getattr(panel, "action", panel.tasks[-1] if panel.tasks else None)
 """
 
 STATES = {
@@ -85,28 +84,26 @@ session.run("CREATE TABLE " + "t" * 63 + " (" + "c" * 63 + ")")
 
 AFTER = {
     "error": """
-for model in models(panel):
-    model.refuse("the server refused the request (HTTP 402): this feature is not available for starter plans",
-                 "the organization's plan does not include this")
-    model.code = "SERVER"
-    break
+task(panel).error = PipemagicError(
+    "the server refused the request (HTTP 402): this feature is not available for starter plans",
+    hint="the organization's plan does not include this", code="SERVER")
+panel.changed()
 """,
     "busy": """
-for model in models(panel)[:1]:
-    model.start("Doing something that takes its time ...", lambda: threading.Event().wait(600) or "")
+task(panel).start("Running something that takes long ...", lambda: threading.Event().wait(600) or "")
 """,
 }
 
 
 def cells(state: str) -> list[str]:
-    """Give one cell that makes the state, then one for each panel."""
+    """Return a cell that creates the state, then one for each panel."""
     shown = [f"panel = open_panel(session, {name!r})\n{AFTER.get(state, '')}\npanel" for name in NAMES]
     return [START + STATES[state], *shown, "session.shut_down()"]
 
 
 def draw(panel: Locator, width: int) -> None:
     """Make a panel as wide as a page of that width would."""
-    panel.evaluate("(panel, width) => { panel.parentElement.style.width = `${width}px`; }", width)
+    panel.evaluate("(panel, width) => { panel.style.maxWidth = panel.style.width = `${width}px`; }", width)
 
 
 def main(chromium: str, folder: Path, states: list[str]) -> None:
@@ -123,10 +120,10 @@ def main(chromium: str, folder: Path, states: list[str]) -> None:
                 notebook.run(0)
                 for place, name in enumerate(NAMES, 1):
                     notebook.run(place)
-                    panel = notebook.cells.nth(place).locator(".pipemagic-panel:not(.pipemagic-saved)")
+                    panel = notebook.cells.nth(place).locator(".pipemagic-panel")
                     expect(panel).to_be_visible()
                     if state != "busy":
-                        expect(panel.locator(".pm-busy")).to_have_count(0)
+                        expect(panel.locator(".pm-busy").filter(visible=True)).to_have_count(0)
                     for width in (WIDE, NARROW):
                         draw(panel, width)
                         panel.screenshot(path=folder / f"{name}-{state}-{theme}-{width}.png")

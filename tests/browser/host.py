@@ -1,7 +1,7 @@
-"""Runs scripts of this folder one after another, with one chromium and one JupyterLab for all of them (see lab.py).
+"""Run scripts of this folder one after another with one shared chromium and JupyterLab (see lab.py).
 
-Argument: the path of chromium. Reads a line for each script, JSON of its name and arguments, and answers with a line:
-JSON of what the script printed, and of its traceback or null.
+Argument: the path of chromium. Reads one JSON line for each script, with its name and arguments, and responds with one
+JSON line: the output of the script, and its traceback or null.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A visitor's whole way through the panels: from an empty notebook to a database, transactions, and away again.
+"""A complete journey through the panels: from an empty notebook to a database, transactions, and its deletion.
 
-Arguments: the path of chromium, a folder to work in, the application (``lab`` or ``notebook``), how: ``mouse`` or
-``keyboard`` (nothing is clicked, nor focused by the script, once the notebook is open), and the look: ``light``,
-``dark``, or ``narrow``, where the panel has 400 px.
+Arguments: the path of chromium, a working folder, the application (``lab`` or ``notebook``), the input: ``mouse`` or
+``keyboard`` (once the notebook is open, the script clicks and focuses nothing), and the appearance: ``light``,
+``dark``, or ``narrow``, in which the panel is 400 px wide.
 """
 
 from __future__ import annotations
@@ -22,44 +22,46 @@ CELLS = [
     "INSERT INTO airport WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 49)\n"
     "SELECT 'A' || i FROM n;\nSELECT code FROM airport WHERE code = 'JFK'",
     "%%sql\nBEGIN;\nINSERT INTO airport VALUES ('LGA')",
+    "%%sql\nBEGIN;\nINSERT INTO airport VALUES ('EWR')",
     "%%sql\nBEGIN;\nDELETE FROM airport WHERE code < 'J'",
     "%sql SELECT count(*) AS airports, max(code) AS last FROM airport",
 ]
-LOAD, PANEL, QUERY, BEGIN, EMPTY, LOOK = range(len(CELLS))
+LOAD, PANEL, QUERY, BEGIN, TIME_OUT, DELETE, COUNT = range(len(CELLS))
 
 APPS = {"lab": "lab/tree", "notebook": "notebooks"}
 
-WIDTHS = {"light": 1280, "dark": 1280, "narrow": 440}  # px of the window
-NARROW = 400  # px of the panel, at most, in a window that is narrow
+WIDTHS = {"light": 1280, "dark": 1280, "narrow": 440}  # px, window
+NARROW = 400  # px, maximum width of the panel in a narrow window
 
 ATTEMPTS = 4
-"""A transaction lasts 5 s, and a machine may have other things to do: then a visitor begins it anew."""
+"""A transaction lasts 5 s, which a busy machine may exceed; it is then started again."""
 
 NOT_OURS = {"lab": (), "notebook": ("reading 'schema'", "filebrowser:open-path", "404 (Not Found)")}
-"""What the applications themselves complain about, whatever is installed."""
+"""Console errors of the applications themselves."""
 
 
 class Visitor:
-    """Goes the way in one of two manners, and takes pictures."""
+    """Performs the journey by mouse or keyboard, and takes screenshots."""
 
     def __init__(self, notebook: Notebook, hands: Hands, album: Album) -> None:
         self.notebook, self.hands, self.album = notebook, hands, album
         self.panel = notebook.panel
 
-    def go(self) -> None:
+    def run(self) -> None:
         self.open()
-        self.see_locations()
+        self.check_locations()
         self.create_group()
         self.add_location()
-        self.look_at_map()
+        self.check_map()
         self.create_database()
         self.run_sql()
         self.make_token()
         self.explore()
-        self.look_at_organization()
+        self.check_organization()
         self.change_connections()
         self.keep_alive()
         self.commit_by_button()
+        self.time_out_and_rerun()
         self.roll_back_by_button()
         self.delete_database()
 
@@ -71,53 +73,53 @@ class Visitor:
         self.hands.press(self.button("Connect"))
         expect(self.panel.get_by_role("table", name="Locations")).to_be_visible()
 
-    def see_locations(self) -> None:
+    def check_locations(self) -> None:
         expect(self.panel.get_by_role("row", name="nrt").first).to_contain_text("Tokyo")
         expect(self.map()).to_be_visible()
         self.album.take("locations")
 
     def create_group(self) -> None:
-        self.hands.turn_to(self.panel, "Groups")
+        self.hands.select_tab(self.panel, "Groups")
         self.hands.write(self.field("Group name"), "edge")
-        self.hands.choose(self.field("Primary location"), "nrt")
+        self.hands.choose(self.field("Primary location"), "Tokyo, Japan (nrt)")
         self.hands.press(self.button("Create group"))
-        self.told("Group edge is in nrt.")
+        self.expect_status("Group edge is in nrt.")
         self.album.take("group")
 
     def add_location(self) -> None:
         self.hands.press(self.button("Add a location to edge"))
-        self.hands.choose(self.field("New location of edge"), "fra")
+        self.hands.choose(self.field("New location"), "Frankfurt, Germany (fra)")
         self.hands.press(self.button("Add location"))
         row = self.panel.get_by_role("table", name="Groups").get_by_role("row", name="edge")
         expect(row).to_contain_text("Frankfurt, Germany (fra)")
         self.album.take("second-location")
 
-    def look_at_map(self) -> None:
-        """Find a place, see what is where, open the form of a mark, and leave it by Escape."""
-        self.hands.turn_to(self.panel, "Locations")
+    def check_map(self) -> None:
+        """Check the map and the filter, open the form of a location, and close it with Escape."""
+        self.hands.select_tab(self.panel, "Locations")
         expect(self.map()).to_have_accessible_name(re.compile("primary at .*nrt.*; replicas at fra"))
         self.hands.write(self.field("Filter"), "sydney")
-        expect(self.panel.get_by_role("table", name="Locations").get_by_role("row")).to_have_count(2)
-        self.hands.point_at(self.panel, "syd")
+        expect(self.panel.get_by_role("table", name="Locations").locator("tbody tr")).to_have_count(1)
+        self.hands.press(self.button("Add syd to a group"))
         group = self.field("Add to group")
         expect(group).to_be_focused()
-        self.album.take("mark", self.panel)
+        self.album.take("form", self.panel)
         self.notebook.page.keyboard.press("Escape")
         expect(group).to_have_count(0)
 
     def create_database(self) -> None:
-        self.hands.turn_to(self.panel, "Databases")
+        self.hands.select_tab(self.panel, "Databases")
         self.hands.write(self.field("Database name"), "main")
         expect(self.panel.get_by_text("main exists already")).to_be_visible()
         self.album.take("taken-name")
-        self.hands.rewrite(self.field("Database name"), "flights")
         self.hands.choose(self.field("Group"), "edge")
-        self.hands.press(self.button("Create database"))
-        connect = self.button("Connect to the new database flights")
+        self.hands.rewrite(self.field("Database name"), "flights", then="Enter")
+        connect = self.button("Connect")
         expect(connect).to_be_visible()
         self.album.take("database")
         self.hands.press(connect)
-        expect(self.panel.get_by_text("flights is the current connection")).to_be_visible()
+        expect(self.panel.get_by_text("%%sql cells use flights")).to_be_visible()
+        expect(connect).to_have_count(0)
         self.album.take("connected")
         self.hands.press(self.button("Done"))
         expect(self.button("Done")).to_have_count(0)
@@ -129,140 +131,164 @@ class Visitor:
         self.hands.enter(PANEL)
 
     def make_token(self) -> None:
-        """A token that reads only, for an hour: hidden, shown, copied, put away."""
-        self.hands.turn_to(self.panel, "Databases")
+        """Create a read-only token for an hour, copy it while it is hidden, and close it."""
+        self.hands.select_tab(self.panel, "Databases")
         self.hands.press(self.button("Details of flights"))
+        expect(self.panel.get_by_role("table", name="Tables of flights")).to_contain_text("airport")
         self.hands.press(self.button("New token ..."))
-        self.hands.choose(self.field("Expires"), "1h")
-        self.hands.press(self.field("Only for reading"), key="Space")
-        self.hands.press(self.button("Make token"))
-        self.told("The token is made. It is shown only now.")
+        self.hands.choose(self.field("Expires"), "in 1 hour")
+        self.hands.press(self.field("Read-only"), key="Space")
+        self.hands.press(self.button("Create token"))
+        self.expect_status("The token was created. It is shown only once.")
         self.album.take("token")
         self.hands.press(self.button("Copy token"))
         expect(self.notebook.page.get_by_text("Copied", exact=True)).to_have_count(1)
         copied = self.notebook.page.evaluate("navigator.clipboard.readText()")
-        assert copied.startswith("eyJ"), "what was copied is no token"
+        assert copied.startswith("eyJ"), "the copied text is not a token"
         assert copied not in self.notebook.page.content()
         self.hands.press(self.button("Done"))
         expect(self.button("Copy token")).to_have_count(0)
+        self.hands.press(self.button("Close details"))
 
     def explore(self) -> None:
-        """From the first rows of a table to all of them: turned, sorted, filtered."""
-        self.hands.press(self.button("First rows of airport"))
+        """Page, sort, filter and profile the rows of a table."""
+        self.hands.select_tab(self.panel, "Explore")
         self.hands.press(self.button("Explore airport"))
         rows = self.panel.get_by_role("table", name="Rows of airport")
-        self.shows("Rows 1 to 25 of 41")
+        self.expect_text("Rows 1 to 25 of 41")
         self.album.take("explored")
         self.hands.press(self.button("Next"))
-        self.shows("Rows 26 to 41 of 41")
+        self.expect_text("Rows 26 to 41 of 41")
         self.hands.press(self.button("Sort by code"))
+        expect(rows.locator("th[aria-sort=ascending]")).to_have_count(1)
         self.hands.press(self.button("Sort by code"))
         expect(rows.get_by_role("row").nth(1)).to_contain_text("JFK")
         self.hands.choose(self.field("Comparison"), ">=")
         self.hands.write(self.field("Value"), "A40", then="Enter")
-        self.shows("Rows 1 to 11 of 11")
+        self.expect_text("Rows 1 to 11 of 11")
         self.album.take("filtered")
+        self.hands.press(self.button("Profile all columns"))
+        expect(self.panel.get_by_role("table", name="Profiles")).to_be_in_viewport()
+        self.album.take("profiled")
 
-    def look_at_organization(self) -> None:
-        self.hands.turn_to(self.panel, "Organization")
+    def check_organization(self) -> None:
+        self.hands.select_tab(self.panel, "Organization")
         expect(self.panel.get_by_role("heading", name="Used in this calendar month (UTC)")).to_be_visible()
         self.album.take("organization")
 
     def change_connections(self) -> None:
-        """The organization's first database is a connection too: to it, and back."""
-        self.hands.turn_to(self.panel, "Session")
+        """Switch to the connection of the first database, and back."""
+        self.hands.select_tab(self.panel, "Session")
         self.hands.press(self.button("Use main"))
-        self.told("Using main.")
+        self.expect_status("Using main.")
         self.album.take("other-connection")
         self.hands.press(self.button("Use flights"))
-        self.told("Using flights.")
+        self.expect_status("Using flights.")
 
     def keep_alive(self) -> None:
-        keeping = self.card().get_by_label("Keep alive between cells")
-        self.hands.choose(keeping, "10m")
-        self.told("flights is kept alive for 10 min after each cell.")
-        self.hands.run(LOOK)
-        expect(self.card()).to_contain_text(re.compile("until .* without a cell"))
+        keeping = self.field("Keep alive between cells").first
+        self.hands.choose(keeping, "10 min")
+        self.expect_status("flights is kept alive for 10 min after each cell.")
+        self.hands.run(COUNT)
+        expect(self.panel.get_by_text(re.compile("until .* without a cell"))).to_be_visible()
         self.album.take("kept", self.panel)
         self.hands.enter(PANEL)
         self.hands.choose(keeping, "off")
-        self.told("flights is no longer kept alive between cells.")
+        self.expect_status("flights is no longer kept alive between cells.")
 
     def commit_by_button(self) -> None:
-        """Begin in a cell, see the time run out, and commit before it has."""
+        """Begin in a cell, check the countdown, and commit before it ends."""
         for _ in range(ATTEMPTS):
             self.hands.run(BEGIN)
-            self.see_bar()
+            self.check_countdown()
             self.hands.enter(PANEL)
-            self.hands.press(self.button("Commit flights"), at_once=True)
-            committed, lost = self.status("Committed"), self.card().get_by_text("rolled it back").first
+            self.hands.press(self.titled("Commit flights"), at_once=True)
+            committed, lost = self.status("Committed"), self.titled("Discard flights")
             expect(committed.or_(lost).first).to_be_visible()
             if committed.is_visible():
                 break
-            self.hands.press(self.button("Roll back flights"))  # it took too long
-            self.told("cells run again on flights")
-        self.told("Committed")
+            self.hands.press(lost)  # it took too long
+            self.expect_status("Lost transaction discarded.")
+        self.expect_status("Committed")
         self.album.take("committed")
-        self.hands.run(LOOK)
-        expect(self.notebook.output(LOOK).last).to_contain_text("LGA")
+        self.hands.run(COUNT)
+        expect(self.notebook.output(COUNT).last).to_contain_text("LGA")
 
-    def see_bar(self) -> None:
-        bar = self.card().get_by_role("timer", name="Time left of the transaction of flights")
+    def check_countdown(self) -> None:
+        bar = self.panel.get_by_role("timer", name="Time left of the transaction of flights")
         expect(bar).to_be_visible()
-        before = left_of(bar)
+        before = remaining(bar)
         self.album.take("transaction", self.panel)
-        self.notebook.page.wait_for_function("([bar, before]) => bar.style.getPropertyValue('--left') < before",
-                                             arg=[bar.element_handle(), before])  # fmt: skip
-        assert float(left_of(bar)) < float(before) <= 1, "the bar does not run down"
+        self.notebook.page.wait_for_function(
+            f"([bar, before]) => ({REMAINING})(bar) < before", arg=[bar.element_handle(), before]
+        )
+        assert remaining(bar) < before <= 100, "the bar does not count down"
+
+    def time_out_and_rerun(self) -> None:
+        """Check that a transaction that timed out is shown as such, and run it again by a button."""
+        self.hands.run(TIME_OUT)
+        self.hands.enter(PANEL)
+        expect(self.panel.get_by_text("Transaction timed out and was rolled back").first).to_be_visible()
+        self.album.take("timed-out")
+        self.hands.press(self.titled("Run again on flights"))
+        self.expect_status(re.compile("Committed; 1 row affected"))
+        self.hands.run(COUNT)
+        expect(self.notebook.output(COUNT).last).to_contain_text("43")
+        self.hands.enter(PANEL)
 
     def roll_back_by_button(self) -> None:
-        """What was deleted is there again, whether the button or the end of its time rolled it back."""
-        self.hands.run(EMPTY)
+        """Check that rollback restores deleted rows, whether by the button or the time limit."""
+        self.hands.run(DELETE)
         self.hands.enter(PANEL)
-        self.hands.press(self.button("Roll back flights"))
-        self.told(re.compile("Rolled back 1 statement on flights|The server had rolled it back already"))
+        self.hands.press(self.titled("Roll back flights").or_(self.titled("Discard flights")).first)
+        self.expect_status(re.compile("Rolled back 1 statement|Lost transaction discarded|already rolled it back"))
         self.album.take("rolled-back")
-        self.hands.run(LOOK)
-        expect(self.notebook.output(LOOK).last).to_contain_text("42")
+        self.hands.run(COUNT)
+        expect(self.notebook.output(COUNT).last).to_contain_text("43")
         self.hands.enter(PANEL)
 
     def delete_database(self) -> None:
-        self.hands.turn_to(self.panel, "Databases")
+        self.hands.select_tab(self.panel, "Databases")
+        self.hands.press(self.button("Details of flights"))
         self.album.take("details")
-        self.hands.press(self.button("Delete flights ..."))
-        self.hands.write(self.field("Type flights to delete"), "flights", then="Enter")
+        self.hands.press(self.button("Delete database ..."))
+        field = self.field("Type flights to delete")
+        expect(field).to_be_focused()
+        self.hands.write(field, "flights", then="Enter")
         expect(self.panel.get_by_role("table", name="Databases")).not_to_contain_text("flights")
         self.album.take("deleted")
 
-    # -- what there is on the page
+    # -- elements of the page
 
     def button(self, name: str) -> Locator:
-        return self.panel.get_by_role("button", name=name, exact=True)
+        return self.panel.get_by_role("button", name=name, exact=True).filter(visible=True)
+
+    def titled(self, title: str) -> Locator:
+        """Return the button of one connection."""
+        return self.panel.get_by_title(title, exact=True).filter(visible=True)
 
     def field(self, label: str) -> Locator:
-        return self.panel.get_by_label(label, exact=True)
+        return self.panel.get_by_label(label, exact=True).filter(visible=True)
 
     def map(self) -> Locator:
-        """Give the map that is shown, of the one for wide pages and the one for narrow ones."""
         return self.panel.get_by_role("img").filter(visible=True).first
 
-    def card(self) -> Locator:
-        """Give what the session's panel tells of the database that was made."""
-        return self.panel.get_by_role("group", name="Connection flights")
-
-    def shows(self, words: str) -> None:
-        expect(self.panel.get_by_text(words).first).to_be_visible()
+    def expect_text(self, words: str) -> None:
+        expect(self.panel.get_by_text(words).filter(visible=True).first).to_be_visible()
 
     def status(self, words: str | re.Pattern[str]) -> Locator:
-        return self.panel.get_by_role("status").filter(has_text=words).first
+        return self.panel.get_by_role("status").filter(has_text=words).filter(visible=True).first
 
-    def told(self, words: str | re.Pattern[str]) -> None:
+    def expect_status(self, words: str | re.Pattern[str]) -> None:
         expect(self.status(words)).to_be_visible()
 
 
-def left_of(bar: Locator) -> str:
-    """Give what is left of a bar, of 1."""
-    return str(bar.evaluate("(bar) => bar.style.getPropertyValue('--left')"))
+REMAINING = "(bar) => parseFloat(bar.firstChild.style.width)"
+
+
+def remaining(bar: Locator) -> float:
+    """Return the remaining part of a bar, in percent."""
+    return float(bar.evaluate(REMAINING))
 
 
 def main(chromium: str, folder: Path, app: str, how: str, look: str) -> None:
@@ -275,7 +301,7 @@ def main(chromium: str, folder: Path, app: str, how: str, look: str) -> None:
         notebook = Notebook(page, lab, CELLS, APPS[app])
         album = Album(page, f"{app}-{how}-{look}", folder)
         try:
-            Visitor(notebook, Mouse(notebook) if how == "mouse" else Keyboard(notebook), album).go()
+            Visitor(notebook, Mouse(notebook) if how == "mouse" else Keyboard(notebook), album).run()
         except BaseException:
             album.take("failed", failed=True)
             raise

@@ -1,4 +1,4 @@
-"""A JupyterLab, and notebooks in it driven by chromium; for scripts in a process of their own (see host.py).
+"""Run JupyterLab, and drive its notebooks in chromium, from scripts in a separate process (see host.py).
 
 Playwright's sync API keeps an event loop running, which would break every test of the same process that wants one.
 """
@@ -27,14 +27,14 @@ from urllib.parse import urlsplit
 import httpx
 import nbformat
 from ipykernel.kernelspec import get_kernel_dict
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect, sync_playwright
 from playwright.sync_api import TimeoutError as TookTooLong
 
 from pipemagic import launcher
 
-PATIENCE = 60_000  # ms for whatever has to happen, where nothing else is said
-BEGIN = 10_000  # ms until a cell that was run shows it
-INTERVAL = 50  # ms between two looks at what a notebook does
+PATIENCE = 60_000  # ms, default timeout
+BEGIN = 10_000  # ms until a cell shows that it was started
+INTERVAL = 50  # ms between checks of the state of a notebook
 
 EXTENSION = Path(__file__).parents[2] / "labextension"
 
@@ -57,17 +57,17 @@ BEGUN = """(number) => /\\[(\\*|\\d+)\\]/.test(document.querySelectorAll(".jp-No
 DONE = f"""(number) => {IDLE} && /\\[\\d+\\]/.test(document.querySelectorAll(".jp-Notebook .jp-CodeCell")[number]
   .querySelector(".jp-InputArea-prompt").textContent)"""
 
-expect.set_options(timeout=PATIENCE)  # by default 5 s, in which a busy machine may do nothing
+expect.set_options(timeout=PATIENCE)  # the default of 5 s is too short for a busy machine
 
 _shared = contextlib.ExitStack()
-"""What the scripts of one process share, until its end: one chromium, one JupyterLab."""
+"""Resources shared by the scripts of a process until its end: one chromium, one JupyterLab."""
 
 atexit.register(_shared.close)
 
 
 @dataclass(frozen=True)
 class Lab:
-    """A JupyterLab as one script has it: with a folder for notebooks, and a kernel with a home of its own."""
+    """JupyterLab for one script, with its own folder for notebooks and its own kernel home."""
 
     address: str
     notebooks: Path
@@ -82,17 +82,19 @@ class Lab:
     def write(self, name: str, cells: list[str]) -> Path:
         """Write a notebook."""
         path = self.notebooks / f"{name}.ipynb"
-        kernel = {"kernelspec": {"name": self.kernel, "display_name": "Python 3"}}  # without one, Lab asks
+        kernel = {
+            "kernelspec": {"name": self.kernel, "display_name": "Python 3"}
+        }  # without one, JupyterLab shows a dialog
         content = nbformat.v4.new_notebook(metadata=kernel, cells=list(map(nbformat.v4.new_code_cell, cells)))
         nbformat.write(content, path)
         return path
 
     def set_theme(self, name: str) -> None:
-        """Choose the theme of pages that are loaded from now on."""
+        """Set the theme of pages loaded from now on."""
         self.themes.write_text(json.dumps({"theme": name}), "utf-8")
 
     def end_kernels(self) -> None:
-        """End the sessions with their kernels, which end what they have started."""
+        """End the sessions and kernels, which end their own child processes."""
         with httpx.Client(base_url=self.address, timeout=PATIENCE / 1000) as server:
             for session in server.get("/api/sessions").raise_for_status().json():
                 server.delete(f"/api/sessions/{session['id']}").raise_for_status()
@@ -102,7 +104,7 @@ class Lab:
 
 @contextlib.contextmanager
 def jupyterlab(folder: Path, *, dark: bool = False) -> Iterator[Lab]:
-    """Yield the JupyterLab, which serves Notebook 7 and Voila too. The home of its kernel is the folder."""
+    """Yield the JupyterLab, which also serves Notebook 7 and Voila. The folder is the home of its kernel."""
     address, home = _server()
     with tempfile.TemporaryDirectory(dir=home / "notebooks", prefix="test-") as notebooks:
         name = Path(notebooks).name
@@ -125,7 +127,7 @@ def jupyterlab(folder: Path, *, dark: bool = False) -> Iterator[Lab]:
 
 @functools.cache
 def _server() -> tuple[str, Path]:
-    """Start JupyterLab; gives its address and its home."""
+    """Start JupyterLab; return its address and home."""
     home = Path(_shared.enter_context(tempfile.TemporaryDirectory(prefix="jupyterlab-")))
     root, notifications = home / "notebooks", home / NOTIFICATIONS
     root.mkdir()
@@ -143,7 +145,7 @@ def _server() -> tuple[str, Path]:
 
 @contextlib.contextmanager
 def _running(command: list[str], folder: Path, root: Path, ready: str) -> Iterator[None]:
-    """Run a server, whose home is a folder, until its time is over; ``ready`` answers once it is there."""
+    """Run a server with a folder as its home; ``ready`` is a URL that responds once it has started."""
     own = {"HOME": "home", "JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "share", "JUPYTER_RUNTIME_DIR": "run",
            "IPYTHONDIR": "ipython", "JUPYTERLAB_SETTINGS_DIR": "settings",
            "JUPYTERLAB_WORKSPACES_DIR": "workspaces"}  # fmt: skip
@@ -190,37 +192,41 @@ def _chromium(path: str) -> Browser:
 
 @contextlib.contextmanager
 def browser(chromium: str, *, width: int = 1280, height: int = 1000) -> Iterator[Page]:
-    """Yield a page of a profile of its own."""
+    """Yield a page with its own profile."""
     with _chromium(chromium).new_context(viewport={"width": width, "height": height}) as profile:
         profile.set_default_timeout(PATIENCE)
         yield profile.new_page()
 
 
 class Watch:
-    """What a page should not do: raise errors, complain, ask other hosts than this machine."""
+    """Records errors of a page, in scripts and the console, and its requests to other hosts."""
 
     def __init__(self, page: Page) -> None:
         self.errors: list[str] = []
-        self.strangers: list[str] = []
+        self.foreign_requests: list[str] = []
         page.on("pageerror", lambda error: self.errors.append(str(error)))
-        page.on("console", lambda said: self.errors.append(said.text) if said.type == "error" else None)
+        page.on("console", self._complain)
         page.on("request", lambda request: self._ask(request.url))
         page.on("websocket", lambda socket: self._ask(socket.url))
+
+    def _complain(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.errors.append(f"{message.text} {message.location['url']}")
 
     def _ask(self, url: str) -> None:
         at = urlsplit(url)
         if at.scheme not in ("data", "blob", "about") and at.hostname not in ("127.0.0.1", "localhost"):
-            self.strangers.append(url)
+            self.foreign_requests.append(url)
 
     def check(self, *not_ours: str) -> None:
-        """Assert that nothing of that happened, but for errors that hold one of some texts."""
+        """Assert that none were recorded, except errors that contain one of some texts."""
         ours = [error for error in self.errors if not any(text in error for text in not_ours)]
         assert not ours, ours
-        assert not self.strangers, self.strangers
+        assert not self.foreign_requests, self.foreign_requests
 
 
 class Album:
-    """Numbered pictures of a way through a page, in PIPEMAGIC_SCREENSHOTS; without that, only of failures."""
+    """Numbered screenshots in the folder PIPEMAGIC_SCREENSHOTS; without it, only of failures."""
 
     def __init__(self, page: Page, name: str, folder: Path) -> None:
         self._page, self._name = page, name
@@ -231,7 +237,7 @@ class Album:
         self._count = itertools.count(1)
 
     def take(self, what: str, element: Locator | None = None, *, failed: bool = False) -> None:
-        """Take a picture of the page, or of one element of it, if it is wanted."""
+        """Take a screenshot of the page or an element, if enabled."""
         path = self._folder / f"{self._name}-{next(self._count):02}-{what}.png"
         if self._all or failed:
             (element or self._page).screenshot(path=path)
@@ -251,7 +257,7 @@ class Notebook:
 
     def run(self, number: int) -> None:
         """Run one cell and wait for its end."""
-        for _ in range(3):  # JupyterLab may draw the cell anew just then, and lose the key
+        for _ in range(3):  # JupyterLab may lose the key when it redraws the cell
             self.cells.nth(number).locator(".cm-content").click()
             self.page.keyboard.press("Control+Enter")
             with contextlib.suppress(TookTooLong):
@@ -265,15 +271,15 @@ class Notebook:
 
     @property
     def panel(self) -> Locator:
-        """The live panel, not its saved face."""
-        return self.page.locator(".pipemagic-panel:not(.pipemagic-saved)").first
+        """The live panel, or the tabs of all panels."""
+        return self.page.locator(".pipemagic-tabs, .pipemagic-panel").first
 
     def _wait_for(self, condition: str, number: int = 0) -> None:
-        """Wait for a condition, which `expect` would look at only once in a second."""
+        """Wait for a condition, with shorter intervals than `expect`, which checks once a second."""
         self.page.wait_for_function(condition, arg=number, polling=INTERVAL)
 
     def save(self) -> str:
-        """Save the notebook; gives its text."""
+        """Save the notebook and return its text."""
         self.page.keyboard.press("Escape")
         self.page.keyboard.press("Control+s")
         expect(self.page.locator(".jp-mod-dirty")).to_have_count(0)

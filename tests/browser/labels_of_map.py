@@ -1,4 +1,4 @@
-"""The labels of the map as chromium writes them: over no other label, and inside the picture.
+"""Check in chromium that labels of the map are inside the picture and do not overlap.
 
 Arguments: the path of chromium, and optionally a folder for pictures. Prints one line for each map.
 """
@@ -11,18 +11,16 @@ from pathlib import Path
 from lab import browser
 
 from pipemagic.geography import whereabouts
-from pipemagic.notebook.panels.ground import faces
-from pipemagic.notebook.panels.ground.widget import STYLE
-from pipemagic.notebook.panels.locations.worldmap import Mark, world_map
+from pipemagic.notebook.panels.components import HERE
+from pipemagic.notebook.panels.worldmap import Mark, draw
 from pipemagic.service.locations import LOCATIONS
 
 WIDTHS = (960, 400)  # px
 CROWDED = ("lhr", "ams", "cdg", "fra", "bos", "ewr", "iad", "gdl", "qro", "gig", "gru", "yul", "yyz", "sjc", "lax")
 USED = {"all": tuple(LOCATIONS), "crowded": CROWDED, "few": ("ams", "nrt", "syd"), "none": ()}
 
-# What a text covers, without the thin line around its letters.
 BOXES = """() => {
-  const picture = [...document.querySelectorAll("figure > svg")].find((one) => one.getBoundingClientRect().width);
+  const picture = document.querySelector("svg");
   const box = (one) => {
     const { left, top, right, bottom } = one.getBoundingClientRect();
     return [left, top, right, bottom];
@@ -34,14 +32,15 @@ BOXES = """() => {
 def page_of(used: tuple[str, ...]) -> str:
     marks = [
         Mark(code, whereabouts(code), "free" if code not in used else "replica" if used.index(code) % 3 else "primary",
-             code == "ams", code, ("choose", code))
+             code == "ams", code)
         for code in LOCATIONS
     ]  # fmt: skip
-    return f'<style>{STYLE}</style><div class="pipemagic-panel">{faces.html(world_map(marks, "the world"))}</div>'
+    style = (HERE / "panels.css").read_text("utf-8")
+    return f'<style>{style}</style><div class="pipemagic-panel">{draw(marks, "the world")}</div>'
 
 
 def overlap(one: list[float], other: list[float]) -> float:
-    """Give the smaller side of what two boxes have in common, in px."""
+    """Return the smaller side of the intersection of two boxes, in px."""
     across = min(one[2], other[2]) - max(one[0], other[0])
     down = min(one[3], other[3]) - max(one[1], other[1])
     return min(across, down)
@@ -58,7 +57,9 @@ def main(chromium: str, folder: Path | None) -> None:
                     assert overlap(box, picture) >= min(box[2] - box[0], box[3] - box[1]) - 0.5, f"{words} leaves it"
                     for others, other in texts[number + 1 :]:
                         assert overlap(box, other) < 1, f"{words} is over {others} at {width}: {box}, {other}"
-                assert len(texts) >= 1
+                labels = {words.partition(" ")[0] for words, _ in texts}
+                assert labels & set(LOCATIONS) <= {*used, "ams"}, "a location that is not in use is labelled"
+                assert name in ("all", "crowded") or set(used) <= labels
                 if folder is not None:
                     page.screenshot(path=folder / f"map-{name}-{width}.png")
                 print(f"{name} at {width} px: {len(texts)} labels", flush=True)

@@ -1,4 +1,4 @@
-"""A profile of a wide table as chromium lays it out: one row for each column, readable on wide and narrow pages.
+"""Check the layout of a wide table's profile in chromium: one row per column, on wide and narrow pages.
 
 Arguments: the path of chromium, a file with the HTML of the profile, and optionally a folder for pictures.
 """

@@ -1,4 +1,4 @@
-"""A person makes a token, looks at it, and saves the notebook meanwhile: the value is on the page and nowhere else.
+"""Create and show a token, and save the notebook: the value must be on the page only.
 
 Arguments: the path of chromium, and a folder to work in.
 """
@@ -19,20 +19,20 @@ NARROW = 400  # px
 def make(panel: Locator) -> None:
     panel.get_by_role("button", name="Details of main").click()
     panel.get_by_role("button", name="New token ...").click()
-    panel.get_by_role("button", name="Make token").click()
-    expect(panel.get_by_text("The token is made. It is shown only now.")).to_be_visible()
+    panel.get_by_role("button", name="Create token").click()
+    expect(panel.get_by_text("The token was created. It is shown only once.")).to_be_visible()
 
 
 def show(panel: Locator) -> str:
     panel.get_by_role("button", name="Show the token").press("Enter")
-    value = panel.locator(".pm-secret")
+    value = panel.locator(".pm-token")
     expect(value).to_contain_text(".")
     assert value.inner_text().count(".") == 2, "no token is shown"
     return value.inner_text()
 
 
 def check_width(panel: Locator, album: Album) -> None:
-    """The whole of it is seen in a narrow panel, too."""
+    """Check that the token fits a narrow panel."""
     album.take("wide")
     panel.evaluate("(panel, width) => { panel.style.width = `${width}px`; }", NARROW)
     assert panel.evaluate("(panel) => panel.scrollWidth <= panel.clientWidth"), "the token is wider than the panel"
@@ -40,11 +40,11 @@ def check_width(panel: Locator, album: Album) -> None:
 
 
 def check_saved(notebook: Notebook, value: str) -> None:
-    """The value is in no file of the notebook, nor in the page that is made of it."""
-    notebook.cells.first.locator(".cm-content").click()  # Escape in the panel would put the token away
+    """Check that the token is in no saved or exported notebook."""
+    notebook.cells.first.locator(".cm-content").click()  # Escape in the panel would close the token
     saved = notebook.save()
     assert "Databases" in saved
-    expect(notebook.panel.locator(".pm-secret")).to_have_text(value)
+    expect(notebook.panel.locator(".pm-token")).to_have_text(value)
     written = [saved, HTMLExporter().from_filename(str(notebook.path))[0]]
     written += [one.read_text("utf-8") for one in notebook.path.parent.rglob("*.ipynb")]
     assert len(written) > 2
@@ -53,12 +53,12 @@ def check_saved(notebook: Notebook, value: str) -> None:
 
 
 def check_hidden(page: Page, panel: Locator, value: str) -> None:
-    """It is hidden by the button, and gone with the page."""
+    """Check that the button hides the token and a reload removes it."""
     panel.get_by_role("button", name="Hide the token").click()
     assert value not in page.content()
     show(panel)
     page.reload()
-    expect(panel.get_by_text("not on this page: it is shown once")).to_be_visible()
+    expect(panel.get_by_text("not available: a token is shown only once")).to_be_visible()
     assert value not in page.content()
 
 

@@ -1,4 +1,4 @@
-"""Pages of other sites, in a real browser; the script runs in a process for them all (see host.py)."""
+"""Pages of other sites, in a real browser; the script runs in a shared process (see host.py)."""
 
 from __future__ import annotations
 

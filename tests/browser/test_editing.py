@@ -1,4 +1,4 @@
-"""Comments, colours of lines and help in a real browser; the script runs in a process for them all (see host.py)."""
+"""Comments, colours of lines and help in a real browser; the script runs in a shared process (see host.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A panel in Voila; the script runs in a process for them all (see host.py)."""
+"""Test a panel in Voila; the script runs in a shared process (see host.py)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole way through the panels in JupyterLab; the script runs in a process for them all (see host.py)."""
+"""Test the journey through the panels in JupyterLab; the script runs in a shared process (see host.py)."""
 
 from __future__ import annotations
 

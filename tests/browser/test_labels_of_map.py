@@ -1,4 +1,4 @@
-"""Labels of the map in a real browser; the script runs in a process for them all (see host.py)."""
+"""Test the labels of the map in a real browser; the script runs in a shared process (see host.py)."""
 
 from __future__ import annotations
 

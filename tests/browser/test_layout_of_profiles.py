@@ -1,4 +1,4 @@
-"""The layout of a profile in a real browser; the script runs in a process for them all (see host.py)."""
+"""Test the layout of a profile in a real browser; the script runs in a shared process (see host.py)."""
 
 from __future__ import annotations
 

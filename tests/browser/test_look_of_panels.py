@@ -1,7 +1,7 @@
-"""How panels look, live and saved; the script runs in a process for them all (see host.py)."""
+"""Test the appearance of live and saved panels; the script runs in a shared process (see host.py)."""
 
 from __future__ import annotations
 
 
-def test_contrast_the_saved_face_and_a_kernel_that_is_gone(run, tmp_path):
-    assert len(run("look_of_panels.py", tmp_path)) == 5
+def test_contrast_static_html_and_a_kernel_that_is_gone(run, tmp_path):
+    assert len(run("look_of_panels.py", tmp_path)) == 6

@@ -1,4 +1,4 @@
-"""A token that is shown in JupyterLab; the script runs in a process for them all (see host.py)."""
+"""Test a displayed token in JupyterLab; the script runs in a shared process (see host.py)."""
 
 from __future__ import annotations
 

@@ -1,240 +1,324 @@
-"""A panel without a browser: finds what a person would by its words, and sends what panel.js would send."""
+"""Drives a panel without a browser: finds widgets by their text and acts as the page would."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from waiting import PATIENCE, Found, until
+import ipywidgets
+from waiting import PATIENCE, until
 
-from pipemagic.notebook.panels.ground import faces
-from pipemagic.notebook.panels.ground.tree import Node
-from pipemagic.notebook.panels.ground.widget import Panel
+from pipemagic.notebook.panels import components
+from pipemagic.notebook.panels.base import Field, Form, Panel
+from pipemagic.notebook.panels.opening import Tabs
+from pipemagic.notebook.panels.tasks import updates
 
-FIELDS = ("input", "select", "textarea")
+CHOICES = (ipywidgets.Dropdown, ipywidgets.ToggleButtons)
+INPUTS = (ipywidgets.Text, ipywidgets.Checkbox, *CHOICES)
+
+
+@dataclass(frozen=True)
+class TableAction:
+    """A button in a table."""
+
+    table: components.Table
+    name: str
+    key: str
+    label: str
+    more: dict[str, Any]
 
 
 class PanelPage:
-    """What a person sees of a panel, and does there. What was typed stays until its form is another one."""
+    """The visible content of a panel, and the actions of a user."""
 
-    def __init__(self, panel: Panel) -> None:
+    def __init__(self, panel: Panel | Tabs) -> None:
         self.panel = panel
-        panel.settle()
-        self.secrets: dict[str, str] = {}
-        self._typed: dict[tuple[str, str], Any] = {}
-        panel.send = self._receive
+        panel.wait()
+        self._secrets: dict[components.SecretText, str] = {}
+        self._watched: set[components.SecretText] = set()
+        self._listen()
 
-    # -- seeing
+    # -- content
 
     @property
-    def tree(self) -> Node:
-        """What the page was sent last."""
-        return _node(self.panel.tree)
+    def widgets(self) -> list[ipywidgets.Widget]:
+        """The visible widgets, in order."""
+        return list(visible(self.panel))
 
     @property
     def words(self) -> str:
-        """All words on the page, each text on a line of its own."""
-        return "\n".join(text for node in self.tree.walk() for text in node.children if isinstance(text, str))
+        """All visible text, each item on its own line."""
+        return "\n".join(text for widget in self.widgets for text in texts(widget) if text)
 
     @property
     def text(self) -> str:
-        """The text face."""
+        """The text for terminals."""
         return str(self.panel)
 
     @property
     def html(self) -> str:
-        """The saved face."""
-        return faces.html(self.panel.view.saved())
+        """The static HTML."""
+        return self.panel.to_html()
 
-    def find(self, tag: str, name: str = "") -> list[Node]:
-        """Find elements by tag, and by a name: their words, or what they say to those who hear."""
-        return [node for node in self.tree.walk() if node.tag == tag and name in ("", _name(node))]
+    @property
+    def held(self) -> str:
+        """The state of all widgets, visible or not, and their saved and printed forms."""
+        states = [f"{one!r} {one.get_state()}" for one in everything(self.panel)]
+        return "\n".join([self.text, self.html, self.words, *states])
+
+    @property
+    def secrets(self) -> list[str]:
+        """The secrets held by the page, without those of closed widgets."""
+        there = set(everything(self.panel))
+        return [secret for widget, secret in self._secrets.items() if widget in there]
+
+    def table(self, label: str) -> components.Table:
+        """Return the table with a label."""
+        found = [one for one in self.widgets if isinstance(one, components.Table) and one.label == label]
+        assert len(found) == 1, f"{len(found)} tables {label!r} on the page\n{self.words}"
+        return found[0]
+
+    def rows(self, label: str) -> list[list[str]]:
+        """Return the texts of a table's cells."""
+        return [["\n".join(cell_texts(cell)) for cell in row["cells"]] for row in self.table(label).rows]
+
+    def cells(self, label: str, first: str) -> dict[str, str]:
+        """Return the texts of the row that begins with ``first``, by column title."""
+        titles = [one["title"] for one in self.table(label).columns]
+        found = [row for row in self.rows(label) if row[0] == first]
+        assert len(found) == 1, f"{len(found)} rows {first!r} in {self.rows(label)}"
+        return dict(zip(titles, found[0], strict=True))
+
+    def field(self, label: str) -> Any:
+        """Return the input with a label."""
+
+        def found() -> list[Any]:
+            return [one for one in self.widgets if isinstance(one, INPUTS) and one.description == label]
+
+        self._until(lambda: len(found()) == 1, f"there is not one field {label!r}")
+        return found()[0]
 
     def error_of(self, label: str) -> str:
-        """Give what the page says is wrong with a field; '' if nothing is."""
-        tree = self.tree
-        field = self._field(tree, label)
-        if field.attributes.get("aria-invalid") != "true":
-            return ""
-        about = field.attributes["aria-describedby"]
-        return next(node.words for node in tree.walk() if node.attributes.get("id") == about)
+        """Return the error of a field; '' if there is none."""
+        return next(one.error for one in self.widgets if isinstance(one, Field) and one.widget.description == label)
 
-    def options(self, label: str) -> list[str]:
-        """Give the values that a list offers."""
-        return [one.attributes["value"] for one in self._field(self.tree, label).walk() if one.tag == "option"]
-
-    def has(self, label: str) -> bool:
-        """Tell whether there is a field with a label."""
-        return any(one.words == label for one in self._below(self.tree, "label"))
+    def options(self, label: str) -> list[Any]:
+        """Return the options of a dropdown."""
+        self._until(lambda: hasattr(self.field(label), "options"), f"{label!r} is not a dropdown")
+        return [one[1] if isinstance(one, tuple) else one for one in self.field(label).options]
 
     def has_field(self, label: str) -> bool:
-        """Tell whether there is a field with a label, or with that to say to those who hear."""
-        return self._look_for(self.tree, label) is not None
+        """Return True if a field with a label is visible."""
+        return any(isinstance(one, INPUTS) and one.description == label for one in self.widgets)
 
     def can(self, name: str) -> bool:
-        """Tell whether there is a button of a name that can be pressed now."""
-        return any(not node.attributes.get("disabled") for node in self.find("button", name))
+        """Return True if a button with a name is visible and enabled."""
+        return any(self._enabled(one) for one in self._named(name))
+
+    @property
+    def buttons(self) -> list[str]:
+        """The names of all buttons."""
+        return [_name(one) for one in self._buttons()]
+
+    def buttons_in(self, widget: ipywidgets.Widget) -> list[str]:
+        """Return the names of the buttons in a part of the page."""
+        return [_name(one) for one in self._buttons(widget)]
 
     @property
     def alerts(self) -> list[str]:
-        """What is said of errors, each with its code and hint."""
-        return [node.words for node in self.tree.walk() if node.attributes.get("role") == "alert"]
+        """The errors, each with its code and hint."""
+        return [
+            f"{one.code}: {one.error} {one.hint}".removeprefix(": ").strip()
+            for one in self.widgets
+            if isinstance(one, components.Status) and one.error and not one.busy
+        ]
 
     @property
     def is_busy(self) -> bool:
-        """Whether the page says that something is under way."""
-        return any("pm-busy" in str(node.attributes.get("class", "")).split() for node in self.tree.walk())
+        """Whether any status shows running work."""
+        return any(isinstance(one, components.Status) and one.busy for one in self.widgets)
 
     def wait(self, words: str, seconds: float = PATIENCE) -> None:
-        """Wait until some words are on the page."""
+        """Wait until a text is visible."""
         try:
             until(lambda: words in self.words, seconds=seconds)
         except AssertionError:
             raise AssertionError(f"{words!r} did not come; there is\n{self.words}") from None
 
     def wait_for(self, name: str) -> None:
-        """Wait until there is a button of a name that can be pressed."""
+        """Wait until a button with a name is visible and enabled."""
         until(lambda: self.can(name), f"{name} cannot be pressed")
 
-    # -- doing
+    # -- actions
 
     def click(self, name: str) -> None:
-        """Click the one button, tab or part of a picture of that name, once it can be clicked."""
-        tree, button = self._ready(
-            name, lambda tree: [node for node in tree.walk() if "click" in node.attributes.get("on", {})]
+        """Click the only button, or select the tab, with a name, as soon as it is enabled."""
+        self._listen()
+        if isinstance(self.panel, Tabs) and name in self.panel.titles:
+            self.panel.select(name)
+            return
+        self._until(
+            lambda: len(found := self._named(name)) == 1 and self._enabled(found[0]),
+            f"there is not one {name!r} that can be pressed",
         )
-        self._send(tree, button, "click")
+        (found,) = self._named(name)
+        if isinstance(found, TableAction):
+            found.table.click(found.name, found.key)
+        else:
+            found.click()
+
+    submit = click
 
     def type(self, label: str, text: str) -> None:
-        """Type into the field with a label, once it is there, and let the panel look at it."""
-        self._enter(label, text, "input")
+        """Type into the field with a label, as soon as it is visible."""
+        self._until(lambda: self.has_field(label), f"there is no field {label!r}")
+        with updates:  # an update sets values, too
+            self.field(label).value = text
 
-    def choose(self, label: str, value: str) -> None:
-        """Choose from the list with a label, once it offers that."""
+    def choose(self, label: str, value: Any) -> None:
+        """Select an option of the dropdown with a label, as soon as it exists."""
         self._until(
             lambda: self.has_field(label) and value in self.options(label), f"{value} is not among the {label!r}"
         )
-        self._enter(label, value, "change")
+        with updates:
+            self.field(label).value = value
 
     def check(self, label: str, *, on: bool = True) -> None:
         """Set the checkbox with a label."""
-        self._enter(label, on, "change")
+        self.field(label).value = on
 
-    def submit(self, words: str) -> None:
-        """Press the button of a form, once it can be pressed, as Enter in one of its fields does too."""
-        tree, button = self._ready(
-            words, lambda tree: [one for one in self._below(tree, "button") if one.attributes.get("type") == "submit"]
-        )
-        form = next(node for node in self._below(tree, "form") if any(one is button for one in node.walk()))
-        self._send(tree, form, "submit")
-
-    def escape(self, key: str) -> None:
-        """Press Escape inside the element with a key."""
-        tree = self.tree
-        self._send(tree, next(node for node in tree.walk() if node.attributes.get("key") == key), "escape")
+    def escape(self, within: ipywidgets.Widget | None = None) -> None:
+        """Press Escape in a closable widget, by default in the only open form."""
+        if within is None:
+            (within,) = [one for one in self.widgets if isinstance(one, Form) and _cancels(one)]
+        assert {"pm-form", "pm-closable"} & set(within._dom_classes)
+        _cancels(within)[0].click()
 
     # -- inside
 
-    def _ready(self, name: str, able: Callable[[Node], list[Node]]) -> tuple[Node, Node]:
-        """Give the page and the one element of a name on it, once that can be used: a person waits for it, too."""
+    def _buttons(self, within: ipywidgets.Widget | None = None) -> Iterator[ipywidgets.Button | TableAction]:
+        for widget in visible(within or self.panel):
+            if isinstance(widget, ipywidgets.Button):
+                yield widget
+            elif isinstance(widget, components.Table):
+                yield from table_actions(widget)
 
-        def look() -> tuple[Node, Node] | None:
-            tree = self.tree
-            named = [node for node in able(tree) if _name(node) == name]
-            return (tree, named[0]) if len(named) == 1 and not named[0].attributes.get("disabled") else None
-
-        found = self._until(look, f"there is not one {name!r} that can be pressed")
-        assert found is not None
-        return found
-
-    def _until(self, condition: Callable[[], Found], trouble: str) -> Found:
-        try:
-            return until(condition)
-        except AssertionError:
-            raise AssertionError(f"{trouble}; there is\n{self.words}") from None
+    def _named(self, name: str) -> list[ipywidgets.Button | TableAction]:
+        return [one for one in self._buttons() if name == _name(one)]
 
     @staticmethod
-    def _below(tree: Node, tag: str) -> list[Node]:
-        return [node for node in tree.walk() if node.tag == tag]
+    def _enabled(found: ipywidgets.Button | TableAction) -> bool:
+        return not (found.table.busy if isinstance(found, TableAction) else found.disabled)
 
-    def _field(self, tree: Node, label: str) -> Node:
-        found = self._look_for(tree, label)
-        assert found is not None, f"no field {label!r} on the page\n{self.words}"
-        return found
+    def _until(self, condition: Any, failure: str) -> None:
+        try:
+            until(condition)
+        except AssertionError:
+            raise AssertionError(f"{failure}; there is\n{self.words}") from None
 
-    def _look_for(self, tree: Node, label: str) -> Node | None:
-        for one in self._below(tree, "label"):
-            if one.words == label:
-                around = [node for node in one.walk() if node.tag in FIELDS]
-                named = [
-                    n
-                    for n in tree.walk()
-                    if n.tag in FIELDS and n.attributes.get("id", "") == one.attributes.get("for")
-                ]
-                return (around + named)[0]
-        for node in tree.walk():
-            if node.tag in FIELDS and node.attributes.get("aria-label") == label:
-                return node
-        return None
+    def _listen(self) -> None:
+        """Record the secrets that are sent to the page from now on, also by new widgets."""
+        for widget in set(everything(self.panel)) - self._watched:
+            if isinstance(widget, components.SecretText):
+                self._watched.add(widget)
+                widget.send = functools.partial(self._receive, widget, widget.send)
 
-    def _enter(self, label: str, value: Any, event: str) -> None:
-        self._until(lambda: self.has_field(label), f"there is no field {label!r}")
-        tree = self.tree
-        node = self._field(tree, label)
-        self._typed[_scope(tree, node)[0], node.attributes["name"]] = value
-        if event in node.attributes.get("on", {}):
-            self._send(tree, node, event)
-
-    def _send(self, tree: Node, node: Node, event: str) -> None:
-        key, scope = _scope(tree, node)
-        values = {}
-        for one in scope.walk():
-            if one.tag in FIELDS and "name" in one.attributes:
-                name = one.attributes["name"]
-                values[name] = self._typed.get((key, name), _initial(one))
-        self.panel._heard(self.panel, {"action": node.attributes["on"][event], "values": values}, [])
-        if self.panel._drawing.acquire(timeout=PATIENCE):  # a thread that draws meanwhile draws what this changed, too
-            self.panel._drawing.release()
-
-    def _receive(self, message: Any, buffers: Any = None) -> None:
-        if message.get("secret") is not None:
-            self.secrets.pop(message["secret"], None)
-            if message["value"] is not None:
-                self.secrets[message["secret"]] = message["value"]
+    def _receive(self, widget: components.SecretText, send: Any, content: Any, buffers: Any = None) -> None:
+        self._secrets.pop(widget, None)
+        if content["secret"] is not None:
+            self._secrets[widget] = content["secret"]
+        send(content, buffers)
 
 
-def _node(wire: Any) -> Node:
-    tag, attributes, children = wire
-    return Node(tag, attributes, tuple(one if isinstance(one, str) else _node(one) for one in children))
+def everything(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
+    """Yield a widget and all its descendants."""
+    yield widget
+    for child in getattr(widget, "children", ()):
+        yield from everything(child)
 
 
-def _name(node: Node) -> str:
-    return str(node.attributes.get("aria-label", node.words))
-
-
-def _path(tree: Node, wanted: Node) -> Iterator[Node]:
-    """Give the elements from the root to one, both included."""
-    if tree is wanted:
-        yield tree
+def visible(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
+    """Yield a widget and its visible descendants."""
+    if isinstance(widget, ipywidgets.DOMWidget) and widget.layout.display == "none":
         return
-    for child in tree.children:
-        if isinstance(child, Node) and any(one is wanted for one in child.walk()):
-            yield tree
-            yield from _path(child, wanted)
+    yield widget
+    children = getattr(widget, "children", ())
+    if isinstance(widget, ipywidgets.Tab):
+        children = [widget.children[widget.selected_index or 0]]
+    for child in children:
+        yield from visible(child)
 
 
-def _scope(tree: Node, node: Node) -> tuple[str, Node]:
-    """Give the form, or whatever holds the fields, around an element, and its key."""
-    path = list(_path(tree, node))
-    around = [one for one in path if one.tag == "form" or "data-fields" in one.attributes] or [tree]
-    key = " / ".join(
-        str(one.attributes["key"]) for one in path[: path.index(around[-1]) + 1] if "key" in one.attributes
-    )
-    return key, around[-1]
+def texts(widget: ipywidgets.Widget) -> Iterator[str]:
+    """Yield the texts of a widget."""
+    match widget:
+        case ipywidgets.HTML():
+            yield html.unescape(re.sub(r"<br>", "\n", re.sub(r"<(?!br>)[^>]*>", " ", widget.value))).strip()
+        case ipywidgets.Button() | ipywidgets.Checkbox() | ipywidgets.Text():
+            yield widget.description
+        case ipywidgets.Dropdown() | ipywidgets.ToggleButtons():
+            yield widget.description
+            yield from (str(one[0] if isinstance(one, tuple) else one) for one in widget.options)
+        case ipywidgets.Accordion():
+            yield from widget.titles
+        case components.Status():
+            error = f"{widget.code}: {widget.error}".removeprefix(": ") if widget.error else ""
+            yield from [widget.busy] if widget.busy else [widget.message, error, widget.hint, widget.line]
+        case components.Table():
+            for column in widget.columns:
+                yield from (column["title"], column.get("note", ""))
+                yield from (one["label"] for one in column.get("actions", ()))
+            groups = []
+            for row in widget.rows:
+                if row.get("group") not in (None, *groups[-1:]):
+                    groups.append(row["group"])
+                    yield row["group"]
+                for cell in row["cells"]:
+                    yield from cell_texts(cell)
+            if not widget.rows:
+                yield widget.empty
+        case components.CopyText():
+            yield widget.text
+        case components.LongValue():
+            yield widget.value or ""
 
 
-def _initial(node: Node) -> Any:
-    if node.attributes.get("type") == "checkbox":
-        return bool(node.attributes.get("checked"))
-    first = next((one.attributes["value"] for one in node.walk() if one.tag == "option"), "")
-    return node.attributes.get("value", first)
+def cell_texts(cell: Any) -> Iterator[str]:
+    """Yield the texts of a table cell, without its actions."""
+    if not isinstance(cell, dict):
+        yield str(cell)
+        return
+    yield from (one for one in (cell.get("text", ""), *cell.get("lines", ())) if one)
+    for item in cell.get("items", ()):
+        yield from cell_texts(item)
+
+
+def table_actions(table: components.Table) -> Iterator[TableAction]:
+    """Yield the buttons of a table, starting with its headings."""
+    for column in table.columns:
+        key = column.get("key", column["title"])
+        if column.get("sortable") and column.get("remote"):
+            yield TableAction(table, "sort", key, f"Sort by {column['title']}", column)
+        yield from _actions(table, column.get("actions", ()), key)
+    for row in table.rows:
+        for cell in row["cells"]:
+            for one in [cell, *cell.get("items", ())] if isinstance(cell, dict) else ():
+                yield from _actions(table, one.get("actions", ()), row["key"])
+
+
+def _actions(table: components.Table, actions: Any, key: str) -> Iterator[TableAction]:
+    for one in actions:
+        if "name" in one:
+            yield TableAction(table, one["name"], one.get("key", key), one.get("title", one["label"]), one)
+
+
+def _cancels(widget: ipywidgets.Widget) -> list[ipywidgets.Button]:
+    return [one for one in visible(widget) if "pm-cancel" in getattr(one, "_dom_classes", ())]
+
+
+def _name(found: ipywidgets.Button | TableAction) -> str:
+    return found.label if isinstance(found, TableAction) else found.tooltip or found.description

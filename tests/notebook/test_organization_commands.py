@@ -42,7 +42,8 @@ def test_a_database_is_deleted_once_that_is_confirmed(embedded):
 def test_the_connections_to_a_deleted_database_are_closed(embedded):
     embedded("%pipedb connect flights\n%pipedb connect flights --as again --read-only\n%pipedb use flights")
     assert embedded("%pipedb delete-database flights --confirm").lines == [
-        "Deleted database flights.", "Closed flights, whose database is gone.", "Closed again, whose database is gone.",
+        "Deleted database flights.", "Closed flights, whose database was deleted.",
+        "Closed again, whose database was deleted.",
     ]  # fmt: skip
     assert embedded("%pipedb connections").value["connection"].tolist() == ["main"]
     assert "%pipedb use main" in embedded.fails("%sql SELECT 1").out
@@ -51,7 +52,7 @@ def test_the_connections_to_a_deleted_database_are_closed(embedded):
 def test_a_transaction_in_a_deleted_database_is_gone_too(embedded):
     embedded("%pipedb connect flights\n%sql BEGIN")
     lines = embedded("%pipedb delete-database flights --confirm").lines
-    assert lines[-2:] == ["Deleted database flights.", "Closed flights, whose database is gone."]
+    assert lines[-2:] == ["Deleted database flights.", "Closed flights, whose database was deleted."]
 
 
 def test_the_same_name_elsewhere_stays_connected(embedded, service, monkeypatch):
@@ -82,7 +83,7 @@ def test_a_group_is_deleted_with_its_databases(embedded):
     cell = embedded.fails("%pipedb delete-group edge")
     assert "this deletes the group edge with all its databases; nothing was sent" in cell.out
     assert embedded("%pipedb delete-group edge --confirm").lines == [
-        "Deleted group edge, and with it flights, trains.", "Closed trains, whose database is gone.",
+        "Deleted group edge and its databases: flights, trains.", "Closed trains, whose database was deleted.",
     ]  # fmt: skip
     assert embedded("%pipedb groups").value["group"].tolist() == ["default"]
     embedded("%pipedb create-group edge --location ams")

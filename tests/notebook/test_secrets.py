@@ -81,8 +81,7 @@ def test_the_panel_holds_no_token(shell, data):
     token = (data / "platform-token").read_text().strip()
     panel = shell("%pipedb panel").value
     until(lambda: "local" in str(panel))
-    models = [model.trait_values() for model in panel.view.models()]
     states = [one.get_state() for one in gc.get_objects() if isinstance(one, Widget) and one.comm is not None]
-    text = f"{states!r}{models!r}{panel!r}{panel}"
+    text = f"{states!r}{[one.__dict__ for one in panel.panels]!r}{panel!r}{panel}{panel.to_html()}"
     assert token not in text
     assert "eyJ" not in text

@@ -64,7 +64,7 @@ def test_a_rollback_by_a_trigger_is_told_and_can_be_retried(db):
         "Running 1 statement again, with the parameter values of then, all or nothing:",
         "  INSERT INTO t VALUES (:value)",
         "Committed; 1 row affected.",
-        "Not among them, and not run by now:",
+        "Not included, and not run yet:",
         "  INSERT INTO t VALUES (-1)",
     ]
     assert db("%sql SELECT a FROM t").value["a"].tolist() == [7]

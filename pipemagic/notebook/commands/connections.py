@@ -5,6 +5,7 @@ from __future__ import annotations
 from IPython.core.error import UsageError
 
 from pipemagic.errors import SessionError
+from pipemagic.notebook import outcomes
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.display import say
@@ -41,7 +42,7 @@ def _seconds(args: Arguments, flag: str) -> float | None:
 
 def use(context: Context, args: Arguments) -> None:
     """Change the current connection."""
-    say(f"Using {context.session.use(args['NAME']).name}.")
+    say(outcomes.use(context.session, args["NAME"]))
 
 
 def connections(context: Context, args: Arguments) -> object:  # noqa: ARG001
@@ -55,20 +56,13 @@ def connections(context: Context, args: Arguments) -> object:  # noqa: ARG001
 
 def keep_alive(context: Context, args: Arguments) -> None:
     """Keep the server-side connection between cells from now on, or no longer."""
-    from pipemagic.counts import duration
-
     seconds = None if args["TIME"] == "off" else _seconds(args, "TIME")
-    connection = context.session.connection(args.get("--on"))
-    connection.keep_alive(seconds)
-    if seconds is None:
-        say(f"{connection.name} is no longer kept alive between cells.")
-    else:
-        say(f"{connection.name} is kept alive for {duration(seconds)} after each cell.")
+    say(outcomes.keep_alive(context.session.connection(args.get("--on")), seconds))
 
 
 def close(context: Context, args: Arguments) -> None:
     """Close a connection and forget it."""
-    say(f"Closed {context.session.close(args.get('NAME'))}.")
+    say(outcomes.close(context.session, args.get("NAME")))
 
 
 def stop(context: Context, args: Arguments) -> None:  # noqa: ARG001

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from pipemagic.errors import ConfirmError
+from pipemagic.notebook import outcomes
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.display import say
@@ -17,26 +15,19 @@ def delete_group(context: Context, args: Arguments) -> None:
     """Delete a group with its databases."""
     name = args["NAME"]
     _confirmed(args, f"deletes the group {name} with all its databases")
-    with _closing(context):
-        gone = context.session.platform.delete_group(name)
-        databases = f", and with it {', '.join(gone)}" if gone else ""
-        say(f"Deleted group {name}{databases}.")
+    say(outcomes.delete_group(context.session, context.session.platform, name))
 
 
 def delete_database(context: Context, args: Arguments) -> None:
     """Delete a database."""
     name = args["NAME"]
     _confirmed(args, f"deletes the database {name} with everything in it")
-    with _closing(context):
-        context.session.platform.delete_database(name)
-        say(f"Deleted database {name}.")
+    say(outcomes.delete_database(context.session, context.session.platform, name))
 
 
 def remove_location(context: Context, args: Arguments) -> None:
     """Take a location from a group."""
-    group = context.session.platform.remove_location(args["GROUP"], args["CODE"])
-    left = f"; it is in {', '.join(group.locations)}" if group.locations else ""
-    say(f"Group {group.name} is no longer in {args['CODE']}{left}.")
+    say(outcomes.remove_location(context.session.platform, args["GROUP"], args["CODE"]))
 
 
 def invalidate(context: Context, args: Arguments) -> None:
@@ -52,16 +43,6 @@ def invalidate(context: Context, args: Arguments) -> None:
 def _confirmed(args: Arguments, what: str) -> None:
     if not args.on("--confirm"):
         raise ConfirmError(f"this {what}; nothing was sent", hint="write --confirm behind it if that is what you want")
-
-
-@contextmanager
-def _closing(context: Context) -> Iterator[None]:
-    """Say which connections were closed because their database is gone."""
-    before = context.session.connections
-    yield
-    for name in before:
-        if name not in context.session.connections:
-            say(f"Closed {name}, whose database is gone.")
 
 
 COMMANDS: tuple[Command, ...] = (

@@ -8,11 +8,11 @@ from pipemagic.notebook.arguments import Arguments, Positional
 from pipemagic.notebook.commands.base import Command, Context
 
 if TYPE_CHECKING:
-    from pipemagic.notebook.panels.ground.widget import Panel
+    from pipemagic.notebook.panels.base import Displayable
 
 
-def panel(context: Context, args: Arguments) -> Panel:
-    """Give a panel."""
+def panel(context: Context, args: Arguments) -> Displayable:
+    """Return a panel."""
     from pipemagic.notebook.panels.opening import open_panel
 
     return open_panel(context.session, args.get("NAME") or "all", context.variables)

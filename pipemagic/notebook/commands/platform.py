@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipemagic.errors import AlreadyExists
+from pipemagic.notebook import outcomes
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.commands.base import IF_NOT_EXISTS, Command, Context
 from pipemagic.notebook.display import say
@@ -13,15 +14,13 @@ from pipemagic.notebook.display import say
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from pipemagic.management_api.models import Group
-
 NO_LIST = "This management API has no list of {what}; these are the ones made here."
 
 
 def organization(context: Context, args: Arguments) -> None:
     """Choose or show the organization."""
     chosen = context.session.organization(args.get("SLUG"), at=args.get("--at"), token_env=args.get("--token-env"))
-    say(f"Organization {chosen.organization} ({chosen.where}).")
+    say(outcomes.describe_organization(chosen))
 
 
 def locations(context: Context, args: Arguments) -> DataFrame:
@@ -68,17 +67,13 @@ def create_group(context: Context, args: Arguments) -> None:
     group = context.session.platform.create_group(
         args["NAME"], args["--location"], if_not_exists=args.on("--if-not-exists")
     )
-    say(_where(group))
+    say(outcomes.describe_group(group))
 
 
 def add_location(context: Context, args: Arguments) -> None:
     """Add a location to a group."""
     group = context.session.platform.add_location(args["GROUP"], args["CODE"], if_not_exists=args.on("--if-not-exists"))
-    say(_where(group))
-
-
-def _where(group: Group) -> str:
-    return f"Group {group.name} is in {', '.join(group.locations)}."
+    say(outcomes.describe_group(group))
 
 
 def create_database(context: Context, args: Arguments) -> None:
@@ -94,16 +89,14 @@ def create_database(context: Context, args: Arguments) -> None:
             if not if_not_exists:
                 raise
             database, existed = platform.create_database(name, group, if_not_exists=True), True
-    say(f"Database {database.name} is in group {database.group}.")
+    say(outcomes.describe_database(database))
     if existed:
         say(f"It existed already: {file} was not loaded.")
 
 
 def overages(context: Context, args: Arguments) -> None:
     """Allow the organization to go past its quotas, or not."""
-    platform = context.session.platform
-    on = platform.set_overages(on=args["SETTING"] == "on")
-    say(f"Overages of organization {platform.organization} are {'on' if on else 'off'}.")
+    say(outcomes.set_overages(context.session.platform, on=args["SETTING"] == "on"))
 
 
 COMMANDS: tuple[Command, ...] = (

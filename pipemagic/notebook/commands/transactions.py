@@ -5,7 +5,7 @@ from __future__ import annotations
 from IPython.core.error import UsageError
 
 from pipemagic.counts import plural
-from pipemagic.hrana.stream import Tx
+from pipemagic.notebook import outcomes
 from pipemagic.notebook.arguments import Arguments, Option, Positional
 from pipemagic.notebook.commands.base import Command, Context
 from pipemagic.notebook.display import say
@@ -13,9 +13,6 @@ from pipemagic.notebook.display import say
 ON = Option("--on", "do it on this connection, the current one stays", "NAME")
 
 MODES = ("DEFERRED", "IMMEDIATE")
-
-MOST_SHOWN = 20
-"""So many statements are listed before they run again; the rest are counted."""
 
 
 def begin(context: Context, args: Arguments) -> None:
@@ -28,15 +25,12 @@ def begin(context: Context, args: Arguments) -> None:
 
 def commit(context: Context, args: Arguments) -> None:
     """Commit the open transaction."""
-    say(f"Committed {plural(context.session.connection(args.get('--on')).commit(), 'statement')}.")
+    say(outcomes.commit(context.session.connection(args.get("--on"))))
 
 
 def rollback(context: Context, args: Arguments) -> None:
     """Roll the open transaction back, or go on without one that was lost."""
-    connection = context.session.connection(args.get("--on"))
-    lost = connection.transaction is Tx.LOST
-    count = connection.rollback()
-    say("Lost transaction discarded." if lost else f"Rolled back {plural(count, 'statement')}.")
+    say(outcomes.rollback(context.session.connection(args.get("--on"))))
 
 
 def retry(context: Context, args: Arguments) -> None:
@@ -46,13 +40,8 @@ def retry(context: Context, args: Arguments) -> None:
     connection = context.session.connection(args.get("--on"))
     texts = [statement.text for statement in connection.to_retry().statements]
     say(f"Running {plural(len(texts), 'statement')} again, with the parameter values of then, all or nothing:")
-    say(listing(texts, most=MOST_SHOWN))
-    left = connection.left_over
-    affected = sum(outcome.affected_row_count for outcome in connection.retry().outcomes)
-    say(f"Committed; {plural(affected, 'row')} affected.")
-    if left:
-        say("Not among them, and not run by now:")
-        say(listing(left, most=MOST_SHOWN))
+    say(listing(texts, most=outcomes.MOST_STATEMENTS))
+    say(outcomes.retry(connection))
 
 
 COMMANDS: tuple[Command, ...] = (

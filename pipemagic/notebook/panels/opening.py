@@ -1,62 +1,115 @@
-"""Which panels there are, and opening one."""
+"""The list of panels; open one of them, or all in tabs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, MutableMapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from pipemagic.notebook.panels.databases.model import DatabasesModel
-from pipemagic.notebook.panels.databases.view import DatabasesView
-from pipemagic.notebook.panels.explore.panel import explore_view
-from pipemagic.notebook.panels.ground.tabs import TabsModel, TabsView
-from pipemagic.notebook.panels.ground.widget import Panel, View
-from pipemagic.notebook.panels.groups.panel import GroupsModel, GroupsView
-from pipemagic.notebook.panels.holdings import Holdings, holdings_of
-from pipemagic.notebook.panels.locations.panel import LocationsModel, LocationsView
-from pipemagic.notebook.panels.organization.panel import OrganizationModel, OrganizationView
-from pipemagic.notebook.panels.session.opened import opened_of
-from pipemagic.notebook.panels.session.panel import SessionModel, SessionView
-from pipemagic.notebook.panels.standing import InOrganization
+import ipywidgets
+
+from pipemagic.notebook.panels.base import Displayable, Panel
+from pipemagic.notebook.panels.databases import DatabasesPanel
+from pipemagic.notebook.panels.explore import ExplorePanel
+from pipemagic.notebook.panels.groups import GroupsPanel
+from pipemagic.notebook.panels.locations import LocationsPanel
+from pipemagic.notebook.panels.organization import OrganizationPanel
+from pipemagic.notebook.panels.organization_state import OrganizationState, state_of
+from pipemagic.notebook.panels.session import SessionPanel
+from pipemagic.notebook.panels.static_html import Block
 
 if TYPE_CHECKING:
     from pipemagic.session import Session
 
-Variables: TypeAlias = MutableMapping[str, Any]
+Variables = MutableMapping[str, Any]
 """The variables of the notebook."""
 
-IN_ORGANIZATION: dict[str, Callable[[Holdings], View]] = {
-    "locations": lambda holdings: LocationsView(LocationsModel(holdings)),
-    "groups": lambda holdings: GroupsView(GroupsModel(holdings)),
-    "databases": lambda holdings: DatabasesView(DatabasesModel(holdings)),
-    "organization": lambda holdings: OrganizationView(OrganizationModel(holdings)),
+PANELS: dict[str, Callable[[OrganizationState, Variables], Panel]] = {
+    "locations": lambda state, _: LocationsPanel(state),
+    "groups": lambda state, _: GroupsPanel(state),
+    "databases": lambda state, _: DatabasesPanel(state),
+    "organization": lambda state, _: OrganizationPanel(state),
+    "session": lambda state, _: SessionPanel(state),
+    "explore": ExplorePanel,
 }
-"""The panels of the organization. `InOrganization` says what to do while none is in use: these need not."""
+"""The panels in the order of their tabs; commands/panel.py repeats the names, so that it need not import this."""
 
-OF_SESSION: dict[str, Callable[[Holdings, Variables], View]] = {
-    "session": lambda holdings, _: SessionView(SessionModel(opened_of(holdings.session))),
-    "explore": explore_view,
-}
-"""The panels of what is connected."""
-
-NAMES = (*IN_ORGANIZATION, *OF_SESSION)
-"""All of them, in the order of their tabs; commands/panel.py has them too, since it may import none of this."""
+NAMES = tuple(PANELS)
 
 
-def open_panel(session: Session, name: str = "all", variables: Variables | None = None) -> Panel:
-    """Give the panel of one of `NAMES`, or ``all`` of them in tabs; exports go into ``variables``.
+class Tabs(Displayable, ipywidgets.Tab):
+    """All panels in tabs. Only the selected one follows changes and sends requests."""
 
-    It waits for nothing: the panel shows that it asks.
+    title = "pipemagic"
+
+    def __init__(self, panels: Sequence[Panel]) -> None:
+        self.panels = panels
+        super().__init__(children=panels, titles=[panel.title for panel in panels], selected_index=0)
+        self.add_class("pipemagic-tabs")
+        for panel in panels:
+            panel.in_front = partial(self._is_in_front, panel)
+            if isinstance(panel, DatabasesPanel):
+                panel.explore = self.explore
+        self.observe(self._selected, "selected_index")
+
+    @property
+    def front(self) -> Panel:
+        """The panel of the selected tab."""
+        return self.panels[self.selected_index or 0]
+
+    def explore(self, connection: str, table: str) -> None:
+        """Select the Explore tab and show a table of a connection."""
+        panel = self.select(ExplorePanel.title)
+        if isinstance(panel, ExplorePanel):
+            panel.open_table(connection, table)
+
+    def mount(self) -> None:
+        """Start following changes in the selected panel."""
+        self.front.mount()
+
+    def unmount(self) -> None:
+        """Stop following changes."""
+        for panel in self.panels:
+            panel.unmount()
+
+    def wait(self) -> None:
+        """Wait for the first data of the selected panel."""
+        self.front.wait()
+
+    def sections(self) -> Sequence[tuple[str, Sequence[Block]]]:
+        """Return the sections of all panels."""
+        return [(title, blocks) for panel in self.panels for title, blocks in panel.sections() if blocks]
+
+    def select(self, title: str) -> Panel:
+        """Select the tab of a panel and return the panel."""
+        self.selected_index = [panel.title for panel in self.panels].index(title)
+        return self.front
+
+    def close(self) -> None:
+        """Close all panels."""
+        for panel in self.panels:
+            panel.close()
+        super().close()
+        self.layout.close()
+
+    def _is_in_front(self, panel: Panel) -> bool:
+        return panel is self.front
+
+    def _selected(self, _change: Any) -> None:
+        self.front.mount()  # before the others unmount, so that shared work continues
+        for panel in self.panels:
+            if panel is not self.front:
+                panel.unmount()
+
+
+def open_panel(session: Session, name: str = "all", variables: Variables | None = None) -> Panel | Tabs:
+    """Return the panel of one of `NAMES`, or ``all`` of them in tabs; exports go into ``variables``.
+
+    Return at once; the panel shows what it is loading.
     """
-    holdings = holdings_of(session)
-    if holdings.asked:
-        holdings.refresh()
-    variables = {} if variables is None else variables
-    if name != "all":
-        return Panel(_view(holdings, name, variables))
-    return Panel(TabsView(TabsModel(), [_view(holdings, one, variables) for one in NAMES]))
-
-
-def _view(holdings: Holdings, name: str, variables: Variables) -> View:
-    if name in OF_SESSION:
-        return OF_SESSION[name](holdings, variables)
-    return InOrganization(IN_ORGANIZATION[name](holdings), holdings, alone=name == "organization")
+    state, variables = state_of(session), {} if variables is None else variables
+    state.refresh()
+    panels = [make(state, variables) for one, make in PANELS.items() if name in ("all", one)]
+    opened = Tabs(panels) if name == "all" else panels[0]
+    opened.mount()
+    return opened

@@ -8,11 +8,13 @@ from contextlib import contextmanager
 import ipywidgets
 import pytest
 from hosted_api import HostedApi
+from ipywidgets.widgets.widget import _instances
 from panel_page import PanelPage
 from served import serve
 from started_services import shared_service
 from waiting import PATIENCE
 
+from pipemagic.notebook.panels.base import Panel
 from pipemagic.notebook.panels.opening import open_panel
 from pipemagic.session import Session
 from pipemagic.session.keep_alive import THREAD_NAME
@@ -21,15 +23,16 @@ __all__ = ["shared_service"]
 
 
 def close_panels():
-    """Close all panels, and wait for what they asked: it would open connections that nobody closes any more."""
+    """Close all panels and wait for their requests, which would open connections after the end of the session."""
+    for widget in list(_instances.values()):
+        if isinstance(widget, Panel):
+            widget.close()
     ipywidgets.Widget.close_all()
-    while threads := [one for one in threading.enumerate() if one.name.startswith("pipemagic: ")]:
-        if all(one.name == THREAD_NAME for one in threads):  # that one ends with its session
-            break
+    own = lambda one: one.name.startswith("pipemagic: ") and one.name != THREAD_NAME  # noqa: E731
+    while threads := list(filter(own, threading.enumerate())):  # the thread of that name ends with its session
         for thread in threads:  # one that ends may start another
-            if thread.name != THREAD_NAME:
-                thread.join(PATIENCE)
-                assert not thread.is_alive(), f"{thread.name!r} did not end"
+            thread.join(PATIENCE)
+            assert not thread.is_alive(), f"{thread.name!r} did not end"
 
 
 @pytest.fixture(scope="session")

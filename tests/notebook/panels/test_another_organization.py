@@ -1,4 +1,4 @@
-"""What panels show of one organization is not shown of another, and what one may not see hides nothing else."""
+"""Panels show and change the organization that is chosen, and nothing of another one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from hosted_api import Shapes
 from panel_page import PanelPage
 from scripted_server import as_json
 from started_services import crash, shared_service
-from waiting import until
+from waiting import PATIENCE, until
 
 from pipemagic.errors import AuthError, ConnectError, UnsupportedError
-from pipemagic.notebook.panels.ground import widget
-from pipemagic.notebook.panels.groups.replica_states import ReplicaStates
-from pipemagic.notebook.panels.holdings import holdings_of
-from pipemagic.notebook.panels.locations import panel as locations
+from pipemagic.notebook.panels import base, databases, locations
 from pipemagic.notebook.panels.opening import open_panel
+from pipemagic.notebook.panels.organization_state import state_of
 from pipemagic.session.latency import Latency
 from pipemagic.session.organization import Platform
 from pipemagic.session.profiles import Profile, Profiles
@@ -40,33 +38,49 @@ def club(session):
     return slug
 
 
-def test_details_of_a_database_are_not_shown_of_its_namesake(session, page, club):
-    session.connect("flights")
-    session.run("CREATE TABLE only_in_local (a)")
+def wait_until_shown(session, organization):
+    """Wait until the panels show an organization."""
+    state = state_of(session)
+    until(lambda: state.known and state.identity[0] == organization and state.task.wait(0))
+
+
+@pytest.fixture
+def moved(session, club, monkeypatch):
+    """Return a function that uses the other organization without the open panels; it returns both organizations."""
+
+    def move():
+        first = session.platform
+        monkeypatch.setattr(state_of(session), "refresh", lambda: None)
+        return first, session.organization(club)
+
+    return move
+
+
+def test_details_of_a_database_are_not_those_of_its_namesake(session, page, club):
     panel = page("databases")
     panel.click("Details of flights")
-    panel.wait("only_in_local")
     panel.click("New token ...")
-    panel.submit("Make token")
+    panel.submit("Create token")
     until(lambda: panel.secrets)
-    panel.click("Delete flights ...")
+    panel.click("Delete database ...")
     session.organization(club)
-    panel.wait(f"-{club} comes after it.")
+    wait_until_shown(session, club)
     panel.wait_for("Connect to flights")
-    assert "only_in_local" not in panel.words
     assert not panel.secrets
-    assert not panel.has("Type flights to delete")
+    assert not panel.has_field("Type flights to delete")
 
 
-def test_what_was_created_is_not_offered_in_another_organization(session, page, club):
+def test_a_created_database_is_not_offered_in_another_organization(session, page, club):
     panel = page("databases")
     panel.type("Database name", "trips")
     panel.choose("Group", "edge")
     panel.submit("Create database")
-    panel.wait_for("Connect to the new database trips")
+    panel.wait("Database trips is in group edge.")
+    assert panel.can("Connect")
     session.organization(club)
-    panel.wait(f"-{club} comes after it.")
-    assert "trips" not in panel.words
+    wait_until_shown(session, club)
+    assert "Connect" not in panel.buttons
+    assert [row[0].splitlines()[0] for row in panel.rows("Databases")] == ["flights"]
 
 
 def test_an_organization_that_cannot_be_listed_shows_nothing_of_the_one_before(hosted):
@@ -81,11 +95,11 @@ def test_an_organization_that_cannot_be_listed_shows_nothing_of_the_one_before(h
     panel.wait("out of scope")
     assert "flights" not in panel.words
     api.relent()
-    panel.click("Ask again")
-    panel.wait("There is no group yet.")
+    panel.click("Try again")
+    panel.wait("No group exists yet.")
 
 
-def test_figures_of_another_organization_are_not_shown_as_those_of_this_one(hosted):
+def test_usage_of_another_organization_is_not_shown(hosted):
     api, session = hosted()
     api.teams.append("other")
     panel = PanelPage(open_panel(session, "organization"))
@@ -93,35 +107,35 @@ def test_figures_of_another_organization_are_not_shown_as_those_of_this_one(host
     api.refuse("GET .*/other$", as_json({"error": "oh no"}, 500))
     session.organization("other")
     panel.wait("oh no")
-    assert [one.words for one in panel.find("strong")] == ["other"]
+    panel.wait("other – ")
     assert "Plan:" not in panel.words
-    assert not panel.find("button", "Overages")
+    assert "Switch overages on" not in panel.buttons
     panel.wait_for("Switch")  # to leave it again
 
 
-@pytest.mark.parametrize("question", ["subscription", "plans", "usage"])
-def test_what_a_member_may_not_see_hides_nothing_else(hosted, question):
+@pytest.mark.parametrize("question", ["subscription", "usage"])
+def test_what_a_member_may_not_read_hides_nothing_else(hosted, question):
     api, session = hosted()
     api.refuse(f"GET .*/{question}$", as_json({"error": "only owners see this"}, 403))
     panel = PanelPage(open_panel(session, "organization"))
     panel.wait("only owners see this")
     assert any(one.startswith("AUTH: ") for one in panel.alerts)
-    panel.click("Overages")
+    panel.click("Switch overages on")
     panel.wait("Overages of organization acme are on.")
 
 
-def test_a_panel_that_is_shown_again_is_patient_again(hosted):
+def test_a_panel_that_is_shown_again_waits_for_a_new_database_again(hosted, monkeypatch):
+    monkeypatch.setattr(databases, "PAUSES", (0.2,) * 50)
     api, session = hosted()
     session.platform.create_group("edge", "ams")
     panel = PanelPage(open_panel(session, "databases"))
-    panel.panel.view.view.model._pauses = (0.2,) * 50
-    for seen in (False, True):
-        panel.panel._heard(panel.panel, {"seen": seen}, [])
+    for message in ({"hidden": "page"}, {"shown": "page"}):
+        panel.panel.events.receive(message)
     panel.type("Database name", "flights")
     panel.submit("Create database")
-    panel.wait_for("Connect to the new database flights")
+    panel.wait_for("Connect")
     api.refuse("POST .*/flights/auth/tokens", as_json({"error": "database not found"}, 404))
-    panel.click("Connect to the new database flights")
+    panel.click("Connect")
     until(lambda: sum(call.path.split("?")[0].endswith("/flights/auth/tokens") for call in api.calls) > 2)
     api.relent()
     panel.wait("Connected to flights")
@@ -132,71 +146,60 @@ def test_a_group_whose_databases_are_not_listed_is_not_called_empty(hosted):
     api.groups["edge"] = {"name": "edge", "locations": ["ams"], "primary": "ams"}  # somebody else made it
     session.organization("acme", at=api.url)
     panel = PanelPage(open_panel(session, "locations"))
-    until(lambda: panel.find("button", "Add nrt to a group"))
     panel.click("Add nrt to a group")
     panel.type("Add to group", "edge")
     panel.submit("Add nrt")
-    panel.wait("This service does not tell how far its replicas are.")
+    panel.wait("This service does not report replica lag.")
     assert "no databases" not in panel.words
 
 
-def test_a_service_that_tells_of_replicas_again_is_heard(hosted):
+def test_replicas_are_read_from_a_service_that_reports_them_again(hosted):
     api, session = hosted(Shapes(lacks=frozenset({"instances"})))
     session.platform.create_group("edge", "ams")
     session.platform.add_location("edge", "nrt")
     session.platform.create_database("flights", "edge")
-    holdings = holdings_of(session)
-    holdings.refresh()
-    until(lambda: holdings.databases)
-    states = ReplicaStates(holdings)
-    states.look()
-    until(lambda: not states.told)
+    panel = PanelPage(open_panel(session, "groups"))
+    panel.wait("This service does not report replica lag.")
     api.shapes = Shapes()
-    states.wait()
-    states.look()
-    until(lambda: states.told)
-    assert "nrt" in states.found["edge"]
+    panel.click("Refresh")
+    panel.wait("caught up")
+    assert "does not report" not in panel.words
 
 
-def test_closing_ends_measuring(session, page, monkeypatch):
-    panel = page("locations")
-    model = panel.panel.view.view.model
-    asked = []
+def test_a_hidden_panel_measures_no_more(session, page, monkeypatch):
+    panel, asked = page("locations"), []
 
     def slowly(_places):
         for code in ("ams", "nrt", "ord"):
             asked.append(code)
-            panel.panel._heard(panel.panel, {"seen": False}, [])
+            panel.panel.events.receive({"hidden": "page"})
             yield Latency(code, 0.1)
 
     monkeypatch.setattr(locations, "latencies", slowly)
     panel.click("Measure latency")
-    assert model.wait(10)
+    assert panel.panel.action.wait(10)
     assert asked == ["ams"]
-    assert "Measured 1 location" in model.message
+    assert "Measured 1 location" in panel.panel.action.message
 
 
-def test_an_action_is_for_the_organization_on_the_page(session, page, club, monkeypatch):
+def test_an_action_is_for_the_organization_on_the_page(session, page, moved):
     panel = page("databases")
     panel.click("Details of flights")
-    panel.click("Delete flights ...")
+    panel.click("Delete database ...")
     panel.type("Type flights to delete", "flights")
-    first = session.platform
-    monkeypatch.setattr(holdings_of(session), "refresh", lambda: None)  # the page does not know yet
-    second = session.organization(club)
-    panel.submit("Delete")
-    panel.wait("Database flights is deleted.")
+    first, second = moved()
+    panel.submit("Delete database")
+    panel.wait("Deleted database flights.")
     assert "flights" not in [one.name for one in first.databases().items]
     assert [one.name for one in second.databases().items] == ["flights"]
 
 
-def test_a_database_is_connected_to_in_the_organization_on_the_page(session, page, club, monkeypatch):
+def test_a_database_is_connected_to_in_the_organization_on_the_page(session, page, club, moved):
     session.connect("flights")
     session.run("CREATE TABLE only_in_local (a)")
     session.close("flights")
     panel = page("databases")
-    monkeypatch.setattr(holdings_of(session), "refresh", lambda: None)  # the page does not know yet
-    session.organization(club)
+    moved()
     panel.click("Connect to flights")
     panel.wait("Connected to flights")
     assert session.connection().profile.organization == "local"
@@ -209,7 +212,7 @@ def test_a_profile_of_another_organization_is_not_what_the_page_connects_to(sess
     session.profiles = Profiles(tmp_path / "profiles.toml")
     session.profiles.save(Profile("flights", database="flights", organization=club))
     panel.click("Connect to flights")
-    panel.wait("the profile flights leads to another database")
+    panel.wait("the profile flights belongs to another database")
     assert "flights" not in session.connections
     assert session.platform.organization == "local"
 
@@ -218,22 +221,22 @@ def test_the_same_organization_with_another_token_is_the_one_on_the_page(hosted,
     api, session = hosted()
     session.platform.create_group("edge", "ams")
     panel = PanelPage(open_panel(session, "databases"))
-    panel.wait("edge")
+    panel.choose("Group", "edge")
     api.environment["PIPEMAGIC_API_TOKEN"] = api.renew_token()
-    monkeypatch.setattr(holdings_of(session), "refresh", lambda: None)  # the page does not know yet
+    monkeypatch.setattr(state_of(session), "refresh", lambda: None)  # the page is late
     session.organization(at=api.url)
     panel.type("Database name", "flights")
     panel.submit("Create database")
     panel.wait("Database flights is in group edge.")
 
 
-def test_the_progress_of_a_new_location_is_that_of_the_organization_that_is_shown(session, page, club):
+def test_the_progress_of_a_new_location_is_shown_in_its_organization_only(session, page, club):
     first = session.platform
     asking, going = first.instances, threading.Event()
     first.instances = lambda name: going.wait(30) and asking(name)
     panel = page("groups")
     panel.click("Add a location to edge")
-    panel.choose("New location of edge", "nrt")
+    panel.choose("New location", "nrt")
     panel.submit("Add location")
     panel.wait("Copying group edge to nrt ...")
     session.organization(club)
@@ -242,29 +245,74 @@ def test_the_progress_of_a_new_location_is_that_of_the_organization_that_is_show
     session.organization("local")
     panel.wait("Copying group edge to nrt ...")
     going.set()
-    panel.wait("Group edge is in ams, nrt. Its database is there.")
+    panel.wait("Group edge is in ams, nrt. Its database is ready.")
 
 
-def test_a_service_that_is_started_again_is_asked_about_the_same_organization(session, service_folder, page, club):
+def test_how_work_ended_is_not_shown_in_another_organization(session, page, club):
+    panel = page("databases")
+    panel.type("Database name", "trips")
+    panel.choose("Group", "edge")
+    panel.submit("Create database")
+    panel.wait("Database trips is in group edge.")
+    session.organization(club)
+    wait_until_shown(session, club)
+    until(lambda: "trips" not in panel.words)
+
+
+@pytest.mark.parametrize("what", ["remove_location", "delete_group"])
+def test_what_ends_in_the_organization_before_stops_no_progress_in_this_one(session, page, club, what, monkeypatch):
+    def work(platform, *names):
+        assert going.wait(PATIENCE)
+        return original(platform, *names)
+
+    first, going, original = session.platform, threading.Event(), getattr(Platform, what)
+    first.add_location("edge", "nrt")
+    monkeypatch.setattr(Platform, what, work)
+    panel = page("groups")
+    panel.wait_for("Remove nrt from edge")
+    if what == "remove_location":
+        panel.click("Remove nrt from edge")
+        panel.submit("Remove nrt")
+    else:
+        panel.click("Delete group edge")
+        panel.type("Type edge to delete the group", "edge")
+        panel.submit("Delete group")
+    session.organization(club)
+    wait_until_shown(session, club)
+    state = state_of(session)
+    state.add_location("edge", "nrt")
+    going.set()
+    until(lambda: not panel.panel.action.busy)
+    assert [(one.group, one.code) for one in state.new_locations] == [("edge", "nrt")]
+
+
+def test_a_deletion_in_the_organization_before_closes_no_details_in_this_one(session, page, club, monkeypatch):
+    def work(platform, name):
+        assert going.wait(PATIENCE)
+        return original(platform, name)
+
+    going, original = threading.Event(), Platform.delete_database
+    monkeypatch.setattr(Platform, "delete_database", work)
+    panel = page("databases")
+    panel.click("Details of flights")
+    panel.panel.delete_database("flights", "flights")
+    session.organization(club)
+    wait_until_shown(session, club)
+    until(lambda: not panel.panel.chosen)
+    panel.panel.choose("flights")
+    going.set()
+    until(lambda: not panel.panel.action.busy)
+    assert panel.panel.chosen == "flights"
+
+
+def test_a_service_that_is_started_again_has_the_same_organization(session, service_folder, page, club):
     panel = page("groups")
     crash(service_folder)
-    panel.click("Refresh groups and replicas")
+    panel.click("Refresh")
     panel.wait_for("Delete group default")  # which the other one has not
     session.platform.create_database("trips", "edge")
     assert [one.name for one in session.platform.databases().items] == ["flights", "main", "trips"]
     assert session.platform.organization == "local"
-
-
-@pytest.fixture
-def moved(session, club, monkeypatch):
-    """Use the other organization without the open panels knowing; gives the first one and the other."""
-
-    def move():
-        first = session.platform
-        monkeypatch.setattr(holdings_of(session), "refresh", lambda: None)
-        return first, session.organization(club)
-
-    return move
 
 
 def test_tokens_are_made_invalid_in_the_organization_on_the_page(session, page, moved):
@@ -275,7 +323,7 @@ def test_tokens_are_made_invalid_in_the_organization_on_the_page(session, page, 
     panel.type("Type flights to invalidate all its tokens", "flights")
     moved()
     session.connect("flights", name="theirs")
-    panel.submit("Invalidate all its tokens")
+    panel.submit("Invalidate all tokens")
     panel.wait("All tokens of flights are invalid.")
     panel.wait("flights goes on with a new token.")
     assert "theirs goes on" not in panel.words
@@ -283,22 +331,17 @@ def test_tokens_are_made_invalid_in_the_organization_on_the_page(session, page, 
     assert session.run("SELECT 1 AS one", on="theirs")["one"].tolist() == [1]
 
 
-def test_sizes_and_tables_are_those_of_the_organization_on_the_page(session, page, moved, monkeypatch):
-    session.connect("flights")
-    session.run("CREATE TABLE only_in_local (a)")
-    session.close("flights")
+def test_sizes_are_those_of_the_organization_on_the_page(session, page, moved, monkeypatch):
     panel = page("databases")
     moved()
-    asked, asking = [], Platform.usage
-    monkeypatch.setattr(Platform, "usage", lambda one: asked.append(one.organization) or asking(one))
+    asked, usage = [], Platform.usage
+    monkeypatch.setattr(Platform, "usage", lambda one: asked.append(one.organization) or usage(one))
     panel.click("Refresh")
     until(lambda: asked)
     assert asked == ["local"]
-    panel.click("Details of flights")
-    panel.wait("only_in_local")
 
 
-def test_a_size_that_is_told_after_another_organization_is_in_use_is_not_shown(session, page, club, monkeypatch):
+def test_a_size_that_comes_after_another_organization_was_chosen_is_not_shown(session, page, club, monkeypatch):
     going, asked, asking = threading.Event(), threading.Event(), Platform.usage
 
     def usage(platform):
@@ -309,18 +352,17 @@ def test_a_size_that_is_told_after_another_organization_is_in_use_is_not_shown(s
         return asking(platform)
 
     monkeypatch.setattr(Platform, "usage", usage)
-    monkeypatch.setattr(widget, "PATIENCE", 0.0)  # the first size comes only below
+    monkeypatch.setattr(base, "PATIENCE", 0.0)  # the first size comes only below
     panel = page("databases")
     assert asked.wait(30)
     session.organization(club)
-    panel.wait(f"-{club} comes after it.")
+    wait_until_shown(session, club)
     going.set()
-    sizes = panel.panel.view.view.model.sizes
-    until(lambda: sizes.error and not sizes.busy)
-    assert sizes.sizes == {}
+    panel.wait("only owners see this")
+    assert panel.panel.sizes == {}
 
 
-def test_what_is_created_late_is_not_offered_in_another_organization(session, page, club):
+def test_a_database_that_is_created_late_is_not_offered_in_another_organization(session, page, club):
     first = session.platform
     going, creating = threading.Event(), first.create_database
 
@@ -334,10 +376,10 @@ def test_what_is_created_late_is_not_offered_in_another_organization(session, pa
     panel.choose("Group", "edge")
     panel.submit("Create database")
     session.organization(club)
-    panel.wait(f"-{club} comes after it.")
+    wait_until_shown(session, club)
     going.set()
     panel.wait("Database trips is in group edge.")
-    assert not panel.find("button", "Connect to the new database trips")
+    assert "Connect" not in panel.buttons
 
 
 def test_latency_is_that_of_the_organization_on_the_page(session, page, moved, monkeypatch):
@@ -346,7 +388,7 @@ def test_latency_is_that_of_the_organization_on_the_page(session, page, moved, m
     panel = page("locations")
     moved()
     panel.click("Measure latency")
-    panel.wait("There is no database to measure the way to.")
+    panel.wait("No location has a database to measure.")
     assert measured == ["local"]
 
 
@@ -367,38 +409,40 @@ def test_replicas_are_those_of_the_organization_on_the_page(session, page, club,
 
     monkeypatch.setattr(Platform, "instances", instances)
     session.organization(club)
-    until(lambda: holdings_of(session).known and holdings_of(session).organization == club)
-    panel.wait("asking ...")
+    wait_until_shown(session, club)
+    panel.wait("reading ...")
     assert "caught up" not in panel.words
     going.set()
-    until(lambda: any("only owners see this" in one for one in panel.alerts))
+    panel.wait("only owners see this")
     assert "caught up" not in panel.words
 
 
-def test_forms_about_a_group_close_when_another_organization_is_in_use(session, page, club):
+def test_forms_about_a_group_close_when_another_organization_is_chosen(session, page, club):
     groups, places = page("groups"), page("locations")
     groups.click("Delete group edge")
     groups.type("Type edge to delete the group", "edge")
     places.click("Add nrt to a group")
     places.choose("Show group", "edge")
-    until(lambda: "not in edge" in places.words)
+    assert ">not in this group<" in places.panel.map.value
     session.organization(club)
+    wait_until_shown(session, club)
     for panel in (groups, places):
-        until(lambda panel=panel: holdings_of(session).organization == club and "edge" in panel.words)
-    assert not groups.has("Type edge to delete the group")
-    assert not places.has("Add to group")
-    assert "not in edge" not in places.words
+        panel.wait("edge")
+    assert not groups.has_field("Type edge to delete the group")
+    assert not places.has_field("Add to group")
+    assert "not in this group" not in places.panel.map.value
+    groups.click("Delete group edge")
+    assert groups.field("Type edge to delete the group").value == ""
 
 
-def test_an_organization_is_looked_for_in_the_service_on_the_page(hosted, monkeypatch):
+def test_an_organization_is_searched_in_the_service_on_the_page(hosted, monkeypatch):
     first, session = hosted()
     first.teams.append("team")
     second, _ = hosted()
     second.token, second.slug = first.token, "other"
     panel = PanelPage(open_panel(session, "organization"))
     panel.wait_for("Switch")
-    monkeypatch.setattr(holdings_of(session), "refresh", lambda: None)  # the page does not know yet
-    monkeypatch.setattr(panel.panel.view.view.model.figures, "look", lambda: None)
+    monkeypatch.setattr(state_of(session), "refresh", lambda: None)  # the page is late
     session.organization("other", at=second.url)
     panel.choose("Organization", "team")
     panel.submit("Switch")
@@ -421,10 +465,10 @@ def test_two_services_on_one_machine_are_told_apart(hosted):
     session.organization("acme", at=second.url)
     panel.wait_for("Connect to flights")
     panel.click("Details of flights")
-    panel.click("Delete flights ...")
+    panel.click("Delete database ...")
     panel.type("Type flights to delete", "flights")
-    panel.submit("Delete")
-    panel.wait("Database flights is deleted.")
+    panel.submit("Delete database")
+    panel.wait("Deleted database flights.")
     assert "flights" in first.databases
     assert session.run("SELECT 1 AS one", on="flights")["one"].tolist() == [1]
 
@@ -439,7 +483,7 @@ def test_a_connection_goes_on_when_the_service_restarts_also_after_another_organ
     assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
 
 
-def test_what_was_begun_goes_on_in_the_organization_that_is_left(hosted):
+def test_a_new_location_is_still_watched_in_the_organization_that_was_left(hosted):
     api, session = hosted()
     api.teams.append("team")
     session.platform.create_group("edge", "ams")
@@ -448,29 +492,15 @@ def test_what_was_begun_goes_on_in_the_organization_that_is_left(hosted):
     copying = {"instances": [{"name": "nrt", "type": "replica", "status": "copying"}]}
     api.refuse("GET .*/instances", as_json(copying))
     panel.click("Add a location to edge")
-    panel.choose("New location of edge", "nrt")
+    panel.choose("New location", "nrt")
     panel.submit("Add location")
-    panel.wait("0 of 1 database are there.")
+    panel.wait("0 of 1 database are ready.")
     session.organization("team")
     until(lambda: "edge" not in panel.words)
     api.relent()
     session.organization("acme")
-    panel.wait("Group edge is in ams, nrt. Its database is there.")
+    panel.wait("Group edge is in ams, nrt. Its database is ready.")
     assert not panel.alerts
-
-
-def test_a_click_on_a_page_that_is_late_works_in_its_organization(hosted, monkeypatch):
-    api, session = hosted()
-    api.teams.append("team")
-    session.platform.create_group("edge", "ams")
-    session.platform.create_database("flights", "edge")
-    panel = PanelPage(open_panel(session, "databases"))
-    panel.wait_for("Connect to flights")
-    monkeypatch.setattr(holdings_of(session), "refresh", lambda: None)  # the page does not know yet
-    session.organization("team")
-    panel.click("Connect to flights")
-    panel.wait("Connected to flights")
-    assert session.connection().profile.organization == "acme"
 
 
 def test_an_organization_that_was_left_is_closed_with_the_session_or_when_it_has_another_token(hosted):
@@ -490,29 +520,36 @@ def test_an_organization_that_was_left_is_closed_with_the_session_or_when_it_has
             left.locations()
 
 
-def test_sizes_are_not_shown_of_a_namesake(session, page, club, monkeypatch):
+def test_a_size_is_not_that_of_a_namesake(session, page, club, monkeypatch):
     panel = page("databases")
-    sizes = panel.panel.view.view.model.sizes
-    until(lambda: "flights" in sizes.sizes)
+    until(lambda: "flights" in panel.panel.sizes)
 
-    def refused(_platform):
+    def unsupported(_platform):
         raise UnsupportedError("no usage here")
 
-    monkeypatch.setattr(Platform, "usage", refused)
+    monkeypatch.setattr(Platform, "usage", unsupported)
     session.organization(club)
-    until(lambda: sizes.sizes == {}, "the size of another database is shown")
+    wait_until_shown(session, club)
+    until(lambda: panel.panel.sizes == {}, "the size of another database is shown")
     panel.wait_for("Connect to flights")
 
 
-def test_an_organization_that_cannot_be_listed_can_be_left_in_its_panel(hosted):
-    api, session = hosted()
-    api.teams.append("team")
-    panel = PanelPage(open_panel(session, "organization"))
-    api.refuse("GET .*/team/databases", as_json({"error": "out of scope"}, 403))
-    panel.choose("Organization", "team")
-    panel.submit("Switch")
-    until(lambda: any("out of scope" in one for one in panel.alerts))
-    panel.choose("Organization", "acme")
-    panel.submit("Switch")
-    panel.wait("Organization acme (")
-    until(lambda: not panel.alerts)
+def test_tables_are_those_of_the_organization_on_the_page(session, page, club, monkeypatch):
+    session.connect("flights")
+    session.run("CREATE TABLE only_in_local (a)")
+    session.close("flights")
+    panel = page("databases")
+    panel.click("Details of flights")
+    panel.wait("only_in_local")
+    session.organization(club)
+    wait_until_shown(session, club)
+    panel.wait_for("Details of flights")
+    assert "only_in_local" not in panel.words
+    panel.click("Details of flights")
+    panel.wait("No tables")
+    monkeypatch.setattr(state_of(session), "refresh", lambda: None)  # the page is late
+    session.organization("local")
+    panel.click("Close details")
+    panel.click("Details of flights")
+    panel.wait("No tables")
+    assert "only_in_local" not in panel.words

@@ -6,25 +6,25 @@ import pytest
 from hosted_api import Shapes
 from panel_page import PanelPage
 from scripted_server import as_json
-from waiting import until
 
 from pipemagic.notebook.panels.opening import open_panel
 
 
 @pytest.fixture
 def service(hosted):
-    """A hosted service with a group, and its session."""
+    """Start a hosted service with a group; return it and its session."""
 
-    def make(shapes: Shapes):
+    def start(shapes: Shapes):
         api, session = hosted(shapes)
         session.organization("acme")
         session.platform.create_group("edge", next(iter(shapes.places)))
         return api, session
 
-    return make
+    return start
 
 
-def created(session) -> PanelPage:
+def create(session) -> PanelPage:
+    """Create the database flights in the panel."""
     panel = PanelPage(open_panel(session, "databases"))
     panel.type("Database name", "flights")
     panel.submit("Create database")
@@ -34,39 +34,38 @@ def created(session) -> PanelPage:
 
 
 @pytest.mark.parametrize("shapes", [Shapes(), Shapes(organizations="bare", sums="usage", deleted="object")])
-def test_tokens_tables_and_deletion(service, shapes):
+def test_connection_tokens_and_deletion(service, shapes):
     _, session = service(shapes)
-    panel = created(session)
+    panel = create(session)
     assert session.platform.databases().items[0].url in panel.text  # the same tomorrow
-    panel.click("Connect to flights")
+    panel.panel.created_connect.click()
     panel.wait("Connected to flights")
     session.run("CREATE TABLE t(a); INSERT INTO t VALUES (1)")
     panel.click("Details of flights")
-    panel.wait("1 row")
     panel.click("New token ...")
-    panel.submit("Make token")
+    panel.submit("Create token")
     panel.wait("A token for flights that never expires:")
     panel.click("Invalidate all tokens ...")
     panel.type("Type flights to invalidate all its tokens", "flights")
-    panel.submit("Invalidate all its tokens")
+    panel.submit("Invalidate all tokens")
     panel.wait("All tokens of flights are invalid.")
     panel.wait("flights goes on with a new token.")
-    panel.click("Delete flights ...")
+    panel.click("Delete database ...")
     panel.type("Type flights to delete", "flights")
-    panel.submit("Delete")
-    panel.wait("Database flights is deleted.\nClosed flights.")
-    until(lambda: "No databases yet." in panel.words)
+    panel.submit("Delete database")
+    panel.wait("Deleted database flights.\nClosed flights, whose database was deleted.")
+    panel.wait("No databases yet.")
 
 
-def test_a_new_database_that_does_not_answer_yet_is_tried_again(service):
+def test_a_new_database_that_does_not_respond_yet_is_tried_again(service):
     _, session = service(Shapes(pending=3))
-    panel = created(session)
-    panel.click("Connect to the new database flights")
-    panel.wait("flights does not answer yet, as new databases do for some seconds. Trying again ...")
+    panel = create(session)
+    panel.panel.created_connect.click()
+    panel.wait("flights does not respond yet, which is normal for a new database. Retrying ...")
     panel.wait("Connected to flights")
 
 
-def test_a_refused_creation_says_why_and_the_next_one_works(service):
+def test_a_refused_creation_is_explained_and_the_next_one_works(service):
     api, session = service(Shapes())
     panel = PanelPage(open_panel(session, "databases"))
     api.refuse(r"POST .*/databases", as_json({"error": "maximum of 1 databases reached"}, 402))
@@ -82,22 +81,22 @@ def test_a_refused_creation_says_why_and_the_next_one_works(service):
 def test_only_the_endpoints_of_the_requirement(service):
     _, session = service(Shapes(seed_only=True))
     panel = PanelPage(open_panel(session, "databases"))
-    panel.wait("This service has no list of databases; these are the ones made here.")
+    panel.wait("This service does not list databases: only those created here are shown.")
     panel.type("Database name", "flights")
     panel.submit("Create database")
     panel.wait("Database flights is in group edge.")
     panel.wait_for("Details of flights")
-    panel.wait("This service does not tell how large databases are.")
+    panel.wait("This service does not report sizes.")
     panel.click("Details of flights")
-    panel.wait("the service makes no tokens for flights")
     panel.click("New token ...")
-    panel.submit("Make token")
+    panel.submit("Create token")
     panel.wait("this management API does not offer tokens")
-    panel.click("Delete flights ...")
+    panel.click("Delete database ...")
     panel.type("Type flights to delete", "flights")
-    panel.submit("Delete")
+    panel.submit("Delete database")
     panel.wait("this management API does not offer deleting databases")
-    panel.click("Connect to flights")
+    panel.click("Close details")
+    panel.panel.table.click("connect", "flights")
     panel.wait("%pipedb connect http")
 
 
@@ -105,10 +104,10 @@ def test_without_known_groups_the_group_is_typed(hosted):
     _, session = hosted(Shapes(seed_only=True))
     session.organization("acme")
     panel = PanelPage(open_panel(session, "databases"))
-    panel.wait("This service lists no groups: type the name of one.")
+    panel.wait("This service does not list groups: enter a group name.")
     panel.type("Database name", "flights")
     panel.submit("Create database")
-    panel.wait("a database belongs to a group: name it")
+    assert panel.alerts == ["no group was given; every database belongs to a group"]
     panel.type("Group", "edge")
     panel.submit("Create database")
     panel.wait("group not found")

@@ -1,11 +1,10 @@
-"""Statuses that the management API is known to answer with, at everything that is done in panels: a few for each deed.
+"""Statuses with which the management API may respond to every action of the panels: a few for each action.
 
 tests/management_api/test_every_endpoint.py has every status at every endpoint.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -13,29 +12,29 @@ import pytest
 from panel_page import PanelPage
 from refused_answers import REFUSALS
 from some_refusals import some_refusals
-from waiting import until
+from waiting import PATIENCE, until
 
 from pipemagic.client import transport
-from pipemagic.notebook.panels.holdings import holdings_of
 from pipemagic.notebook.panels.opening import open_panel
+from pipemagic.notebook.panels.organization_state import state_of
 from pipemagic.session import Session
 
 
 @dataclass(frozen=True)
-class Deed:
-    """Something that people do in a panel: what it asks for, how it is done, what is said when it is."""
+class PanelAction:
+    """Something that people do in a panel: its request, how it is done, and what the panel says then."""
 
     panel: str
     request: str
     do: Callable[[PanelPage], None]
     done: str
     ready: Callable[[PanelPage], None] = lambda _: None
-    """Opens what it is done in, before anything is refused."""
+    """Opens the form of the action, before anything is refused."""
     undo: Callable[[Session], object] = lambda _: None
     after: Callable[[PanelPage], None] = lambda _: None
-    """Leaves the panel as it was before, by hand."""
+    """Restores the panel."""
     instead: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """What is said of some statuses instead of the server's words: code and words."""
+    """The codes and words that are shown for some statuses instead of the server's."""
 
 
 def _create_database(page: PanelPage) -> None:
@@ -57,8 +56,8 @@ def _create_group(page: PanelPage) -> None:
 def _add_location(page: PanelPage) -> None:
     page.wait_for("Add a location to edge")
     page.click("Add a location to edge")
-    until(lambda: "ord" in page.options("New location of edge"))
-    page.choose("New location of edge", "ord")
+    until(lambda: "ord" in page.options("New location"))
+    page.choose("New location", "ord")
     page.submit("Add location")
 
 
@@ -72,16 +71,15 @@ def _delete_group(page: PanelPage) -> None:
     page.wait_for("Delete group edge")
     page.click("Delete group edge")
     page.type("Type edge to delete the group", "edge")
-    page.submit("Delete the group")
+    page.submit("Delete group")
 
 
-def _switch_overages(page: PanelPage) -> None:
-    page.wait_for("Overages")
-    page.click("Overages")
+def _change_overages(page: PanelPage) -> None:
+    page.click(page.panel.overages.description)
 
 
 def _switch_organization(page: PanelPage) -> None:
-    until(lambda: page.has("Organization") and "team" in page.options("Organization"))
+    until(lambda: page.has_field("Organization") and "team" in page.options("Organization"))
     page.choose("Organization", "team")
     page.submit("Switch")
 
@@ -90,7 +88,8 @@ def _open_details(page: PanelPage) -> None:
     page.wait_for("Details of flights")
     if not page.can("Close details"):
         page.click("Details of flights")
-    until(lambda: not page.is_busy)
+    browser = page.panel.details.browser  # it creates tokens, too
+    assert all(one.wait(PATIENCE) for one in (browser.task, browser.quiet))
 
 
 def _cancel(page: PanelPage) -> None:
@@ -98,28 +97,28 @@ def _cancel(page: PanelPage) -> None:
         page.click("Cancel")
 
 
-def _make_token(page: PanelPage) -> None:
+def _create_token(page: PanelPage) -> None:
     _cancel(page)
     page.click("New token ...")
     page.choose("Expires", "7d")
-    page.submit("Make token")
+    page.submit("Create token")
 
 
 def _invalidate(page: PanelPage) -> None:
     _cancel(page)
     page.click("Invalidate all tokens ...")
     page.type("Type flights to invalidate all its tokens", "flights")
-    page.submit("Invalidate all its tokens")
+    page.submit("Invalidate all tokens")
 
 
 def _delete_database(page: PanelPage) -> None:
     _cancel(page)
-    page.click("Delete flights ...")
+    page.click("Delete database ...")
     page.type("Type flights to delete", "flights")
-    page.submit("Delete")
+    page.submit("Delete database")
 
 
-def _make_all(session: Session) -> None:
+def _create_all(session: Session) -> None:
     session.platform.create_group("edge", "ams")
     session.platform.add_location("edge", "nrt")
     session.platform.create_database("flights", "edge")
@@ -127,45 +126,46 @@ def _make_all(session: Session) -> None:
 
 NO_TOKENS = ("SESSION", "the service makes no tokens")
 
-DEEDS = {
-    "create a group": Deed(
+ACTIONS = {
+    "create a group": PanelAction(
         "groups", "POST .*/groups$", _create_group, "Group asia is in nrt.",
         undo=lambda session: session.platform.delete_group("asia"),
     ),
-    "add a location": Deed(
+    "add a location": PanelAction(
         "groups", "POST .*/groups/edge/locations/ord", _add_location, "Group edge is in ams, nrt, ord.",
         undo=lambda session: session.platform.remove_location("edge", "ord"),
     ),
-    "remove a location": Deed(
-        "groups", "DELETE .*/groups/edge/locations/nrt", _remove_location, "Group edge is in ams.",
+    "remove a location": PanelAction(
+        "groups", "DELETE .*/groups/edge/locations/nrt", _remove_location, "Group edge is no longer in nrt;",
         undo=lambda session: session.platform.add_location("edge", "nrt"),
     ),
-    "delete a group": Deed(
-        "groups", "DELETE .*/groups/edge", _delete_group, "Group edge was deleted with its 1 database.", undo=_make_all
+    "delete a group": PanelAction(
+        "groups", "DELETE .*/groups/edge", _delete_group, "Deleted group edge and its databases:",
+        undo=_create_all,
     ),
-    "overages": Deed("organization", "PATCH ", _switch_overages, "Overages of organization acme are"),
-    "switch the organization": Deed(
+    "overages": PanelAction("organization", "PATCH ", _change_overages, "Overages of organization acme are"),
+    "switch the organization": PanelAction(
         "organization", "GET .*/organizations/team/groups", _switch_organization, "Organization team (",
         undo=lambda session: session.organization("acme"), instead={"404": ("SESSION", "no organization 'team'")},
     ),
-    "create a database": Deed(
+    "create a database": PanelAction(
         "databases", "POST .*/databases$", _create_database, "Database trips is in group edge.",
         undo=lambda session: session.platform.delete_database("trips"),
     ),
-    "connect": Deed(
+    "connect": PanelAction(
         "databases", "POST .*/databases/flights/auth/tokens", _connect, "Connected to flights",
         undo=lambda session: session.close("flights"), instead={"404": NO_TOKENS},
     ),
-    "create a token": Deed(
-        "databases", "POST .*/databases/flights/auth/tokens", _make_token, "The token is made. It is shown only now.",
+    "create a token": PanelAction(
+        "databases", "POST .*/databases/flights/auth/tokens", _create_token, "The token was created.",
         ready=_open_details, after=lambda page: page.click("Done"),
     ),
-    "invalidate the tokens": Deed(
+    "invalidate the tokens": PanelAction(
         "databases", "POST .*/databases/flights/auth/rotate", _invalidate, "All tokens of flights are invalid.",
         ready=_open_details,
     ),
-    "delete a database": Deed(
-        "databases", "DELETE .*/databases/flights", _delete_database, "Database flights is deleted.",
+    "delete a database": PanelAction(
+        "databases", "DELETE .*/databases/flights", _delete_database, "Deleted database flights.",
         ready=_open_details, undo=lambda session: session.platform.create_database("flights", "edge"),
     ),
 }  # fmt: skip
@@ -173,9 +173,9 @@ DEEDS = {
 
 @dataclass
 class Scene:
-    """A deed on a hosted service with a group at two locations and a database, in a panel that stays open."""
+    """An action on a hosted service with a group at two locations and a database, in a panel that stays open."""
 
-    deed: Deed
+    action: PanelAction
     api: object
     session: Session
     page: PanelPage
@@ -183,7 +183,7 @@ class Scene:
 
 @pytest.fixture(scope="module")
 def quick_retries():
-    """Let the client wait for nothing between its attempts after 429."""
+    """Have the client retry after 429 at once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transport, "BUSY_PAUSES", (0.0,))
         yield
@@ -191,46 +191,47 @@ def quick_retries():
 
 @pytest.fixture(scope="module")
 def scene(request, hosted_for_long, quick_retries):
-    deed = DEEDS[request.param]
+    action = ACTIONS[request.param]
     api, session = hosted_for_long()
     api.teams.append("team")
-    _make_all(session)
-    return Scene(deed, api, session, PanelPage(open_panel(session, deed.panel)))
+    _create_all(session)
+    return Scene(action, api, session, PanelPage(open_panel(session, action.panel)))
 
 
-# A name that is taken, and a 404 that is told in words of its own.
-OF_THEIR_OWN = [
+# Names that are taken, and a 404 with words of its own.
+SPECIAL = [
     ("create a group", "409"), ("create a database", "422"), ("create a database", "400 taken"),
-    *((name, status) for name, deed in DEEDS.items() for status in deed.instead),
+    *((name, status) for name, action in ACTIONS.items() for status in action.instead),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("scene", "status"), some_refusals(DEEDS, more=OF_THEIR_OWN), indirect=["scene"])
+@pytest.mark.parametrize(("scene", "status"), some_refusals(ACTIONS, more=SPECIAL), indirect=["scene"])
 def test_a_refusal_is_shown_and_the_panel_goes_on(scene, status):
-    deed, api, session, page = scene.deed, scene.api, scene.session, scene.page
+    action, api, session, page = scene.action, scene.api, scene.session, scene.page
     refusal = REFUSALS[status]
-    hint = refusal.hint_of_get if refusal.hint_of_get and deed.request.startswith("GET") else refusal.hint
+    hint = refusal.hint_of_get if refusal.hint_of_get and action.request.startswith("GET") else refusal.hint
     code, says = refusal.code, refusal.says
-    if code == "ALREADY_EXISTS" and not deed.request.startswith("POST"):
+    if code == "ALREADY_EXISTS" and not action.request.startswith("POST"):
         code, hint = "SERVER", ""  # no name is taken
-    if status in deed.instead:
-        code, says = deed.instead[status]
+    if status in action.instead:
+        code, says = action.instead[status]
         hint = ""
     api.relent()  # of a test before that failed
-    deed.ready(page)
-    api.refuse(deed.request, refusal.answer)
-    deed.do(page)
+    action.ready(page)
+    api.refuse(action.request, refusal.answer)
+    action.do(page)
     page.wait(says)
     until(lambda: not page.is_busy)
     shown = page.alerts
     assert any(one.startswith(f"{code}: ") and says in one and hint in one for one in shown), shown
-    everything = json.dumps(page.panel.tree) + page.text + page.html + repr(page.panel)
-    assert not [secret for secret in (api.token, *api.issued) if secret in everything]
+    held = page.held
+    assert not [secret for secret in (api.token, *api.issued) if secret in held]
     api.relent()
-    deed.do(page)
-    page.wait(deed.done)
+    action.do(page)
+    page.wait(action.done)
+    page.click("Refresh")  # tables whose token was refused, too
     until(lambda: not page.alerts)
-    deed.after(page)
-    deed.undo(session)
-    has = holdings_of(session)
-    until(lambda: not (has.busy or has._stale or page.is_busy))
+    action.after(page)
+    action.undo(session)
+    state = state_of(session)
+    until(lambda: not (state.task.busy or state._stale or page.is_busy))

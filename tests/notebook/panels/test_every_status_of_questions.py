@@ -1,11 +1,10 @@
-"""Statuses that the management API is known to answer with, at all that panels ask by themselves: a few for each.
+"""Statuses with which the management API may respond to what panels read by themselves: a few for each request.
 
 tests/management_api/test_every_endpoint.py has every status at every endpoint.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 
 import pytest
@@ -16,51 +15,52 @@ from some_refusals import some_refusals
 from waiting import PATIENCE, until
 
 from pipemagic.client import transport
-from pipemagic.notebook.panels.ground.work import WorkingModel
-from pipemagic.notebook.panels.groups import catching_up
-from pipemagic.notebook.panels.holdings import holdings_of
+from pipemagic.notebook.panels import replicas
 from pipemagic.notebook.panels.opening import open_panel
+from pipemagic.notebook.panels.organization_state import state_of
 from pipemagic.session import Session
 
 
 @dataclass(frozen=True)
-class Question:
-    """What a panel asks, with the button by which it asks again."""
+class PanelRequest:
+    """A request of a panel, with the button that repeats it."""
 
     panel: str
-    request: str
+    pattern: str
     again: str
     stays: str
-    """What is on the page all the same."""
+    """What is on the page nevertheless."""
     silent: frozenset[str] = field(default=frozenset())
-    """Statuses by which the service says that there is nothing."""
+    """Statuses that mean that there is nothing."""
+    note: str = ""
+    """How the error is introduced where only its message is shown."""
 
 
-LOCATIONS, GROUPS = "Refresh locations and groups", "Refresh groups and replicas"
-ORGANIZATION = "Refresh the organization"
 GONE = frozenset({"404"})
 
-QUESTIONS = {
-    "the locations": Question("locations", "GET /v1/locations$", LOCATIONS, "Tokyo, Japan"),
-    "the groups": Question("groups", "GET .*/groups$", GROUPS, "Amsterdam, Netherlands"),
-    "the databases": Question("databases", "GET .*/databases$", "Refresh", "Group edge"),
-    "the databases, in another panel": Question("organization", "GET .*/databases$", ORGANIZATION, "acme"),
-    "the settings": Question("organization", "GET .*/organizations/acme$", ORGANIZATION, "acme"),
-    "the organizations": Question("organization", "GET .*/organizations$", ORGANIZATION, "Plan: starter."),
-    "the usage": Question("organization", "GET .*/usage$", ORGANIZATION, "Plan: starter."),
-    "the plans": Question("organization", "GET .*/plans$", ORGANIZATION, "2 databases"),
-    "the subscription": Question("organization", "GET .*/subscription$", ORGANIZATION, "2 databases"),
-    "the replicas": Question("groups", "GET .*/instances$", GROUPS, "Amsterdam, Netherlands", GONE),
-    "the sizes": Question("databases", "GET .*/usage$", "Refresh", "Group edge"),
-    "the latency": Question("locations", "GET .*/instances$", "Measure latency", "Tokyo, Japan", GONE),
+REQUESTS = {
+    "the locations": PanelRequest("locations", "GET /v1/locations$", "Refresh", "Tokyo, Japan"),
+    "the groups": PanelRequest("groups", "GET .*/groups$", "Refresh", "Amsterdam, Netherlands"),
+    "the databases": PanelRequest("databases", "GET .*/databases$", "Refresh", "Group edge"),
+    "the databases, in another panel": PanelRequest("organization", "GET .*/databases$", "Refresh", "acme"),
+    "the settings": PanelRequest("organization", "GET .*/organizations/acme$", "Refresh", "acme"),
+    "the organizations": PanelRequest("organization", "GET .*/organizations$", "Refresh", "Plan: starter."),
+    "the usage": PanelRequest("organization", "GET .*/usage$", "Refresh", "Plan: starter."),
+    "the plans": PanelRequest("organization", "GET .*/plans$", "Refresh", "2 databases"),
+    "the subscription": PanelRequest("organization", "GET .*/subscription$", "Refresh", "2 databases"),
+    "the replicas": PanelRequest(
+        "groups", "GET .*/instances$", "Refresh", "Amsterdam, Netherlands", GONE, "may be out of date: "
+    ),
+    "the sizes": PanelRequest("databases", "GET .*/usage$", "Refresh", "Group edge"),
+    "the latency": PanelRequest("locations", "GET .*/instances$", "Measure latency", "Tokyo, Japan", GONE),
 }
 
 
 @dataclass
 class Scene:
-    """A question to a hosted service, in a panel that stays open."""
+    """A request to a hosted service, in a panel that stays open."""
 
-    question: Question
+    request: PanelRequest
     api: HostedApi
     session: Session
     page: PanelPage
@@ -68,7 +68,7 @@ class Scene:
 
 @pytest.fixture(scope="module")
 def start(hosted_for_long):
-    """Start a hosted service with a group at two locations, and two databases; the client waits for nothing."""
+    """Start a hosted service with a group at two locations, and two databases; the client retries at once."""
 
     def start(shapes=None):
         api, session = hosted_for_long(shapes)
@@ -80,70 +80,69 @@ def start(hosted_for_long):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transport, "BUSY_PAUSES", (0.0,))
-        patch.setattr(catching_up, "QUICK", 0.0)
+        patch.setattr(replicas, "FIRST", 0.0)
         yield start
 
 
 @pytest.fixture(scope="module")
 def scene(request, start):
-    question = QUESTIONS[request.param]
+    request = REQUESTS[request.param]
     api, session = start()
-    return Scene(question, api, session, PanelPage(open_panel(session, question.panel)))
+    return Scene(request, api, session, PanelPage(open_panel(session, request.panel)))
 
 
-def told(status):
-    """Give what is told of a status where nothing was to be changed: the code, words, and what to do next."""
+def expected(status):
+    """Return what is shown of a status where nothing was to be changed: code, words, hint."""
     refusal = REFUSALS[status]
     if refusal.code == "ALREADY_EXISTS":
-        return "SERVER", refusal.says, ""  # asking takes no name
+        return "SERVER", refusal.says, ""  # reading takes no name
     return refusal.code, refusal.says, refusal.hint_of_get or refusal.hint
 
 
-def is_shown(page, status):
-    code, says, hint = told(status)
-    return any(one.startswith(f"{code}: ") and says in one and hint in one for one in page.alerts)
+def wait_for(page, status, note=""):
+    code, says, hint = expected(status)
+    if note:
+        until(lambda: any(note in line and says in line for line in page.words.splitlines()), f"{says!r} is not shown")
+        return
+    until(
+        lambda: any(one.startswith(f"{code}: ") and says in one and hint in one for one in page.alerts),
+        f"{expected(status)} is not shown",
+    )
 
 
-def wait_for(page, status):
-    try:
-        until(lambda: is_shown(page, status))
-    except AssertionError:
-        raise AssertionError(f"{told(status)} is not shown: {page.alerts}") from None
-
-
-def settle(session, page):
-    has = holdings_of(session)
-    until(lambda: not (has.busy or has._stale or page.is_busy))
+def wait_for_all(session, page):
+    state = state_of(session)
+    until(lambda: not (state.task.busy or state._stale or page.is_busy))
 
 
 def shows_no_secret(api, page):
-    everything = json.dumps(page.panel.tree) + page.text + page.html + repr(page.panel)
-    return not [secret for secret in (api.token, *api.issued) if secret in everything]
+    held = page.held
+    return not [secret for secret in (api.token, *api.issued) if secret in held]
 
 
-SILENT = [(name, status) for name, question in QUESTIONS.items() for status in question.silent]
+SILENT = [(name, status) for name, request in REQUESTS.items() for status in request.silent]
 
 
-@pytest.mark.parametrize(("scene", "status"), some_refusals(QUESTIONS, more=SILENT), indirect=["scene"])
+@pytest.mark.parametrize(("scene", "status"), some_refusals(REQUESTS, more=SILENT), indirect=["scene"])
 def test_a_refusal_is_shown_with_what_is_known(scene, status):
-    question, api, page = scene.question, scene.api, scene.page
+    request, api, page = scene.request, scene.api, scene.page
     api.relent()  # of a test before that failed
-    settle(scene.session, page)
+    wait_for_all(scene.session, page)
     until(lambda: not page.alerts)
-    api.refuse(question.request, REFUSALS[status].answer)
-    page.wait_for(question.again)
-    page.click(question.again)
-    if status in question.silent:
-        settle(scene.session, page)
+    api.refuse(request.pattern, REFUSALS[status].answer)
+    page.wait_for(request.again)
+    page.click(request.again)
+    if status in request.silent:
+        wait_for_all(scene.session, page)
         assert not page.alerts
     else:
-        wait_for(page, status)
-    assert question.stays in page.words
+        wait_for(page, status, request.note)
+    assert request.stays in page.words
     assert shows_no_secret(api, page)
     api.relent()
-    page.wait_for(question.again)
-    page.click(question.again)
-    until(lambda: not page.alerts)
+    page.wait_for(request.again)
+    page.click(request.again)
+    until(lambda: not page.alerts and not (request.note and request.note in page.words))
 
 
 OPENINGS = {"locations": "GET /v1/locations$", "groups": "GET .*/groups$", "databases": "GET .*/databases$",
@@ -156,47 +155,47 @@ def known(start):
 
 
 @pytest.fixture
-def newcomer(known):
-    """Open a panel of a session that knows nothing yet of the service; gives that, the session and the page."""
+def newly_opened(known):
+    """Open a panel of a session that has not read anything of the service yet; return the service and the page."""
     api, _ = known
     api.relent()
     pages = []
 
-    def open_(panel, request, answer):
-        api.refuse(request, answer)
+    def open_(panel, pattern, answer):
+        api.refuse(pattern, answer)
         pages.append(PanelPage(open_panel(session, panel)))
-        return api, session, pages[0]
+        return api, pages[0]
 
     with Session(environ=api.environment) as session:
         yield open_
         for page in pages:
             page.panel.close()
-            assert all(model.wait(PATIENCE) for model in page.panel.view.models() if isinstance(model, WorkingModel))
+            assert all(task.wait(PATIENCE) for task in page.panel.tasks)
 
 
 @pytest.mark.parametrize(("panel", "status"), some_refusals(OPENINGS, 6))
-def test_a_panel_that_cannot_be_opened_says_why_and_asks_again(newcomer, panel, status):
-    api, session, page = newcomer(panel, OPENINGS[panel], REFUSALS[status].answer)
+def test_a_panel_that_cannot_be_opened_says_why_and_can_try_again(newly_opened, panel, status):
+    api, page = newly_opened(panel, OPENINGS[panel], REFUSALS[status].answer)
     wait_for(page, status)
     assert shows_no_secret(api, page)
     api.relent()
-    page.click("Ask again")
-    until(lambda: holdings_of(session).known and not page.alerts)
+    page.click("Try again")
+    until(lambda: page.panel.state.known and not page.alerts)
 
 
 FEW = ["404", "500", "200 that is no JSON", "a redirect", "cut in the middle"]
 
 
 @pytest.mark.parametrize("status", FEW)
-def test_nothing_depends_on_the_closest_location(newcomer, status):
-    _, _, page = newcomer("locations", "GET .*/closest", REFUSALS[status].answer)
+def test_nothing_depends_on_the_closest_location(newly_opened, status):
+    _, page = newly_opened("locations", "GET .*/closest", REFUSALS[status].answer)
     page.wait("edge (primary)")
     assert not page.alerts
 
 
 @pytest.fixture(scope="module")
 def without_states(start):
-    """A service that does not tell of replicas, only when they are there."""
+    """A service that does not report states of replicas, only when they are there."""
     api, session = start(Shapes(lacks=frozenset({"instances"})))
     return api, session, PanelPage(open_panel(session, "groups"))
 
@@ -205,11 +204,11 @@ def without_states(start):
 def test_a_location_that_cannot_be_waited_for_was_added(without_states, status):
     api, session, page = without_states
     api.relent()
-    settle(session, page)
+    wait_for_all(session, page)
     api.refuse("GET .*/wait$", REFUSALS[status].answer)
     page.wait_for("Add a location to edge")
     page.click("Add a location to edge")
-    page.choose("New location of edge", "ord")
+    page.choose("New location", "ord")
     page.submit("Add location")
     wait_for(page, status)
     assert api.groups["edge"]["locations"] == ["ams", "nrt", "ord"]

@@ -1,4 +1,4 @@
-"""A visitor's whole way through the panels without a browser: on the embedded service and on hosted ones."""
+"""From a group to a transaction and a deletion through the panels: on the embedded service and on hosted ones."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pytest
 from hosted_api import STARTER, Shapes
 from panel_page import PanelPage
 from scripted_server import Answer, as_json
-from waiting import until
+from waiting import PATIENCE, until
 
 from pipemagic import launcher
-from pipemagic.notebook.panels.ground import widget
-from pipemagic.notebook.panels.holdings import holdings_of
+from pipemagic.notebook.panels import base
 from pipemagic.notebook.panels.opening import open_panel
+from pipemagic.notebook.panels.organization_state import state_of
 
 HOSTED = {
     "as documented": Shapes(),
@@ -37,7 +37,7 @@ PANELS = ("locations", "groups", "databases", "databases", "session")
 
 
 class Visit:
-    """All panels of a session, side by side: each has to agree with the others."""
+    """Panels of a session beside each other: each has to agree with the others."""
 
     def __init__(self, session):
         self.session = session
@@ -50,44 +50,47 @@ class Visit:
         self.groups.choose("Primary location", code)
         self.groups.submit("Create group")
         self.groups.wait(f"Group {name} is in {code}.")
-        until(lambda: self.databases.has("Group") and name in self.databases.options("Group"), f"{name} is not offered")
+        until(
+            lambda: self.databases.has_field("Group") and name in self.databases.options("Group"),
+            f"{name} is not offered",
+        )
         self.locations.wait(name)
 
     def add_location(self, group, code):
         self.groups.click(f"Add a location to {group}")
-        self.groups.choose(f"New location of {group}", code)
+        self.groups.choose("New location", code)
         self.groups.submit("Add location")
 
     def places_of(self, group):
-        """Give the codes of a group's locations, as the groups' panel shows them."""
-        words = next(row.words for row in self.groups.find("tr") if row.attributes.get("key") == group)
-        return set(re.findall(r"\(([a-z0-9-]+)\)", words))
+        """Return the codes of a group's locations, as the panel of groups shows them."""
+        words = next(row for row in self.groups.rows("Groups") if row[0] == group)
+        return set(re.findall(r"\(([a-z0-9-]+)\)", " ".join(words)))
 
     def create_database(self, name, group):
         self.databases.type("Database name", name)
         assert self.databases.error_of("Database name") == ""
         self.databases.choose("Group", group)
         self.databases.submit("Create database")
-        self.databases.wait_for(f"Connect to the new database {name}")
+        until(lambda: self.databases.panel.created_connect in self.databases.widgets)
         self.other.wait_for(f"Details of {name}")
 
     def connect(self, name):
-        self.databases.click(f"Connect to the new database {name}")
+        self.databases.panel.created_connect.click()
         until(lambda: self.session.current == name, "the database is not connected")
         self.other.wait_for(f"Close the connection {name}")
 
     def delete_database(self, name):
         self.databases.click(f"Details of {name}")
-        self.databases.click(f"Delete {name} ...")
+        self.databases.click("Delete database ...")
         self.databases.type(f"Type {name} to delete", name)
-        self.databases.submit("Delete")
+        self.databases.submit("Delete database")
         until(lambda: not self.databases.can(f"Details of {name}"), "the database is still there")
         until(lambda: not self.other.can(f"Details of {name}"), "the other panel still shows it")
         until(lambda: name not in self.session.connections, "the connection is still there")
 
 
 def go(session, first, second):
-    """Go the whole way: two locations by code."""
+    """Do everything with a group at two locations."""
     visit = Visit(session)
     visit.create_group("edge", first)
     visit.add_location("edge", second)
@@ -96,7 +99,7 @@ def go(session, first, second):
 
 
 def finish(visit):
-    """From a group to a database, a transaction, and away again."""
+    """Create a database in the group, run a transaction, delete the database."""
     visit.create_database("flights", "edge")
     visit.connect("flights")
     session = visit.session
@@ -131,15 +134,15 @@ def test_a_service_with_one_location_for_each_group(hosted, refusal):
 
 
 def test_on_the_smallest_management_api(hosted):
-    """It lists nothing and makes no database tokens: what was made here is shown, and the rest is said."""
+    """It lists nothing and creates no database tokens: what was created here is shown."""
     api, session = hosted(Shapes(seed_only=True))
-    session.organization("acme", at=api.url)  # nothing there tells which organization it is
+    session.organization("acme", at=api.url)  # nothing there reports which organization it is
     visit = Visit(session)
     visit.create_group("edge", "ams")
     visit.add_location("edge", "nrt")
     until(lambda: api.groups["edge"]["locations"] == ["ams", "nrt"])
     visit.create_database("flights", "edge")
-    visit.databases.click("Connect to the new database flights")
+    visit.databases.panel.created_connect.click()
     visit.databases.wait("the service makes no tokens for flights")
 
 
@@ -167,7 +170,7 @@ def test_the_token_is_revoked_in_the_middle(hosted):
     finish(visit)
 
 
-HICCUPS = {
+FAILURES = {
     "500": as_json({"error": "oh no"}, 500),
     "503": Answer(503, headers={"Retry-After": "1"}),
     "a page of a proxy": Answer(502, b"<html>Bad gateway</html>", "text/html"),
@@ -175,25 +178,26 @@ HICCUPS = {
 }
 
 
-@pytest.mark.parametrize("hiccup", HICCUPS.values(), ids=HICCUPS)
-def test_each_list_fails_once_after_every_change(hosted, hiccup):
-    """What cannot be listed after a change is asked for by hand, and nothing is lost."""
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+def test_each_list_fails_once_after_every_change(hosted, failure):
+    """What could not be listed after a change is read again by hand, and nothing is lost."""
     api, session = hosted()
     session.platform.create_group("edge", "ams")
-    visit, has = Visit(session), holdings_of(session)
+    visit, state = Visit(session), state_of(session)
+    tasks = [state.task, visit.databases.panel.sizes_task, visit.other.panel.sizes_task]
     for name, list_ in [
         ("flights", "GET .*/databases$"),
         ("trips", "GET .*/groups$"),
         ("trains", "GET /v1/locations$"),
     ]:
-        until(lambda: not (has.busy or has._stale))  # else asking once more comes by itself
-        api.refuse(list_, hiccup, times=1)
+        until(lambda: not state._stale and all(one.wait(PATIENCE) for one in tasks))  # which read lists, too
+        api.refuse(list_, failure, times=1)
         visit.databases.type("Database name", name)
         visit.databases.submit("Create database")
         visit.databases.wait(f"Database {name} is in group edge.")
-        visit.other.wait_for("Ask the organization again")
-        assert "What is below may be out of date: the organization could not be asked." in visit.groups.words
-        visit.other.click("Ask the organization again")
+        visit.other.wait_for("Try again")
+        assert "The data below may be out of date: the organization did not respond." in visit.groups.words
+        visit.other.click("Try again")
         visit.databases.wait_for(f"Details of {name}")
         until(lambda: not (visit.databases.alerts or visit.groups.alerts or visit.locations.alerts))
     visit.connect("trains")
@@ -204,22 +208,22 @@ REVOKED = {
     "a group": ("groups", lambda page: (page.type("Group name", "asia"), page.choose("Primary location", "nrt"),
                                         page.submit("Create group"))),
     "a location": ("groups", lambda page: (page.click("Add a location to edge"),
-                                           page.choose("New location of edge", "ord"), page.submit("Add location"))),
+                                           page.choose("New location", "ord"), page.submit("Add location"))),
     "a removal": ("groups", lambda page: (page.click("Remove nrt from edge"), page.submit("Remove nrt"))),
     "a deletion": ("groups", lambda page: (page.click("Delete group edge"),
                                            page.type("Type edge to delete the group", "edge"),
-                                           page.submit("Delete the group"))),
+                                           page.submit("Delete group"))),
     "a database": ("databases", lambda page: (page.type("Database name", "trips"), page.submit("Create database"))),
     "a connection": ("databases", lambda page: page.click("Connect to flights")),
-    "a look inside": ("databases", lambda page: page.click("Details of flights")),
-    "overages": ("organization", lambda page: page.click("Overages")),
-    "a look": ("locations", lambda page: page.click("Refresh locations and groups")),
+    "tables": ("databases", lambda page: page.click("Details of flights")),
+    "overages": ("organization", lambda page: page.click(page.panel.overages.description)),
+    "locations": ("locations", lambda page: page.click("Refresh")),
     "latency": ("locations", lambda page: page.click("Measure latency")),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("panel", "do"), REVOKED.values(), ids=REVOKED)
-def test_a_token_that_is_revoked_before_each_deed(hosted, panel, do):
+def test_a_token_that_is_revoked_before_each_action(hosted, panel, do):
     api, session = hosted()
     session.platform.create_group("edge", "ams")
     session.platform.add_location("edge", "nrt")
@@ -234,26 +238,25 @@ def test_a_token_that_is_revoked_before_each_deed(hosted, panel, do):
     until(lambda: not page.is_busy)
     api.environment["PIPEMAGIC_API_TOKEN"] = new
     session.organization("acme", at=api.url, token_env="PIPEMAGIC_API_TOKEN")
-    for name in ("Refresh groups and replicas", "Refresh", "Refresh the organization"):
-        if page.can(name):
-            page.click(name)
+    if page.can("Refresh"):
+        page.click("Refresh")
     session.platform.create_group("last", "ord")
-    until(lambda: any(one.name == "last" for one in holdings_of(session).groups))
-    everything = "".join([*page.alerts, page.words, page.text, page.html, repr(page.panel.tree)])
-    assert not [secret for secret in (old, new) if secret in everything]
+    until(lambda: any(one.name == "last" for one in state_of(session).groups))
+    held = "".join([*page.alerts, page.held])
+    assert not [secret for secret in (old, new) if secret in held]
 
 
-def test_a_service_that_keeps_everybody_waiting(hosted, monkeypatch):
-    """While it does not answer the panels say what they do, nothing that is pressed waits, and then all is done."""
+def test_a_service_that_does_not_respond_for_a_while(hosted, monkeypatch):
+    """Until it responds the panels say what they do; no click waits; then everything is done."""
     api, session = hosted()
     session.platform.create_group("edge", "ams")
-    monkeypatch.setattr(widget, "PATIENCE", 0.01)
+    monkeypatch.setattr(base, "PATIENCE", 0.01)
     with api.silence():
         visit = Visit(session)
         assert visit.locations.is_busy
-        assert "Asking ..." in visit.groups.words
-        assert visit.groups.text == "Groups\nNo answer had come when this was saved: run the cell again."
-    until(lambda: visit.databases.has("Database name") and visit.groups.has("Group name"))
+        assert "Loading ..." in visit.groups.words
+        assert visit.groups.text == "Groups\nNo response had arrived when this was saved: run the cell again."
+    until(lambda: visit.databases.has_field("Database name") and visit.groups.has_field("Group name"))
     assert "edge" in visit.groups.text
     with api.silence():
         visit.databases.type("Database name", "flights")
@@ -270,7 +273,7 @@ def test_a_service_that_keeps_everybody_waiting(hosted, monkeypatch):
     visit.delete_database("flights")
 
 
-def test_the_smallest_management_api_cannot_tell_which_organization_it_is(hosted):
+def test_the_smallest_management_api_does_not_report_its_organization(hosted):
     _, session = hosted(Shapes(seed_only=True))
     page = PanelPage(open_panel(session, "groups"))
     page.wait("which organization? This management API does not list them")

@@ -1,4 +1,4 @@
-"""The lines that the panels of groups and of the organization show: each is run, and does the same."""
+"""The magics that the panels of groups and of the organization show: each is run, and does the same."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def session(shell, data, closing):
 
 
 def line_of(panel, start):
-    """Give the line on the page that begins so."""
+    """Return the magic on the page that begins with these words."""
     until(lambda: f"%pipedb {start}" in panel.words, f"no line {start} on\n{panel.words}")
     return next(line for line in panel.words.splitlines() if line.startswith(f"%pipedb {start}"))
 
 
-def test_lines_of_groups(shell, session, page):
+def test_magics_of_groups(shell, session, page):
     panel, platform = page("groups"), session.platform
     panel.type("Group name", "edge")
     panel.choose("Primary location", "fra")
@@ -29,19 +29,19 @@ def test_lines_of_groups(shell, session, page):
     create = line_of(panel, "create-group")
     until(lambda: panel.can("Add a location to edge"))
     panel.click("Add a location to edge")
-    panel.choose("New location of edge", "nrt")
+    panel.choose("New location", "nrt")
     panel.submit("Add location")
     panel.wait("Group edge is in fra, nrt. It has no databases yet.")
     add = line_of(panel, "add-location")
     until(lambda: panel.can("Remove nrt from edge"))
     panel.click("Remove nrt from edge")
     panel.submit("Remove nrt")
-    panel.wait("Group edge is in fra.")
+    panel.wait("Group edge is no longer in nrt; it is in fra.")
     remove = line_of(panel, "remove-location")
     panel.click("Delete group edge")
     panel.type("Type edge to delete the group", "edge")
-    panel.submit("Delete the group")
-    panel.wait("Group edge was deleted.")
+    panel.submit("Delete group")
+    panel.wait("Deleted group edge.")
     delete = line_of(panel, "delete-group")
 
     def places():
@@ -54,14 +54,14 @@ def test_lines_of_groups(shell, session, page):
     assert found == [{"edge": ("fra",)}, {"edge": ("fra", "nrt")}, {"edge": ("fra",)}, {}]
 
 
-def test_lines_of_the_organization(shell, session, page):
+def test_magics_of_the_organization(shell, session, page):
     session.platform._ask(lambda api: api.create_organization("Data Club"))
     panel = page("organization")
     panel.wait("data-club (Data Club)")
-    panel.click("Overages")
+    panel.click("Switch overages on")
     panel.wait("Overages of organization local are on.")
     on = line_of(panel, "overages")
-    until(lambda: panel.can("Overages"))
+    panel.wait_for("Switch overages off")
     panel.submit("Switch")
     panel.wait("Organization data-club (embedded service).")
     switch = line_of(panel, "organization")

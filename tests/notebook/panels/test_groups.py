@@ -6,8 +6,7 @@ import pytest
 from waiting import until
 
 from pipemagic import launcher
-from pipemagic.notebook.panels.groups import replica_states
-from pipemagic.notebook.panels.holdings import holdings_of
+from pipemagic.notebook.panels import replicas
 
 
 @pytest.fixture
@@ -25,9 +24,12 @@ def edge(platform):
 
 
 def cells(panel, group):
-    """Give the words of a group's cells, by the heading that they say where the table is narrow."""
-    row = next(one for one in panel.find("tr") if one.attributes.get("key") == group)
-    return {cell.attributes["data-heading"]: cell.words for cell in row.children if "data-heading" in cell.attributes}
+    return panel.cells("Groups", group)
+
+
+def replica_states(panel, group):
+    """Return the states that the table shows, with the places."""
+    return cells(panel, group)["Replicas"]
 
 
 def test_a_group_from_its_name_to_its_end(page, session):
@@ -40,26 +42,26 @@ def test_a_group_from_its_name_to_its_end(page, session):
     assert "%pipedb create-group edge --location fra" in panel.words
     until(lambda: panel.can("Add a location to edge"))
     assert cells(panel, "edge")["Primary"] == "Frankfurt, Germany (fra)"
-    assert cells(panel, "edge")["Replicas"] == "none"
+    assert replica_states(panel, "edge") == "none"
     panel.click("Add a location to edge")
-    assert "fra" not in panel.options("New location of edge")
-    panel.choose("New location of edge", "nrt")
+    assert "fra" not in panel.options("New location")
+    panel.choose("New location", "nrt")
     panel.submit("Add location")
     panel.wait("Group edge is in fra, nrt. It has no databases yet.")
     assert "%pipedb add-location edge nrt" in panel.words
-    until(lambda: "Tokyo, Japan (nrt)nothing to copy yet" in cells(panel, "edge")["Replicas"])
+    until(lambda: "Tokyo, Japan (nrt)\nnothing to copy yet" in replica_states(panel, "edge"))
     panel.click("Remove nrt from edge")
     assert "The replicas of edge at Tokyo, Japan (nrt) will be deleted; its databases stay at fra." in panel.words
     panel.submit("Remove nrt")
-    panel.wait("Group edge is in fra.")
+    panel.wait("Group edge is no longer in nrt; it is in fra.")
     assert "%pipedb remove-location edge nrt" in panel.words
     panel.click("Delete group edge")
-    assert "Group edge has no databases; only the group will be gone." in panel.words
+    assert "Group edge has no databases." in panel.words
     panel.type("Type edge to delete the group", "edge")
-    panel.submit("Delete the group")
-    panel.wait("Group edge was deleted.")
+    panel.submit("Delete group")
+    panel.wait("Deleted group edge.")
     assert "%pipedb delete-group edge --confirm" in panel.words
-    until(lambda: not panel.find("button", "Delete group edge"))
+    until(lambda: "Delete group edge" not in panel.buttons)
     assert [one.name for one in session.platform.groups().items] == ["default"]
 
 
@@ -79,11 +81,12 @@ def test_a_name_is_checked_while_it_is_typed(page):
     assert panel.error_of("Group name") == ""
 
 
-def test_a_form_that_comes_before_the_check_is_refused_with_words(page, session):
+def test_a_wrong_name_is_refused_when_it_is_submitted(page, session):
     panel = page("groups")
     panel.submit("Create group")
     assert panel.error_of("Group name") == "Enter a group name."
-    panel._typed["create 0", "name"] = "default"  # Enter, before what was typed was looked at
+    panel.type("Group name", "default")
+    panel.panel.name.explain()  # as if Enter was faster than the check
     panel.submit("Create group")
     assert panel.error_of("Group name") == "default exists already"
     assert "default exists already" in panel.words
@@ -98,31 +101,31 @@ def test_the_closest_location_is_the_first_choice(page, session):
     assert ", closest" in panel.words
 
 
-def test_a_location_is_followed_until_its_databases_are_there(page, edge, session):
+def test_a_location_is_watched_until_its_databases_are_there(page, edge, session):
     panel = page("groups")
     panel.click("Add a location to edge")
-    panel.choose("New location of edge", "nrt")
+    panel.choose("New location", "nrt")
     panel.submit("Add location")
-    panel.wait("Group edge is in ams, nrt. Its 2 databases are there.")
-    until(lambda: "caught up, lag 0.0 s" in cells(panel, "edge")["Replicas"])
-    assert panel.panel.view.view.model.new_locations.find("edge", "nrt").there == 2
+    panel.wait("Group edge is in ams, nrt. Its 2 databases are ready.")
+    until(lambda: "caught up, lag 0.0 s" in replica_states(panel, "edge"))
+    assert [one.ready for one in panel.panel.state.new_locations] == [2]
 
 
-def test_the_table_says_how_far_replicas_are(page, edge, platform):
+def test_the_table_shows_the_states_of_replicas(page, edge, platform):
     platform.add_location("edge", "nrt")
     panel = page("groups")
-    until(lambda: "caught up" in cells(panel, "edge")["Replicas"])
+    until(lambda: "caught up" in replica_states(panel, "edge"))
     assert "The primary cannot be changed." in panel.words
-    assert cells(panel, "edge")["Databases"] == "2 databasesflightshotels"
+    assert cells(panel, "edge")["Databases"] == "2 databases\nflights, hotels"
     platform._ask(lambda api: api.pause_location("edge", "nrt"))
-    panel.click("Refresh groups and replicas")
-    until(lambda: "paused (0 of 2 caught up)" in cells(panel, "edge")["Replicas"])
+    panel.click("Refresh")
+    until(lambda: "paused (0 of 2 caught up)" in replica_states(panel, "edge"))
     platform._ask(lambda api: api.resume_location("edge", "nrt"))
-    panel.click("Refresh groups and replicas")
-    until(lambda: "caught up, lag" in cells(panel, "edge")["Replicas"])
+    panel.click("Refresh")
+    until(lambda: "caught up, lag" in replica_states(panel, "edge"))
 
 
-def test_a_paused_location_ends_the_following(page, edge, platform):
+def test_watching_a_paused_location_ends(page, edge, platform):
     panel = page("groups")
     adding = platform.add_location
 
@@ -133,26 +136,26 @@ def test_a_paused_location_ends_the_following(page, edge, platform):
 
     platform.add_location = add_and_pause
     panel.click("Add a location to edge")
-    panel.choose("New location of edge", "nrt")
+    panel.choose("New location", "nrt")
     panel.submit("Add location")
-    panel.wait("nrt is paused: its replicas follow when it is resumed.")
+    panel.wait("nrt is paused: replication continues when it is resumed.")
 
 
-def test_a_deletion_says_what_goes_with_it_and_wants_the_name(page, edge, session):
+def test_a_deletion_names_the_databases_and_needs_the_name_of_the_group(page, edge, session):
     session.connect("flights")
     panel = page("groups")
     panel.click("Delete group edge")
     assert (
-        "2 databases with all data will be gone for good: flights, hotels. Connected now, and closed then: flights."
+        "2 databases and all their data will be deleted: flights, hotels. Connections that will be closed: flights."
     ) in panel.words
-    panel.submit("Delete the group")
-    assert "nothing was deleted: what was typed is not the name of the group" in panel.words
+    panel.submit("Delete group")
+    assert "nothing was deleted: the typed name is not that of the group" in panel.words
     panel.type("Type edge to delete the group", "edg")
-    panel.submit("Delete the group")
+    panel.submit("Delete group")
     assert "nothing was deleted" in panel.words
     panel.type("Type edge to delete the group", "edge")
-    panel.submit("Delete the group")
-    panel.wait("Group edge was deleted with its 2 databases. Closed: 1 connection (flights).")
+    panel.submit("Delete group")
+    panel.wait("Deleted group edge and its databases: flights, hotels.\nClosed flights, whose database was deleted.")
     assert list(session.connections) == ["main"]
     assert [one.name for one in session.platform.databases().items] == ["main"]
 
@@ -160,21 +163,21 @@ def test_a_deletion_says_what_goes_with_it_and_wants_the_name(page, edge, sessio
 def test_escape_and_cancel_close_a_form(page, edge):
     panel = page("groups")
     panel.click("Delete group edge")
-    panel.escape("delete edge")
+    panel.escape()
     assert "Type edge to delete the group" not in panel.words
     panel.click("Add a location to edge")
     panel.click("Cancel")
-    assert "New location of edge" not in panel.words
+    assert "New location" not in panel.words
 
 
 def test_a_group_that_was_deleted_elsewhere(page, edge, session):
     panel = page("groups")
     panel.click("Add a location to edge")
-    session.platform._ask(lambda api: api.delete_group("edge"))  # nobody tells this session
-    panel.choose("New location of edge", "nrt")
+    session.platform._ask(lambda api: api.delete_group("edge"))  # without this session
+    panel.choose("New location", "nrt")
     panel.submit("Add location")
     panel.wait("group not found")
-    until(lambda: not panel.find("button", "Delete group edge"))
+    until(lambda: "Delete group edge" not in panel.buttons)
     panel.type("Group name", "edge")
     panel.submit("Create group")
     panel.wait("Group edge is in")
@@ -199,7 +202,7 @@ def test_two_panels_and_a_cell_agree(page, session):
     until(lambda: second.can("Delete group other"))
 
 
-def test_the_saved_face_has_places_and_names(page, edge, platform):
+def test_the_text_has_places_and_names(page, edge, platform):
     platform.add_location("edge", "nrt")
     panel = page("groups")
     assert panel.text == (
@@ -208,60 +211,60 @@ def test_the_saved_face_has_places_and_names(page, edge, platform):
         "  default  Amsterdam, Netherlands (ams)  none                1: main\n"
         "  edge     Amsterdam, Netherlands (ams)  Tokyo, Japan (nrt)  2: flights, hotels"
     )
-    until(lambda: "caught up" in cells(panel, "edge")["Replicas"])
+    until(lambda: "caught up" in replica_states(panel, "edge"))
     assert "caught up" not in panel.text
 
 
-def test_without_groups_it_says_what_to_do(page, platform):
+def test_without_groups_the_panel_explains_what_to_do(page, platform):
     platform.delete_group("default")
     panel = page("groups")
-    until(lambda: not holdings_of(panel.panel.view.view.model.holdings.session).groups)
-    panel.wait("No groups yet. Databases live in groups: create one first.")
+    panel.wait("No groups yet. Every database belongs to a group: create one first.")
 
 
-def test_many_databases_are_counted_and_some_are_asked(page, platform):
+def test_many_databases_are_counted_and_the_replicas_of_some_are_read(page, platform):
     platform.add_location("default", "nrt")
     for number in range(24):
         platform._ask(lambda api, number=number: api.create_database(f"d{number:02}", "default"))
     panel = page("groups")
     panel.wait("Lag is measured on up to 20 databases per group.")
-    until(lambda: panel.panel.view.view.model.replicas.found.get("default", {}).get("nrt") is not None)
-    assert panel.panel.view.view.model.replicas.found["default"]["nrt"].asked == 20
+    until(lambda: panel.panel.replicas.summaries.get("default", {}).get("nrt") is not None)
+    assert panel.panel.replicas.summaries["default"]["nrt"].total == 20
     assert panel.text.endswith("25: d00, d01, d02, d03, d04, d05, d06, d07 and 17 more")
     panel.click("Delete group default")
-    assert "25 databases with all data will be gone for good: d00," in panel.words
+    assert "25 databases and all their data will be deleted: d00," in panel.words
 
 
-def test_a_closed_panel_follows_nothing(page, edge, session):
+def test_a_closed_panel_reads_nothing(page, edge, session, closing):
     panel = page("groups")
-    model = panel.panel.view.view.model
+    until(lambda: not panel.panel.state.task.busy)
+    asked = []
+    session.platform.instances = session.platform.groups = lambda *given: asked.append(given)
     panel.panel.close()
-    before = model.replicas.found
     session.platform.add_location("edge", "nrt")
-    holdings_of(session).wait()
-    assert model.replicas.found == before
-    assert not model.replicas.busy
+    closing()  # ends when all threads have
+    assert asked == []
+    assert panel.panel.replicas.summaries == {}
 
 
-def test_a_location_that_somebody_else_pauses_is_told(page, edge, platform, monkeypatch):
-    monkeypatch.setattr(replica_states, "GLANCE", 0.1)
+def test_a_location_that_is_paused_elsewhere_is_shown(page, edge, platform, monkeypatch):
+    monkeypatch.setattr(replicas, "POLL_STATES", 0.1)
     platform.add_location("edge", "nrt")
     panel = page("groups")
-    until(lambda: "caught up, lag" in cells(panel, "edge")["Replicas"])
-    platform._ask(lambda api: api.pause_location("edge", "nrt"))  # nobody tells this session
-    until(lambda: "paused (0 of 2 caught up)" in cells(panel, "edge")["Replicas"])
+    until(lambda: "caught up, lag" in replica_states(panel, "edge"))
+    platform._ask(lambda api: api.pause_location("edge", "nrt"))  # without this session
+    until(lambda: "paused (0 of 2 caught up)" in replica_states(panel, "edge"))
     platform._ask(lambda api: api.resume_location("edge", "nrt"))
-    until(lambda: "caught up, lag" in cells(panel, "edge")["Replicas"])
+    until(lambda: "caught up, lag" in replica_states(panel, "edge"))
 
 
-def test_looking_at_replicas_starts_no_service_that_was_stopped(page, edge, platform, service_folder, monkeypatch):
-    monkeypatch.setattr(replica_states, "GLANCE", 0.1)
+def test_polling_replicas_starts_no_service_that_was_stopped(page, edge, platform, service_folder, monkeypatch):
+    monkeypatch.setattr(replicas, "POLL_STATES", 0.1)
     platform.add_location("edge", "nrt")
     panel = page("groups")
-    until(lambda: "caught up, lag" in cells(panel, "edge")["Replicas"])
+    until(lambda: "caught up, lag" in replica_states(panel, "edge"))
     launcher.stop(service_folder)
-    panel.wait("How the replicas are may be out of date: ")
+    panel.wait("The states of replicas may be out of date: ")
     assert launcher.find(service_folder) is None
-    panel.click("Refresh groups and replicas")
+    panel.click("Refresh")
     until(lambda: "may be out of date" not in panel.words)
-    until(lambda: "caught up, lag" in cells(panel, "edge")["Replicas"])
+    until(lambda: "caught up, lag" in replica_states(panel, "edge"))

@@ -72,32 +72,31 @@ class Groups:
 
 
 def replicas(panel, group):
-    row = next(one for one in panel.find("tr") if one.attributes.get("key") == group)
-    return next(one for one in row.children if one.attributes.get("data-heading") == "Replicas").words
+    return panel.cells("Groups", group)["Replicas"]
 
 
 def add(panel, group, code):
     panel.click(f"Add a location to {group}")
-    panel.choose(f"New location of {group}", code)
+    panel.choose("New location", code)
     panel.submit("Add location")
 
 
-def a_location_is_added_and_its_lag_is_not_made_up(groups):
+def a_location_is_added_and_no_lag_is_shown(groups):
     groups.create("added")
     panel, _ = groups.panel()
     add(panel, "added", "ord")
-    panel.wait("Group added is in ams, ord. Its database is there.")
+    panel.wait("Group added is in ams, ord. Its database is ready.")
     until(lambda: "caught up" in replicas(panel, "added"))
     assert "lag" not in replicas(panel, "added")
 
 
-def a_node_that_stops_is_shown_and_a_new_location_on_it_is_followed_until_it_goes_on(groups):
+def a_node_that_stops_is_shown_and_a_new_location_on_it_is_watched_until_it_continues(groups):
     groups.create("stops")
     groups.create("followed")
     groups.create("goes-on")  # of its own: a service may wait 20 s for a node that has stopped, before it goes on
     panel, session = groups.panel()
     add(panel, "stops", "nrt")
-    panel.wait("Group stops is in ams, nrt. Its database is there.")
+    panel.wait("Group stops is in ams, nrt. Its database is ready.")
     until(lambda: "caught up" in replicas(panel, "stops"))
     with ExitStack() as until_it_goes_on:
         adding = session.platform.add_location
@@ -111,22 +110,22 @@ def a_node_that_stops_is_shown_and_a_new_location_on_it_is_followed_until_it_goe
         session.platform.add_location = add_and_stop
         add(panel, "followed", "nrt")
         panel.wait("followed: down")
-        assert "0 of 1 database are there." in panel.words
+        assert "0 of 1 database are ready." in panel.words
         session.platform.add_location = adding
         panel.click("Delete group stops")
         panel.click("Cancel")
         add(panel, "goes-on", "ord")
-        panel.wait("Group goes-on is in ams, ord. Its database is there.")
+        panel.wait("Group goes-on is in ams, ord. Its database is ready.")
         until(lambda: "down" in replicas(panel, "stops"), replicas(panel, "stops"))
-    panel.wait("Group followed is in ams, nrt. Its database is there.")
+    panel.wait("Group followed is in ams, nrt. Its database is ready.")
     until(lambda: all("caught up" in replicas(panel, one) for one in ("stops", "followed", "goes-on")))
 
 
-def a_location_that_is_paused_by_others_is_shown(groups):
+def a_location_that_is_paused_elsewhere_is_shown(groups):
     groups.create("held")
     panel, _ = groups.panel()
     add(panel, "held", "syd")
-    panel.wait("Group held is in ams, syd. Its database is there.")
+    panel.wait("Group held is in ams, syd. Its database is ready.")
     groups.engine.manage("POST", "/groups/held/locations/syd/pause")
     until(lambda: "paused" in replicas(panel, "held"), replicas(panel, "held"))
     groups.engine.manage("POST", "/groups/held/locations/syd/resume")
@@ -146,9 +145,9 @@ def outcome(request, sqld_binary, tmp_path_factory, closing):
 
 
 SCENARIOS = [
-    a_location_is_added_and_its_lag_is_not_made_up,
-    a_node_that_stops_is_shown_and_a_new_location_on_it_is_followed_until_it_goes_on,
-    a_location_that_is_paused_by_others_is_shown,
+    a_location_is_added_and_no_lag_is_shown,
+    a_node_that_stops_is_shown_and_a_new_location_on_it_is_watched_until_it_continues,
+    a_location_that_is_paused_elsewhere_is_shown,
 ]
 
 

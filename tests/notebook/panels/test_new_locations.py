@@ -1,40 +1,33 @@
-"""Several new locations of groups at once: each followed by itself, shown alike by the panels of a session."""
+"""Several new locations of groups at once: each watched by itself, shown alike by all panels of a session."""
 
 from __future__ import annotations
 
 import threading
 
 import pytest
+from ipywidgets import IntProgress
 from panel_page import PanelPage
 from scripted_server import as_json
 from started_services import crash
 from waiting import PATIENCE, until
 
-from pipemagic.notebook.panels.groups import catching_up
-from pipemagic.notebook.panels.groups.asking import AT_ONCE, asking_of
-from pipemagic.notebook.panels.groups.catching_up import CatchingUp
-from pipemagic.notebook.panels.groups.new_locations import new_locations_of
-from pipemagic.notebook.panels.holdings import holdings_of
+from pipemagic.notebook.panels import replicas
+from pipemagic.notebook.panels.groups import Progress
 from pipemagic.notebook.panels.opening import open_panel
-
-QUICK_TRIES = 3
+from pipemagic.notebook.panels.organization_state import state_of
+from pipemagic.notebook.panels.replicas import REQUESTS
 
 
 class Copying:
-    """The states of a database's instances, as a test says; what it does not say is as the service tells it."""
+    """The states of a database's instances, as a test sets them; all others are those that the service reports."""
 
     def __init__(self, platform):
-        self.states, self._asking = {}, platform.instances
-        platform.instances = self._ask
+        self.states, self._instances = {}, platform.instances
+        platform.instances = lambda name: [self._changed(one) for one in self._instances(name)]
 
-    def _ask(self, name):
-        return [self._told(one) for one in self._asking(name)]
-
-    def _told(self, instance):
-        said = self.states.get(instance.name)
-        if isinstance(said, Exception):
-            raise said
-        return instance if said is None else type(instance)(instance.name, "replica", "", said)
+    def _changed(self, instance):
+        state = self.states.get(instance.name)
+        return instance if state is None else type(instance)(instance.name, "replica", "", state)
 
 
 @pytest.fixture
@@ -49,23 +42,23 @@ def platform(session):
 
 @pytest.fixture
 def copying(platform):
-    """Say how instances are: by code."""
+    """The states of instances, by code."""
     return Copying(platform)
 
 
 def add(panel, code, group="edge"):
     panel.click(f"Add a location to {group}")
-    panel.choose(f"New location of {group}", code)
+    panel.choose("New location", code)
     panel.submit("Add location")
 
 
 def bars(panel):
-    """Give how many databases are there and how many there are, by what the bars are called."""
-    return {
-        one.attributes["aria-label"]: (one.attributes["aria-valuenow"], one.attributes["aria-valuemax"])
-        for one in panel.find("div")
-        if one.attributes.get("role") == "progressbar"
-    }
+    """Return how many databases are there and how many there are, by group and location."""
+    lines = [line for one in panel.widgets if isinstance(one, Progress) for line in one.children]
+    found = {f"{one.location.group} at {one.location.code}": (one.bar.value, one.bar.max) for one in lines}
+    assert len(found) == len(lines)
+    shown = [one for one in panel.widgets if isinstance(one, IntProgress)]
+    return {name: counts for (name, counts), line in zip(found.items(), lines, strict=True) if line.bar in shown}
 
 
 def test_two_at_once_have_a_bar_a_stop_and_an_end_of_their_own(page, platform, copying):
@@ -77,11 +70,11 @@ def test_two_at_once_have_a_bar_a_stop_and_an_end_of_their_own(page, platform, c
     until(lambda: "Copying group edge to nrt ..." in panel.words, panel.words)
     assert "Copying group edge to fra ..." in panel.words
     del copying.states["fra"]
-    panel.wait("Its 2 databases are there.")
+    panel.wait("Its 2 databases are ready.")
     assert "%pipedb add-location edge fra" in panel.words
     assert bars(panel) == {"edge at nrt": (0, 2)}
     panel.click("Stop watching edge at nrt")
-    panel.wait("The service goes on copying to nrt; 0 of 2 databases were there.")
+    panel.wait("The service continues copying to nrt; 0 of 2 databases were ready.")
     assert bars(panel) == {}
 
 
@@ -92,23 +85,23 @@ def test_locations_of_several_groups_at_once(page, platform, copying):
     add(panel, "nrt", group="default")
     until(lambda: bars(panel) == {"edge at nrt": (0, 2), "default at nrt": (0, 1)}, panel.words)
     copying.states.clear()
-    panel.wait("Its 2 databases are there.")
-    panel.wait("Its database is there.")
+    panel.wait("Its 2 databases are ready.")
+    panel.wait("Its database is ready.")
 
 
 def test_both_panels_show_the_same_and_either_stops_it(page, platform, copying):
     copying.states = {"nrt": "copying", "syd": "copying"}
     groups, locations = page("groups"), page("locations")
     add(groups, "nrt")
-    locations.click("syd on the map")
+    locations.click("Add syd to a group")
     locations.choose("Add to group", "edge")
     locations.submit("Add syd")
     both = {"edge at nrt": (0, 2), "edge at syd": (0, 2)}
     until(lambda: bars(groups) == bars(locations) == both)
     locations.click("Stop watching edge at nrt")
-    groups.wait("The service goes on copying to nrt; 0 of 2 databases were there.")
+    groups.wait("The service continues copying to nrt; 0 of 2 databases were ready.")
     groups.click("Stop watching edge at syd")
-    locations.wait("The service goes on copying to syd; 0 of 2 databases were there.")
+    locations.wait("The service continues copying to syd; 0 of 2 databases were ready.")
 
 
 def test_a_panel_that_is_opened_later_shows_what_is_under_way(page, platform, copying):
@@ -118,24 +111,25 @@ def test_a_panel_that_is_opened_later_shows_what_is_under_way(page, platform, co
     until(lambda: bars(later) == {"edge at nrt": (0, 2)})
 
 
-def test_the_same_location_twice_is_refused_with_words(page, platform, copying):
+def test_a_location_that_is_being_added_is_refused(page, platform, copying):
     copying.states = {"nrt": "copying"}
-    groups, locations = page("groups"), page("locations")
-    groups.click("Add a location to edge")  # the form is older than the location
-    groups.choose("New location of edge", "nrt")
+    groups, locations, late = page("groups"), page("locations"), page("groups")
+    for panel in (groups, late):
+        panel.click("Add a location to edge")
+        panel.choose("New location", "nrt")
     locations.click("Add nrt to a group")
     locations.choose("Add to group", "edge")
-    model = groups.panel.view.view.model
-    model.add("edge", "nrt")
-    locations.panel.view.view.model.add("edge", "nrt")
-    assert "nrt is being added to group edge alreadychoose another group, or watch that one" in locations.alerts
-    model.add("edge", "nrt")
-    assert "nrt is being added to group edge alreadychoose another location, or watch that one" in groups.alerts
+    for panel in (late, locations):  # pages may be older than what is under way
+        panel.panel.state.unsubscribe(panel.panel.changed)
+    groups.submit("Add location")
     until(lambda: bars(groups) == {"edge at nrt": (0, 2)})
+    for panel, button, other in ((late, "Add location", "another location"), (locations, "Add nrt", "another group")):
+        panel.submit(button)
+        assert f"nrt is being added to group edge already choose {other}, or watch that one" in panel.alerts
     assert platform._ask(lambda api: api.group("edge")).locations == ("ams", "nrt")
 
 
-def test_what_was_stopped_is_watched_again(page, platform, copying):
+def test_watching_is_resumed_after_a_stop(page, platform, copying):
     copying.states = {"nrt": "copying"}
     panel = page("groups")
     add(panel, "nrt")
@@ -145,38 +139,20 @@ def test_what_was_stopped_is_watched_again(page, platform, copying):
     panel.click("Watch again edge at nrt")
     until(lambda: bars(panel) == {"edge at nrt": (0, 2)})
     copying.states.clear()
-    panel.wait("Group edge is in nrt. Its 2 databases are there.")
+    panel.wait("Group edge is in nrt. Its 2 databases are ready.")
     assert not panel.can("Watch again edge at nrt")
 
 
-def test_watching_again_is_not_forgotten_if_the_last_watch_ends_just_then(page, platform, copying, monkeypatch):
+def test_watching_is_resumed_while_the_last_watch_ends(page, platform, copying):
     copying.states = {"nrt": "copying"}
-    followed, go_on = threading.Event(), threading.Event()
-    follow, start = CatchingUp._follow, CatchingUp.start
-
-    def follow_and_wait(self, platform):
-        said = follow(self, platform)
-        followed.set()
-        go_on.wait(PATIENCE)
-        return said
-
-    def start_or_wait_for_the_end(self, *given):
-        started = start(self, *given)
-        if not started:
-            last = self._worker
-            go_on.set()
-            last.join(PATIENCE)
-        return started
-
-    monkeypatch.setattr(CatchingUp, "_follow", follow_and_wait)
-    monkeypatch.setattr(CatchingUp, "start", start_or_wait_for_the_end)
     panel = page("groups")
     add(panel, "nrt")
-    panel.click("Stop watching edge at nrt")
-    assert followed.wait(PATIENCE)
-    panel.panel.view.view.new_locations.again("edge", "nrt")
+    panel.wait_for("Stop watching edge at nrt")
+    (one,) = panel.panel.state.new_locations
+    one.stop()
+    one.watch()  # at once: the other one has not ended
     copying.states.clear()
-    panel.wait("Group edge is in nrt. Its 2 databases are there.")
+    panel.wait("Group edge is in nrt. Its 2 databases are ready.")
 
 
 def test_what_has_not_caught_up_stays_until_it_is_dismissed(page, platform, copying):
@@ -184,17 +160,17 @@ def test_what_has_not_caught_up_stays_until_it_is_dismissed(page, platform, copy
     panel = page("groups")
     add(panel, "nrt")
     add(panel, "fra")
-    panel.wait("nrt is paused: its replicas follow when it is resumed.")
-    panel.wait("Its 2 databases are there.")
+    panel.wait("nrt is paused: replication continues when it is resumed.")
+    panel.wait("Its 2 databases are ready.")
     panel.click("Delete group edge")
     panel.click("Cancel")
     assert "nrt is paused" in panel.words
-    assert "Its 2 databases are there." not in panel.words
+    assert "Its 2 databases are ready." not in panel.words
     panel.click("Dismiss edge at nrt")
     assert "nrt is paused" not in panel.words
 
 
-def test_a_location_that_is_removed_is_followed_no_more(page, platform, copying):
+def test_a_location_that_is_removed_is_not_watched(page, platform, copying):
     copying.states = {"nrt": "copying"}
     panel = page("groups")
     add(panel, "nrt")
@@ -202,11 +178,11 @@ def test_a_location_that_is_removed_is_followed_no_more(page, platform, copying)
     panel.wait_for("Remove nrt from edge")
     panel.click("Remove nrt from edge")
     panel.submit("Remove nrt")
-    panel.wait("Group edge is in ams.")
+    panel.wait("Group edge is no longer in nrt; it is in ams.")
     assert bars(panel) == {}
 
 
-def test_a_group_that_is_deleted_is_followed_no_more(page, platform, copying):
+def test_a_group_that_is_deleted_is_not_watched(page, platform, copying):
     copying.states = {"nrt": "copying", "fra": "copying"}
     panel = page("groups")
     add(panel, "nrt")
@@ -214,35 +190,58 @@ def test_a_group_that_is_deleted_is_followed_no_more(page, platform, copying):
     until(lambda: len(bars(panel)) == 2)
     panel.click("Delete group edge")
     panel.type("Type edge to delete the group", "edge")
-    panel.submit("Delete the group")
-    panel.wait("Group edge was deleted with its 2 databases.")
+    panel.submit("Delete group")
+    panel.wait("Deleted group edge and its databases:")
     assert bars(panel) == {}
 
 
-def test_without_a_panel_nothing_is_followed_and_the_next_one_goes_on(page, platform, session, copying):
+def test_nothing_is_watched_without_a_panel_and_the_next_one_resumes(page, platform, session, copying):
     copying.states = {"nrt": "copying"}
     groups, locations = page("groups"), page("locations")
     add(groups, "nrt")
     until(lambda: bars(groups))
-    new = new_locations_of(session)
-    one = new.find("edge", "nrt")
+    (one,) = state_of(session).new_locations
     groups.panel.close()
     until(lambda: bars(locations) == {"edge at nrt": (0, 2)})
     locations.panel.close()
-    until(lambda: not one.busy)
+    until(lambda: not one.task.busy)
     again = page("locations")
     until(lambda: bars(again) == {"edge at nrt": (0, 2)})
-    assert new.find("edge", "nrt") is one
+    assert state_of(session).new_locations == [one]
+
+
+def test_watching_continues_while_one_of_two_panels_is_open(page, platform, copying):
+    copying.states = {"nrt": "copying"}
+    groups, locations = page("groups"), page("locations")
+    add(groups, "nrt")
+    until(lambda: bars(locations) == {"edge at nrt": (0, 2)})
+    groups.panel.close()
+    copying.states.clear()
+    locations.wait("Its 2 databases are ready.")
+
+
+def test_tabs_do_not_interrupt_watching(page, platform, session, copying, monkeypatch):
+    copying.states = {"nrt": "copying"}
+    tabs = page()
+    tabs.click("Groups")
+    add(tabs, "nrt")
+    until(lambda: bars(tabs) == {"edge at nrt": (0, 2)})
+    (one,) = state_of(session).new_locations
+    monkeypatch.setattr(one, "stop", lambda: pytest.fail("watching was stopped"))
+    tabs.click("Locations")
+    assert bars(tabs) == {"edge at nrt": (0, 2)}
+    copying.states.clear()
+    tabs.wait("Its 2 databases are ready.")
 
 
 # -- many databases
 
 
-def test_many_databases_and_locations_are_asked_about_a_few_at_a_time(page, platform):
+def test_few_requests_about_many_databases_and_locations_run_at_a_time(page, platform):
     for number in range(40):
         platform._ask(lambda api, number=number: api.create_database(f"d{number:02}", "edge"))
     platform.on_change(())
-    asking, under_way, most = platform.instances, threading.Semaphore(AT_ONCE), []
+    asking, under_way, most = platform.instances, threading.Semaphore(REQUESTS), []
 
     def ask(name):
         alone = under_way.acquire(blocking=False)
@@ -258,9 +257,9 @@ def test_many_databases_and_locations_are_asked_about_a_few_at_a_time(page, plat
     panel.wait("42 databases")
     for code in ("nrt", "fra", "syd"):
         add(panel, code)
-    until(lambda: panel.words.count("Its 42 databases are there.") == 3, panel.words)
+    until(lambda: panel.words.count("Its 42 databases are ready.") == 3, panel.words)
     assert len(most) >= 3 * 42
-    assert all(most), f"more than {AT_ONCE} requests at a time"
+    assert all(most), f"more than {REQUESTS} requests at a time"
 
 
 def test_a_stop_does_not_wait_for_requests_that_hang(page, platform):
@@ -270,28 +269,23 @@ def test_a_stop_does_not_wait_for_requests_that_hang(page, platform):
     add(panel, "nrt")
     panel.wait_for("Stop watching edge at nrt")
     panel.click("Stop watching edge at nrt")
-    panel.wait("The service goes on copying to nrt; 0 of 2 databases were there.")
+    panel.wait("The service continues copying to nrt; 0 of 2 databases were ready.")
     hung.set()
-
-
-def test_one_session_asks_with_one(session):
-    held = asking_of(session)
-    assert asking_of(session) is held
 
 
 # -- when the service fails in the middle
 
 
-def test_a_service_that_is_killed_in_the_middle_is_followed_on(page, platform, copying, service_folder):
+def test_watching_continues_after_the_service_was_killed(page, platform, copying, service_folder):
     copying.states = {"nrt": "copying"}
     panel = page("groups")
     add(panel, "nrt")
     until(lambda: bars(panel) == {"edge at nrt": (0, 2)})
     crash(service_folder)
     copying.states.clear()
-    panel.wait("Group edge is in ams, nrt. Its 2 databases are there.")
+    panel.wait("Group edge is in ams, nrt. Its 2 databases are ready.")
     add(panel, "fra")
-    panel.wait("Group edge is in ams, nrt, fra. Its 2 databases are there.")
+    panel.wait("Group edge is in ams, nrt, fra. Its 2 databases are ready.")
 
 
 @pytest.fixture
@@ -306,9 +300,9 @@ def edge_elsewhere(hosted):
 COPYING = as_json({"instances": [{"name": "nrt", "type": "replica", "status": "copying"}]})
 
 
-def test_a_service_that_does_not_answer_for_long_is_watched_again(edge_elsewhere, monkeypatch):
-    monkeypatch.setattr(catching_up, "TRIES", QUICK_TRIES)
-    monkeypatch.setattr(catching_up, "QUICK", 0.05)
+def test_watching_is_resumed_when_the_service_responds_again(edge_elsewhere, monkeypatch):
+    monkeypatch.setattr(replicas, "ATTEMPTS", 3)
+    monkeypatch.setattr(replicas, "FIRST", 0.05)
     api, _, panel = edge_elsewhere
     api.refuse(r"GET .*/instances", COPYING)
     add(panel, "nrt")
@@ -319,24 +313,24 @@ def test_a_service_that_does_not_answer_for_long_is_watched_again(edge_elsewhere
     assert any("out of order" in one for one in panel.alerts)
     api.relent()
     panel.click("Watch again edge at nrt")
-    panel.wait("Group edge is in nrt. Its database is there.")
+    panel.wait("Group edge is in nrt. Its database is ready.")
 
 
-def test_a_token_that_is_revoked_in_the_middle_is_told_and_another_goes_on(edge_elsewhere):
+def test_a_revoked_token_ends_watching_and_another_one_resumes_it(edge_elsewhere):
     api, session, panel = edge_elsewhere
     api.refuse(r"GET .*/instances", COPYING)
     add(panel, "nrt")
     until(lambda: bars(panel) == {"edge at nrt": (0, 1)})
     api.environment["PIPEMAGIC_API_TOKEN"] = api.renew_token()
-    api.relent()  # not before: a question between the two would find the replica there
+    api.relent()  # not before: a request between the two would find the replica there
     until(lambda: any(one.startswith("AUTH") for one in panel.alerts))
     panel.wait_for("Watch again edge at nrt")
     session.organization(at=api.url)
     panel.click("Watch again edge at nrt")
-    panel.wait("Group edge is in nrt. Its database is there.")
+    panel.wait("Group edge is in nrt. Its database is ready.")
 
 
-def test_a_database_that_is_deleted_meanwhile_is_not_waited_for_nor_counted(page, platform, copying):
+def test_a_database_that_is_deleted_meanwhile_is_not_counted(page, platform, copying):
     copying.states = {"nrt": "copying"}
     panel = page("groups")
     add(panel, "nrt")
@@ -344,35 +338,7 @@ def test_a_database_that_is_deleted_meanwhile_is_not_waited_for_nor_counted(page
     platform.delete_database("hotels")
     until(lambda: bars(panel) == {"edge at nrt": (0, 1)}, panel.words)
     copying.states.clear()
-    panel.wait("Its database is there.")
-
-
-def test_what_another_thread_shows_no_more_does_not_come_back(session, platform, copying):
-    copying.states = {"nrt": "copying", "fra": "copying", "syd": "copying"}
-    model = new_locations_of(session)
-    holdings_of(session).refresh()
-    until(lambda: holdings_of(session).known)
-    for code in ("nrt", "fra"):
-        assert model.add("edge", code)
-    nrt, fra = model.all
-
-    def unobserve(*_):  # another thread is quicker
-        model._replace(fra, None)
-
-    nrt.unobserve = unobserve
-    model.drop("edge", "nrt")
-    assert model.all == []
-    fra.stop()
-
-
-def test_it_is_followed_on_while_one_of_two_panels_is_open(page, platform, copying):
-    copying.states = {"nrt": "copying"}
-    panel, other = page("groups"), page("locations")
-    add(panel, "nrt")
-    until(lambda: bars(other) == {"edge at nrt": (0, 2)}, other.words)
-    panel.panel.close()
-    copying.states.clear()
-    other.wait("Its 2 databases are there.")
+    panel.wait("Its database is ready.")
 
 
 def test_of_many_databases_that_are_late_three_are_named(page, platform, copying):
@@ -382,21 +348,39 @@ def test_of_many_databases_that_are_late_three_are_named(page, platform, copying
     panel = page("groups")
     add(panel, "nrt")
     panel.wait("and 2 more")
-    assert len([one for one in panel.find("li") if one.words.endswith(": copying")]) == 3
+    assert sum(line.endswith(": copying") for line in panel.words.splitlines()) == 3
 
 
-def test_what_is_shown_no_more_is_not_followed_when_a_panel_is_opened_again(session, platform, copying):
+def test_a_dropped_location_is_not_resumed(session, platform, copying):
     copying.states = {"nrt": "copying"}
-    model, holdings = new_locations_of(session), holdings_of(session)
-    holdings.refresh()
-    until(lambda: holdings.known)
-    model.follow()
-    model.add("edge", "nrt")
-    (one,) = model.all
+    state, listener = state_of(session), lambda: None
+    state.refresh()
+    until(lambda: state.known)
+    state.subscribe(listener)
+    state.add_location("edge", "nrt")
+    (one,) = state.new_locations
     until(lambda: one.unfinished)
-    model.leave()
-    assert one.wait(PATIENCE)
-    model.drop("edge", "nrt")
-    model.follow()
-    assert not one.busy
-    assert model.all == []
+    state.unsubscribe(listener)
+    assert one.task.wait(PATIENCE)
+    state.drop("edge", "nrt")
+    state.subscribe(listener)
+    assert not one.task.busy
+    assert state.new_locations == []
+
+
+def test_a_location_is_still_watched_if_the_panel_returns_while_it_is_being_added(session, platform, copying):
+    copying.states = {"nrt": "copying"}
+    state, listener, adding, go_on = state_of(session), lambda: None, platform.add_location, threading.Event()
+    platform.add_location = lambda *given: go_on.wait(PATIENCE) and adding(*given)
+    state.refresh()
+    until(lambda: state.known)
+    state.subscribe(listener)
+    state.add_location("edge", "nrt")
+    state.unsubscribe(listener)
+    state.subscribe(listener)
+    go_on.set()
+    (one,) = state.new_locations
+    until(lambda: one.behind)
+    copying.states.clear()
+    assert one.task.wait(PATIENCE)
+    assert one.task.message == "Group edge is in ams, nrt. Its 2 databases are ready."

@@ -1,4 +1,4 @@
-"""Which panels there are, and what they show before there is anything to ask."""
+"""Which panels there are, and what they show before an organization is in use."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from panel_page import PanelPage
 from waiting import PATIENCE, until
 
 from pipemagic import launcher, panels
-from pipemagic.errors import SessionError
+from pipemagic.errors import ConnectError, SessionError
 from pipemagic.notebook.commands import panel as command
-from pipemagic.notebook.panels.holdings import holdings_of
-from pipemagic.notebook.panels.opening import IN_ORGANIZATION, NAMES, open_panel
+from pipemagic.notebook.panels.base import NOT_CONNECTED
+from pipemagic.notebook.panels.opening import NAMES, PANELS, open_panel
+from pipemagic.notebook.panels.organization_state import state_of
 from pipemagic.session import Session
 
 TITLES = [name.capitalize() for name in NAMES]
+IN_ORGANIZATION = [name for name in PANELS if name not in ("session", "explore")]
 
 
 @pytest.fixture
@@ -34,24 +36,45 @@ def test_the_command_knows_every_panel():
 
 
 @pytest.mark.parametrize("name", IN_ORGANIZATION)
-def test_before_connect_a_panel_says_what_to_do_and_starts_nothing(name, unconnected, tmp_path):
+def test_before_connect_a_panel_explains_how_and_starts_nothing(name, unconnected, tmp_path):
     panel = PanelPage(open_panel(unconnected, name))
-    assert panel.words == (
-        f"{name.capitalize()}\n"
-        "No organization is in use yet, so nothing was asked and no service was started.\n"
-        "Connect here or with %pipedb connect: either finds the embedded service, or starts it.\n"
-        "Connect\n"
-    )
-    assert panel.text == panel.words.replace("\nConnect\n", "")
+    assert panel.words == f"{name.capitalize()}\n{NOT_CONNECTED}\nConnect"
+    assert panel.text == f"{name.capitalize()}\n{NOT_CONNECTED}"
     assert not (tmp_path / "data").exists()
 
 
 def test_connecting_from_a_panel(unconnected):
     panel = PanelPage(open_panel(unconnected, "databases"))
     panel.click("Connect")
-    panel.wait("main")
+    panel.wait_for("Close the connection main")
     assert unconnected.current == "main"
-    assert panel.find("table", "Databases")
+
+
+def test_connecting_reads_the_organization_once_and_keeps_its_message(unconnected):
+    panel = PanelPage(open_panel(unconnected, "databases"))
+    state = panel.panel.state
+    panel.click("Connect")
+    assert state.task.wait(PATIENCE)
+    assert (state.task.message, state.task.line) == (unconnected.connection().greeting, "%pipedb connect")
+    assert state.revision == 1
+
+
+def test_an_error_of_connecting_is_shown_also_after_an_organization_was_chosen(unconnected, monkeypatch):
+    def refuse(*_arguments, **_options):
+        assert unconnected.platform.groups()  # which tells of the organization
+        unconnected.changes.send("organization")
+        raise ConnectError("the database does not respond", hint="try again")
+
+    panel = PanelPage(open_panel(unconnected, "databases"))
+    monkeypatch.setattr(unconnected, "connect", refuse)
+    panel.click("Connect")
+    panel.wait("the database does not respond")
+    assert panel.panel.state.task.wait(PATIENCE)
+    assert panel.alerts == ["CONNECT: the database does not respond try again"]
+    assert "out of date" not in panel.words
+    assert panel.panel.state.known  # and was read
+    panel.click("Try again")
+    until(lambda: not panel.alerts)
 
 
 def test_a_panel_follows_when_a_cell_connects(unconnected):
@@ -61,8 +84,7 @@ def test_a_panel_follows_when_a_cell_connects(unconnected):
 
 
 def test_every_panel_is_there_in_python(session):
-    functions = [one for one in panels.__all__ if one != "everything"]
-    assert set(NAMES) <= set(functions)
+    assert set(NAMES) <= set(panels.__all__)
     for name in NAMES:
         panel = getattr(panels, name)(session)
         assert str(panel).splitlines()[0] == name.capitalize()
@@ -81,41 +103,73 @@ def test_without_the_extension_a_panel_from_python_says_what_to_type():
     assert caught.value.hint == "%load_ext pipemagic"
 
 
-def test_the_tabs_are_saved_one_below_the_other(page):
+def test_the_tabs_are_saved_below_each_other(page):
     panel = page()
-    assert [one.words for one in panel.find("button") if one.attributes.get("role") == "tab"] == TITLES
-    assert len([one for one in panel.find("h2") if one.words in TITLES]) == 1
+    assert list(panel.panel.titles) == TITLES
+    assert [one for one in panel.words.splitlines() if one in TITLES] == [panel.panel.front.title]
     for title in TITLES:
         assert f"<h2>{title}</h2>" in panel.html
         assert title in panel.text.splitlines()
 
 
-def test_a_change_that_comes_at_the_very_end_of_asking_is_not_missed(session, monkeypatch):
-    holdings = holdings_of(session)
-    holdings.refresh()
-    until(lambda: holdings.known and not holdings.busy)
-    platform, read = session.platform, holdings._read_connections
+def test_only_the_tab_in_front_follows_changes_and_sends(page, session):
+    panel = page()
+    panel.click("Databases")
+    front, others = panel.panel.front, [one for one in panel.panel.panels if one is not panel.panel.front]
+    assert front.mounted
+    assert not any(one.mounted for one in others)
+    for one in others:  # a page that shows the tabs, whichever is in front
+        if one.children:
+            one.events.receive({"shown": "page"})
+    assert not any(one.mounted for one in others)
+    sent = []
+    for one in others:
+        one.update = lambda title=one.title: sent.append(title)
+    session.platform.create_database("flights", "default")
+    panel.wait("flights")
+    assert sent == []
+
+
+def test_a_table_in_details_opens_in_the_explore_tab(page, session):
+    session.run("CREATE TABLE airport (code)")
+    panel = page()
+    panel.click("Databases")
+    panel.click("Details of main")
+    panel.click("Explore airport")
+    panel.wait("airport in main")
+    panel.click("Open in Explore")
+    assert panel.panel.front.title == "Explore"
+    panel.wait_for("Profile all columns")
+    assert "airport in main" in panel.words
+
+
+def test_a_change_at_the_very_end_of_a_refresh_is_not_missed(session, monkeypatch):
+    state = state_of(session)
+    state.subscribe(lambda: None)
+    state.refresh()
+    assert state.task.wait(PATIENCE)
+    platform, read = session.platform, state._read
     changes = [lambda: platform.create_group("late", "fra")]
 
     def read_and_change():
         read()
         if changes:
-            changes.pop()()  # the lists are read already, and the work is not over
+            changes.pop()()  # the lists are read already, and the work has not ended
+        return ""
 
-    monkeypatch.setattr(holdings, "_read_connections", read_and_change)
-    holdings.start("Asking ...", holdings._fetch)
-    until(lambda: "late" in [one.name for one in holdings.groups])
+    monkeypatch.setattr(state, "_read", read_and_change)
+    state.refresh()
+    until(lambda: "late" in [one.name for one in state.groups])
 
 
-def test_what_a_panel_begins_to_ask_when_the_session_ends_starts_no_service(unconnected, tmp_path, monkeypatch):
+def test_a_request_at_the_end_of_the_session_starts_no_service(unconnected, tmp_path, monkeypatch):
     unconnected.connect()
-    holdings, ended = holdings_of(unconnected), threading.Event()
-    is_stale = holdings._is_stale
-    monkeypatch.setattr(holdings, "_is_stale", lambda: ended.wait(PATIENCE) and is_stale())
-    holdings.refresh()
+    state, ended, read = state_of(unconnected), threading.Event(), state_of(unconnected)._read
+    monkeypatch.setattr(state, "_read", lambda: ended.wait(PATIENCE) and read())
+    state.refresh()
     unconnected.shut_down()
     launcher.stop()
     ended.set()
-    assert holdings.wait(PATIENCE)
-    assert holdings.error == "the session was shut down"
+    assert state.task.wait(PATIENCE)
+    assert state.task.error.message == "the session was shut down"
     assert launcher.find(tmp_path / "data") is None

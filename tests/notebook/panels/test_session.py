@@ -1,293 +1,362 @@
-"""The session's panel: connections, clocks, the buttons that end a transaction."""
+"""The session's panel: connections, limits, the buttons that end a transaction."""
 
 from __future__ import annotations
 
 import threading
 import time
+from itertools import cycle
+from types import SimpleNamespace
 
+import ipywidgets
 import pytest
+from panel_page import PanelPage, everything
 from seed_server import SeedServer
 from waiting import Stopwatch, until
 
 from pipemagic import launcher
 from pipemagic.errors import StatementError
+from pipemagic.notebook.panels.organization_state import state_of
+from pipemagic.notebook.panels.session import SessionPanel
 
+LABEL = "Keep alive between cells"
 SLOW = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) SELECT count(*) FROM n"
 
 
 @pytest.fixture(autouse=True)
-def looks_often(monkeypatch):
-    """Let panels look at their session more often than every 0.3 s: most tests wait for the next look."""
-    monkeypatch.setattr("pipemagic.notebook.panels.session.opened.EVERY", 0.05)
+def frequent_updates(monkeypatch):
+    """Update panels more often than every 0.3 s: most tests wait for the next time."""
+    monkeypatch.setattr("pipemagic.notebook.panels.server_health.INTERVAL", 0.05)
 
 
 @pytest.fixture
-def panel(page):
-    return page("session")
+def open_page(session):
+    """Open a session panel."""
+
+    def open_page():
+        panel = SessionPanel(state_of(session))
+        panel.mount()
+        return PanelPage(panel)
+
+    return open_page
 
 
-def clocks(panel):
-    return {node.attributes["aria-label"]: node.attributes for node in panel.find("div") if "until" in node.attributes}
+@pytest.fixture
+def page(open_page):
+    return open_page()
+
+
+def card(page, name="main"):
+    return page.panel.card(name)
+
+
+def health(page):
+    return page.panel.health.of(page.panel.state.session.connection())
+
+
+def threads():
+    ours = ("pipemagic: session panels", "pipemagic: health of a server")
+    return [one.name for one in threading.enumerate() if one.name in ours]
+
+
+def sent(panel):
+    """Return what the widgets of a panel send from now on."""
+    messages = []
+    for widget in everything(panel):
+        if isinstance(widget, ipywidgets.Widget):
+            widget.comm.send = lambda *args, widget=widget, **more: messages.append((widget, args, more))
+    return messages
 
 
 def token_of(session):
     return session.connection().database.transport.token.authorization.decode().removeprefix("Bearer ")
 
 
-def test_what_is_connected_in_two_faces(page, session):
+def test_live_and_saved(open_page, session):
     session.connect(session.platform.create_database("flights", "default").name, name="my <b>flights")
     session.run("BEGIN; CREATE TABLE t (a)")
-    panel = page("session")
-    panel.wait("healthy, round trip")
-    assert panel.text == (
+    page = open_page()
+    page.wait("healthy, round trip")
+    assert page.text == (
         "Session\n"
-        "  Connection    Where             State\n"
-        "  main          embedded service  no transaction\n"
+        "  Connection     Where             State\n"
+        "  main           embedded service  no transaction\n"
         "  my <b>flights  embedded service  transaction open, 1 statement so far  current"
-    ).replace("Connection    Where", "Connection     Where").replace("main          emb", "main           emb")
-    assert "<b>" not in panel.html
-    assert "until" not in panel.html
-    assert "round trip" not in panel.html
-    assert panel.html == page("session").html
+    )
+    assert "<b>" not in page.html
+    assert "round trip" not in page.html
+    assert "<b>" not in card(page, "my <b>flights").children[0].value
+    assert page.html == open_page().html
 
 
-def test_the_windows_run_down_to_a_fixed_time(panel, session):
-    assert clocks(panel) == {}
-    assert "No server-side connection: the next cell opens one." in panel.words
+def test_limits_run_down_to_a_fixed_time(page, session, monkeypatch):
+    assert card(page).transaction_left.until == card(page).idle_left.until == 0.0
+    assert "No server-side connection: the next cell opens one." in page.words
     began = time.time()
     session.run("BEGIN")
-    until(lambda: len(clocks(panel)) == 2)
-    transaction = clocks(panel)["Time left of the transaction of main"]
-    assert transaction["of"] == 5.0
-    assert began + 4.8 < transaction["until"] < time.time() + 5.2
-    idle = clocks(panel)["Idle time left of main"]
-    assert idle["of"] == 10.0
-    assert began + 9.8 < idle["until"] < time.time() + 10.2
-    looked = panel.panel.view.model.opened
+    until(lambda: card(page).transaction_left.until and card(page).idle_left.until)
+    transaction, idle = card(page).transaction_left, card(page).idle_left
+    end = transaction.until
+    assert (transaction.length, idle.length) == (5.0, 10.0)
+    assert began + 4.8 < end < time.time() + 5.2
+    assert began + 9.8 < idle.until < time.time() + 10.2
+    until(lambda: not health(page).reading)
+    jitter = cycle([-0.08, 0.08])  # as of clocks that are not exact
+    clock = SimpleNamespace(
+        time=lambda: time.time() + next(jitter), strftime=time.strftime, localtime=time.localtime
+    )  # fmt: skip
+    monkeypatch.setattr("pipemagic.notebook.panels.session.time", clock)
+    messages = sent(page.panel)
     for _ in range(5):
-        looked.look()
-    assert clocks(panel)["Time left of the transaction of main"]["until"] == transaction["until"]
+        page.panel.changed()
+    assert transaction.until == end
+    assert messages == []
+    card(page).late.set_text("this is sent")
+    assert messages
     assert session.connection().stream.idle_for() > 0  # nothing was renewed
 
 
-def test_commit_by_button(panel, session):
+def test_commit(page, session):
     session.run("CREATE TABLE t (a)")
-    assert not panel.can("Commit main")
+    assert not page.can("Commit main")
     session.run("BEGIN; INSERT INTO t VALUES (1)")
-    panel.wait("Transaction open, 1 statement so far.")
-    assert "INSERT INTO t VALUES (1)" in panel.words
-    panel.click("Commit main")
-    panel.wait("Committed 1 statement on main.")
-    assert "%pipedb commit --on main" in panel.words
-    assert not panel.can("Commit main")
-    assert not panel.can("Roll back main")
+    page.wait("Transaction open, 1 statement so far.")
+    until(lambda: card(page).held.texts == ["BEGIN", "INSERT INTO t VALUES (1)"])
+    card(page).commit.click()
+    page.wait("Committed 1 statement.")
+    assert page.panel.status.line == "%pipedb commit --on main"
+    assert not page.can("Commit main")
+    assert not page.can("Roll back main")
     assert session.run("SELECT a FROM t")["a"].tolist() == [1]
     assert session.run_cell("BEGIN").open_line.startswith("Transaction open, no statement so far")
 
 
-def test_what_looks_like_a_token_in_a_statement_is_not_shown(panel, session):
+def test_what_looks_like_a_token_in_a_statement_is_not_shown(page, session):
     session.run("CREATE TABLE t (a)")
     session.run("BEGIN; INSERT INTO t VALUES ('libsql://a.example?authToken=a-secret')")
-    panel.wait("Transaction open, 1 statement so far.")
-    assert "INSERT INTO t VALUES ('libsql://a.example?authToken=***')" in panel.words
-    assert "a-secret" not in str(panel.panel.tree)
+    page.wait("Transaction open, 1 statement so far.")
+    until(lambda: card(page).held.texts == ["BEGIN", "INSERT INTO t VALUES ('libsql://a.example?authToken=***')"])
+    assert "a-secret" not in page.words + page.html
 
 
-def test_roll_back_by_button(panel, session):
+def test_roll_back(page, session):
     session.run("CREATE TABLE t (a)")
     session.run("BEGIN; INSERT INTO t VALUES (1)")
-    panel.wait("Transaction open, 1 statement so far.")
-    panel.click("Roll back main")
-    panel.wait("Rolled back 1 statement on main.")
-    assert "%pipedb rollback --on main" in panel.words
+    page.wait("Transaction open, 1 statement so far.")
+    card(page).roll_back.click()
+    page.wait("Rolled back 1 statement.")
+    assert page.panel.status.line == "%pipedb rollback --on main"
     assert session.run("SELECT a FROM t")["a"].tolist() == []
 
 
-def test_commit_while_a_cell_runs_waits_for_it_and_blocks_nobody(panel, session):
+def test_commit_while_a_cell_runs_waits_for_it_and_blocks_nobody(page, session):
     session.run("CREATE TABLE t (a); BEGIN; INSERT INTO t VALUES (1)")
-    panel.wait("Transaction open, 1 statement so far.")
+    page.wait("Transaction open, 1 statement so far.")
     cell = threading.Thread(target=session.run, args=[SLOW.format(3_000_000)])
     cell.start()
-    panel.wait("A request has been under way for ")
+    page.wait("A request has been running since ")
     watch = Stopwatch()
-    panel.click("Commit main")
+    card(page).commit.click()
     assert watch.stop() < 0.2
-    assert "Committing main ..." in panel.words
-    assert not panel.can("Commit main")
-    panel.wait("Committed 2 statements on main.")
+    assert page.panel.status.busy == "Committing main ..."
+    assert not page.can("Commit main")
+    page.wait("Committed 2 statements.")
     cell.join()
     with pytest.raises(StatementError, match="no transaction is active"):
         session.run("COMMIT")
     assert session.run("SELECT a FROM t")["a"].tolist() == [1]
 
 
-def test_use_and_close(panel, session):
+def test_use_and_close(page, session):
     session.connect(session.connection().name, name="two words")
-    panel.wait("two words")
-    panel.click("Use main")
-    panel.wait("Using main.")
-    assert "%pipedb use main" in panel.words
+    page.wait("two words")
+    page.click("Use main")
+    page.wait("Using main.")
+    assert page.panel.status.line == "%pipedb use main"
     assert session.current == "main"
     session.run("BEGIN", on="two words")
-    panel.wait("transaction open, no statement so far")
-    panel.click("Close two words")
-    panel.wait("Closed two words. The open transaction was rolled back.")
-    assert '%pipedb close "two words"' in panel.words
+    page.wait("transaction open, no statement so far")
+    until(lambda: list(page.panel.cards) == ["main", "two words"])
+    closed = card(page, "two words")
+    page.click("Close two words")
+    page.wait("Closed two words. Its open transaction was rolled back.")
+    assert page.panel.status.line == '%pipedb close "two words"'
     assert list(session.connections) == ["main"]
-    panel.click("Close main")
-    panel.wait("Closed main.")
-    panel.wait("No connection yet.")
+    until(lambda: closed.comm is None)
+    page.click("Close main")
+    page.wait("Closed main.")
+    page.wait("No connections yet.")
 
 
-def test_keep_alive(panel, session):
+def test_cards_of_connections_that_stay_keep_their_widgets(page, session):
+    main = card(page)
+    session.run("BEGIN")  # another connection that becomes current would end what nothing is open in
+    for _ in range(2):
+        session.connect(session.connection("main").name, name="other")
+        until(lambda: list(page.panel.cards) == ["main", "other"])
+        other = card(page, "other")
+        session.close("other")
+        until(lambda: page.panel.box.children == (main,))
+        until(lambda other=other: other.comm is None)  # closed
+    assert card(page) is main
+
+
+def test_keep_alive(page, session):
     session.run("SELECT 1")
-    label = "Keep alive between cells"
-    assert panel.options(label) == ["off", "1m", "10m", "1h"]
-    panel.choose(label, "10m")
-    panel.wait("main is kept alive for 10 min after each cell.")
-    assert "%pipedb keep-alive 10m --on main" in panel.words
+    assert card(page).keep.widget.options == (("off", 0), ("1 min", 60), ("10 min", 600), ("1 h", 3600))
+    page.choose(LABEL, 600)
+    page.wait("main is kept alive for 10 min after each cell.")
+    assert card(page).keeping_status.line == "%pipedb keep-alive 10m --on main"
     assert session.connection().keeping.seconds == 600
-    panel.wait(" without a cell")
-    panel.choose(label, "off")
-    panel.wait("main is no longer kept alive between cells.")
+    page.wait(" without a cell")
+    page.choose(LABEL, 0)
+    page.wait("main is no longer kept alive between cells.")
+    assert card(page).keeping_status.line == "%pipedb keep-alive off --on main"
     assert session.connection().keeping is None
     session.connection().keep_alive(300)
-    until(lambda: panel.options(label)[-1] == "5 min")
+    until(lambda: card(page).keep.widget.value == 300)
+    assert ("5 min", 300) in card(page).keep.widget.options
     session.connection().keep_alive(None)  # its thread is as long as that
+    until(lambda: len(card(page).keep.widget.options) == 4)
 
 
-def test_of_choices_that_come_quickly_the_last_one_counts(panel, session):
+def test_of_choices_that_come_quickly_the_last_one_counts(page, session):
     """As arrow keys make them: each step on the way through a list is a choice."""
-    label, connection = "Keep alive between cells", session.connection()
+    connection, values = session.connection(), []
+    card(page).keep.widget.observe(lambda change: values.append(change["new"]), "value")
     with connection._lock:  # as a cell holds it
-        panel.choose(label, "1m")
-        until(lambda: "Keeping main ..." in panel.words)
-        panel.choose(label, "10m")
-        panel.choose(label, "1h")
-    panel.wait("main is kept alive for 1 h after each cell.")
+        page.choose(LABEL, 60)
+        page.wait("Keeping main alive ...")
+        page.choose(LABEL, 600)
+        page.choose(LABEL, 3600)
+        page.wait("A request has been running since ")
+        page.panel.changed()
+    page.wait("main is kept alive for 1 h after each cell.")
+    page.panel.changed()
     assert connection.keeping.seconds == 3600
+    assert values == [60, 600, 3600]  # it never jumped back
     connection.keep_alive(None)
 
 
-def test_a_choice_is_carried_out_once_however_quickly_that_ends(panel, session, monkeypatch):
-    model, begun = panel.panel.view.model, []
-    start = model.start
-
-    def start_and_dawdle(what, *rest):
-        begun.append(what)
-        started = start(what, *rest)
-        until(lambda: not model.busy)
-        model.wait(0.2)  # for what its thread does after that, too
-        return started
-
-    monkeypatch.setattr(model, "start", start_and_dawdle)
-    panel.choose("Keep alive between cells", "10m")
-    panel.wait("main is kept alive for 10 min after each cell.")
-    assert begun == ["Keeping main ..."]
-    session.connection().keep_alive(None)
-
-
-def test_before_connect_it_says_what_to_do(page, session):
-    session.close()
-    panel = page("session")
-    assert panel.text == (
-        "Session\nNo connection yet. %pipedb connect starts a database on this machine, "
-        "%pipedb connect ADDRESS takes another."
+def test_what_is_chosen_is_done_once_and_what_is_shown_is_not_chosen(page, session, monkeypatch):
+    calls, keep_alive = [], session.connection().keep_alive
+    monkeypatch.setattr(
+        session.connection(), "keep_alive", lambda seconds: (calls.append(seconds), keep_alive(seconds))
     )
-    panel.click("Connect")
-    panel.wait("Connected to main (embedded service).")
-    panel.wait("healthy, round trip")
+    page.choose(LABEL, 600)
+    page.wait("main is kept alive for 10 min after each cell.")
+    keep_alive(300)
+    until(lambda: card(page).keep.widget.value == 300)
+    keep_alive(None)
+    until(lambda: card(page).keep.widget.value == 0)
+    assert calls == [600]
 
 
-def test_the_last_requests(panel, session):
+def test_before_connect_it_says_what_to_do(open_page, session):
+    session.close()
+    page = open_page()
+    assert page.text == (
+        "Session\nNo connections yet. %pipedb connect starts a database on this machine; "
+        "%pipedb connect ADDRESS connects to another."
+    )
+    page.click("Connect")
+    page.wait("Connected to main (embedded service).")
+    page.wait("healthy, round trip")
+    assert page.panel.status.line == "%pipedb connect"
+
+
+def test_the_last_requests(page, session):
     session.run("SELECT 1")
-    panel.wait("POST /v3/pipeline")
-    rows = [[cell.words for cell in row.children] for row in panel.find("tr")]
-    ran = next(row for row in rows if row[2:4] == ["a cell", "POST /v3/pipeline"])
+    page.wait("POST /v3/pipeline")
+    ran = next(row for row in page.rows("The last requests") if row[2:4] == ["a cell", "POST /v3/pipeline"])
     assert ran[1] == "main"
     assert ran[4] == "HTTP 200"
     assert ran[5].endswith(" ms")
     for _ in range(25):
         session.run("SELECT 1")
-    panel.wait("The last 20 requests")
-    assert token_of(session) not in str(panel.panel.tree)
+    page.wait("The last 20 requests")
+    assert page.panel.requests.selected_index is None
+    assert token_of(session) not in page.words + page.html
 
 
-def test_requests_that_keep_a_connection_alive_are_listed_as_such(panel, session, monkeypatch):
+def test_requests_that_keep_a_connection_alive_are_listed_as_such(page, session, monkeypatch):
     monkeypatch.setattr("pipemagic.session.keep_alive.CHECK_EVERY", 0.01)
     monkeypatch.setattr("pipemagic.session.keep_alive.RENEW_AFTER", 0.0)
     session.connection().keep_alive(60)
     session.run("SELECT 1")
-    until(lambda: any(row.children[2].words == "keep-alive" for row in panel.find("tr")))
+    until(lambda: any(row[2] == "keep-alive" for row in page.rows("The last requests")))
     session.connection().keep_alive(None)
 
 
-def test_the_service_is_stopped_and_started(panel, session):
-    panel.wait("healthy, round trip")
+def test_the_service_is_stopped_and_started(page, session):
+    page.wait("healthy, round trip")
     session.run("BEGIN")
-    panel.wait("Transaction open")
+    page.wait("Transaction open")
     session.stop()
-    panel.wait("No transaction.")
+    page.wait("No transaction.")
     session.run("SELECT 1")
-    panel.wait("Server-side connection, open for ")
-    opened = panel.panel.view.model.opened
-    asked = opened.connections[0].answer.at
-    panel.click("Refresh")
-    until(lambda: opened.connections[0].answer.at > asked)
-    until(lambda: not panel.alerts)
-    panel.wait("healthy, round trip")
+    page.wait("Server-side connection, open since ")
+    before = health(page).at
+    page.panel.refresh.click()
+    until(lambda: health(page).at > before and not card(page).trouble.value)
+    page.wait("healthy, round trip")
 
 
-def test_roll_back_of_what_ended_with_its_service(panel, session):
+def test_roll_back_of_what_ended_with_its_service(page, session):
     session.run("CREATE TABLE t(a)")
     session.run("BEGIN")
     session.run("INSERT INTO t VALUES (1)")
-    panel.wait_for("Roll back main")
+    page.wait_for("Roll back main")
     launcher.stop()
-    panel.click("Roll back main")
-    panel.wait("The server had rolled it back already; cells run again on main.")
-    assert panel.alerts == []
+    page.click("Roll back main")
+    page.wait("The server had already rolled it back.")
+    assert page.alerts == []
     assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
 
 
-def test_a_server_that_does_not_answer_is_words(page, session):
+def test_a_server_that_does_not_respond_is_words(open_page, session):
     session.connect(session.connection().database.url, name="by address", token=token_of(session))
     session.close("main")
-    panel = page("session")
-    panel.wait("healthy, round trip")
+    page = open_page()
+    page.wait("healthy, round trip")
     session.stop()
-    panel.click("Refresh")
-    panel.wait("nothing listens at http://main-local.localhost")
-    panel.wait_for("Refresh")
+    page.panel.refresh.click()
+    page.wait("Server: nothing listens at http://main-local.localhost")
+    page.wait_for("Refresh")
 
 
-def test_a_server_that_knows_little(page, session, tmp_path):
+def test_a_server_that_knows_little(open_page, session, tmp_path):
     server = SeedServer(tmp_path)
     session.connect(server.url, name="seed", token="token")
-    panel = page("session")
-    panel.wait("seed 1, healthy, round trip")
+    page = open_page()
+    page.wait("seed 1, healthy, round trip")
     session.run("BEGIN")
-    panel.wait("Transaction open, no statement so far.")
-    panel.click("Commit seed")
-    panel.wait("Committed 0 statements on seed.")
+    page.wait("Transaction open, no statement so far.")
+    page.click("Commit seed")
+    page.wait("Committed 0 statements.")
     server.close()
 
 
-def test_all_panels_of_a_session_share_one_thread_which_ends_with_them(page, session):
-    def looking():
-        return [one for one in threading.enumerate() if one.name == "pipemagic: clocks of a session"]
+def test_all_panels_of_a_session_share_one_thread_which_ends_with_them(open_page, session):
+    pages = [open_page(), open_page(), open_page()]
+    pages[0].wait("healthy, round trip")
+    read = health(pages[0]).at
+    assert threads() == ["pipemagic: session panels"]
+    assert health(open_page()).at == read  # the health is shared, and read once
+    for one in list(pages[0].panel.health._listeners):
+        one.__self__.unmount()
+    until(lambda: not threads())
+    session.run("BEGIN")
+    session.connect(session.connection().name, name="another")
+    pages[0].panel.changed()
+    pages[0].panel.health.read()
+    assert threads() == []  # nothing is read while no panel is shown
+    again = open_page()
+    again.wait("Transaction open")
+    until(lambda: all(again.panel.health.of(one).seconds for one in session.connections.values()))
 
-    panels = [page("session"), page("session"), page()]
-    assert len(looking()) == 1
-    for panel in panels:
-        panel.panel.close()
-    until(lambda: not looking())
-    again = page("session")
-    session.run("SELECT 1")
-    again.wait("Server-side connection, open for ")
 
-
-def test_a_bug_is_not_swallowed(panel, session, monkeypatch, caplog):
-    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+def test_a_bug_is_not_swallowed(page, session, monkeypatch, caplog):
     monkeypatch.setattr(session.wire, "newest", lambda _: 1 / 0)
-    panel.wait("ZeroDivisionError: division by zero")
+    page.wait("BUG: ZeroDivisionError: division by zero")
+    monkeypatch.undo()
+    until(lambda: not page.panel.bug.value)

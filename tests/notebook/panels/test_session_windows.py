@@ -1,4 +1,4 @@
-"""The session's panel while windows run out, on our service and on a real sqld, which counts differently.
+"""The session's panel while limits run out, on our service and on a real sqld, which ends transactions differently.
 
 And while a sqld is paused. All of it at the same time, since most of it is waiting.
 """
@@ -16,14 +16,17 @@ from long_waits import side_by_side
 from magic_shell import make_database
 from panel_page import PanelPage
 from sqld_server import Sqld
-from waiting import until
+from waiting import Stopwatch, until
 
 from pipemagic.errors import TransactionLost
-from pipemagic.hrana.stream import Tx
-from pipemagic.notebook.panels.opening import open_panel
+from pipemagic.notebook.panels.organization_state import state_of
+from pipemagic.notebook.panels.session import SessionPanel
 from pipemagic.session import Session
 
-LATE = "This server may wait until somebody else wants to write before it rolls it back"
+LATE = "This server may roll the transaction back only when another connection needs to write"
+TIMED_OUT = "Transaction timed out and was rolled back."
+WHY = "The server rolled the transaction back: it must be committed within 5 s and was open for longer"
+REFUSING = "No cell runs on this connection until the transaction is run again or discarded."
 
 
 class Servers:
@@ -35,13 +38,13 @@ class Servers:
         self._making = threading.Lock()
 
     def embedded_panel(self, name):
-        """Return the panel of a session, and the session: with one connection to a database of our service, `main`."""
+        """Return a page and its session: with one connection to a database of our service, `main`."""
         with self._making:  # it makes a group, if there is none
             url, token = make_database(self.service, f"panel {name}")
         return self._panel(url, token, "main", version="pipemagic ")
 
     def panel(self, server=None):
-        """Return the panel of a session, and the session: with two connections to one database, `theirs` and `ours`."""
+        """Return a page and its session: with two connections to one database, `theirs` and `ours`."""
         if isinstance(self.shared, pytest.skip.Exception):
             raise self.shared
         database = (server or self.shared).database()
@@ -53,14 +56,16 @@ class Servers:
         for name in names:
             session.connect(url, name=name, token=token)
         session.run("CREATE TABLE t (a)")
-        panel = PanelPage(open_panel(session, "session"))
-        panel.wait(version)
-        panel.wait("healthy, round trip")
-        return panel, session
+        panel = SessionPanel(state_of(session))
+        panel.mount()
+        page = PanelPage(panel)
+        page.wait(version)
+        page.wait("healthy, round trip")
+        return page, session
 
     @contextmanager
     def one_to_pause(self):
-        """Yield a panel and its session on a sqld of their own, and functions that pause and resume that server."""
+        """Yield a page and its session on a sqld of their own, and functions that pause and resume that server."""
         if isinstance(self.binary, pytest.skip.Exception):
             raise self.binary
         server = Sqld(self.binary, self.new_folder())
@@ -72,124 +77,144 @@ class Servers:
             send(signal.SIGCONT)
 
 
-def late(panel, session):
+def late(page, session):
     """Begin a transaction, and wait until its time is over by the panel."""
     session.run("BEGIN; INSERT INTO t VALUES (1)")
-    panel.wait("Transaction open, 1 statement so far.")
-    panel.wait(LATE)
-
-
-def until_of(panel, connection):
-    (bar,) = panel.find("div", f"Time left of the transaction of {connection}")
-    return bar.attributes["until"]
+    page.wait("Transaction open, 1 statement so far.")
+    page.wait(LATE)
 
 
 def a_late_transaction_without_another_writer_can_be_committed(servers):
-    panel, session = servers.panel()
-    late(panel, session)
-    assert until_of(panel, "ours") == 0.0
-    assert "the server has rolled it back" not in panel.words
-    panel.click("Commit ours")
-    panel.wait("Committed 1 statement on ours.")
+    page, session = servers.panel()
+    late(page, session)
+    card = page.panel.card("ours")
+    end = card.transaction_left.until
+    assert TIMED_OUT not in page.words
+    page.panel.changed()
+    assert card.transaction_left.until == end  # nothing is sent for it
+    card.commit.click()
+    page.wait("Committed 1 statement.")
+    until(lambda: card.transaction_left.until == 0.0)
     assert session.run("SELECT a FROM t", on="theirs")["a"].tolist() == [1]
 
 
 def a_late_transaction_that_another_one_ended(servers):
-    panel, session = servers.panel()
-    late(panel, session)
+    page, session = servers.panel()
+    late(page, session)
     session.run("INSERT INTO t VALUES (2)", on="theirs")
-    panel.click("Commit ours")
-    panel.wait(
-        "The server rolled the transaction back: it must be committed within 5 s and was open for longer. "
-        "What it held can be run again until the next cell."
-    )
-    until(lambda: any(one.startswith("TRANSACTION_LOST: ") for one in panel.alerts))
-    panel.click("Run again on ours")
-    panel.wait("Ran 1 statement again and committed; 1 row affected.")
+    page.click("Commit ours")
+    page.wait(f"{WHY}. Its statements can be run again until the next cell.")
+    until(lambda: any(one.startswith("TRANSACTION_LOST: ") for one in page.alerts))
+    page.click("Run again on ours")
+    page.wait("Committed; 1 row affected.")
     assert session.run("SELECT a FROM t")["a"].tolist() == [2, 1]
 
 
 def idle_time_that_is_over_ends_a_transaction_here_too(servers):
-    panel, session = servers.panel()
+    page, session = servers.panel()
     session.run("BEGIN; INSERT INTO t VALUES (1)")
-    panel.wait("Transaction timed out and was rolled back.")
-    assert not panel.can("Commit ours")
-    assert panel.can("Run again on ours")
+    page.wait(TIMED_OUT)
+    page.wait("the connection was idle for more than 10 s and is closed by then")
+    assert not page.can("Commit ours")
     with pytest.raises(TransactionLost):
         session.run("INSERT INTO t VALUES (2)")
-    panel.wait("the connection was idle for more than 10 s and is closed by then. Nothing more runs here")
+    until(lambda: page.panel.card("ours").left.texts == ["INSERT INTO t VALUES (2)"])
     assert session.run("SELECT a FROM t", on="theirs")["a"].tolist() == []
 
 
 def a_transaction_whose_time_is_over(servers):
-    panel, session = servers.embedded_panel("over")
+    """Nobody asks for it, and it is run again at once."""
+    page, session = servers.embedded_panel("over")
     session.run("BEGIN; INSERT INTO t VALUES (1)")
-    panel.wait("Transaction timed out and was rolled back.")
-    panel.wait(
-        "The server rolled the transaction back: it must be committed within 5 s and was open for longer. "
-        "Nothing more runs here until it is run again, or given up with Roll back."
-    )
-    assert not panel.can("Commit main")
-    panel.click("Run again on main")
-    panel.wait("Ran 1 statement again and committed; 1 row affected.")
-    assert "%pipedb retry --on main" in panel.words
+    page.wait(TIMED_OUT)
+    page.wait(f"{WHY}. {REFUSING}")
+    card = page.panel.card("main")
+    assert "transaction open" not in page.words.lower()
+    assert page.text.endswith("transaction timed out and was rolled back  current")
+    assert card.transaction_left.until == 0.0
+    assert card.commit.layout.display == "none"
+    assert card.roll_back.description == "Discard"
+    assert card.undone.texts == ["BEGIN", "INSERT INTO t VALUES (1)"]
+    card.run_again.click()
+    page.wait("Committed; 1 row affected.")
+    assert page.panel.status.line == "%pipedb retry --on main"
     assert session.run("SELECT a FROM t")["a"].tolist() == [1]
-    assert "can be run again" not in panel.words
+    page.wait("No transaction.")
+    assert not page.can("Run again on main")
 
 
-def a_lost_transaction(servers):
-    panel, session = servers.embedded_panel("lost")
+def a_transaction_that_a_cell_met_after_its_time(servers):
+    page, session = servers.embedded_panel("lost")
     session.run("BEGIN; INSERT INTO t VALUES (1)")
-    until(lambda: session.connection().transaction is Tx.LOST)
+    page.wait(TIMED_OUT)
     with pytest.raises(TransactionLost):
         session.run("INSERT INTO t VALUES (2)")
-    panel.wait("must be committed within 5 s and was open for longer. Nothing more runs here until it is run again,")
-    assert {"Undone", "INSERT INTO t VALUES (1)"} <= set(panel.words.split("\n"))
-    assert {"Not run, and not run again", "INSERT INTO t VALUES (2)"} <= set(panel.words.split("\n"))
-    assert not panel.can("Commit main")
-    panel.wait_for("Run again on main")
-    assert panel.text.endswith("transaction timed out and was rolled back  current")
-    panel.click("Roll back main")
-    panel.wait("Lost transaction discarded.")
+    card = page.panel.card("main")
+    until(lambda: card.left.texts == ["INSERT INTO t VALUES (2)"])
+    assert {"Rolled back", "Not run, and not part of a rerun"} <= set(page.words.split("\n"))
+    assert not page.can("Commit main")
+    page.wait_for("Run again on main")
+    page.click("Discard main")
+    page.wait("Lost transaction discarded.")
+    assert page.panel.status.line == "%pipedb rollback --on main"
     assert session.run("SELECT a FROM t")["a"].tolist() == []
 
 
 def a_server_that_is_paused_is_told_of_and_heard_again(servers):
-    with servers.one_to_pause() as (panel, _, pause, go_on):
+    with servers.one_to_pause() as (page, _, pause, go_on):
+        card = page.panel.card("ours")
         pause()
-        panel.click("Refresh")
-        until(lambda: "Its server: no answer within 3 s." in panel.alerts)
-        panel.wait_for("Use theirs")
+        page.panel.refresh.click()
+        page.wait("Server: no response within 3 s.")
+        page.wait_for("Use theirs")
         go_on()
-        until(lambda: not panel.alerts)  # asked again by itself
-        panel.wait("healthy, round trip")
+        until(lambda: not card.trouble.value)  # asked again by itself
+        page.wait("healthy, round trip")
+
+
+def a_health_that_is_being_read_is_aborted_with_the_last_panel(servers):
+    with servers.one_to_pause() as (page, session, pause, go_on):
+        health = page.panel.health
+        pause()
+        page.panel.refresh.click()
+        until(lambda: len(health._asked) == 2)
+        watch = Stopwatch()
+        page.panel.unmount()
+        until(lambda: not health._asked)
+        assert watch.stop() < 2.0
+        go_on()
+        page.panel.mount()  # and read anew
+        until(
+            lambda: all(health.of(one).seconds and not health.of(one).reading for one in session.connections.values())
+        )
 
 
 def a_cell_that_waits_for_a_paused_server(servers):
     """Nobody asks for it: the panel sees that the cell takes long, and asks beside it."""
-    with servers.one_to_pause() as (panel, session, pause, go_on):
+    with servers.one_to_pause() as (page, session, pause, go_on):
+        card = page.panel.card("ours")
         pause()
         cell = threading.Thread(target=session.run, args=["INSERT INTO t VALUES (2)"])
         cell.start()
-        panel.wait("A request has been under way for ")
-        panel.wait("Its server: no answer within 3 s.")
-        panel.click("Use theirs")
-        panel.wait("Using theirs.")
+        page.wait("A request has been running since ")
+        page.wait("Server: no response within 3 s.")
+        page.click("Use theirs")
+        page.wait("Using theirs.")
         go_on()
         cell.join()
-        until(lambda: not panel.alerts)
+        until(lambda: not card.trouble.value)
         assert session.run("SELECT a FROM t")["a"].tolist() == [2]
 
 
-def asking_how_a_server_is_does_not_touch_the_transaction(servers):
-    panel, session = servers.panel()
+def reading_the_health_does_not_touch_the_transaction(servers):
+    page, session = servers.panel()
     session.run("BEGIN; INSERT INTO t VALUES (1)")
     stream = session.connection().stream
     sent, requests = stream.sent_for(), session.wire.newest(1)
-    opened = panel.panel.view.model.opened
-    asked = opened.connections[-1].answer.at
-    panel.click("Refresh")
-    until(lambda: opened.connections[-1].answer.at > asked)
+    health, connection = page.panel.health, session.connection()
+    before = health.of(connection).at
+    page.panel.refresh.click()
+    until(lambda: health.of(connection).at > before and not health.of(connection).reading)
     assert stream.sent_for() > sent  # nothing was sent on it
     assert session.wire.newest(1) == requests
     assert session.connection().commit() == 1
@@ -204,7 +229,7 @@ def outcome(request, service, tmp_path_factory, closing):
     servers = Servers(service, sqld, binary, lambda: tmp_path_factory.mktemp("sqld-to-pause"))
     with pytest.MonkeyPatch.context() as patch:
         # Seconds after which a server is asked again, else 5.
-        patch.setattr("pipemagic.notebook.panels.session.opened.AGAIN", 0.5)
+        patch.setattr("pipemagic.notebook.panels.server_health.RETRY", 0.5)
         with side_by_side(request, test_side_by_side, servers) as outcome:
             yield outcome
         closing()
@@ -219,10 +244,11 @@ SCENARIOS = [
     a_late_transaction_that_another_one_ended,
     idle_time_that_is_over_ends_a_transaction_here_too,
     a_transaction_whose_time_is_over,
-    a_lost_transaction,
+    a_transaction_that_a_cell_met_after_its_time,
     a_server_that_is_paused_is_told_of_and_heard_again,
+    a_health_that_is_being_read_is_aborted_with_the_last_panel,
     a_cell_that_waits_for_a_paused_server,
-    asking_how_a_server_is_does_not_touch_the_transaction,
+    reading_the_health_does_not_touch_the_transaction,
 ]
 
 

@@ -1,4 +1,4 @@
-"""Opening a panel in a kernel while its service does not answer yet: what the cell shows, and when."""
+"""Opening a panel in a kernel while its service does not respond yet: what the cell shows, and when."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import pytest
 from jupyter_client.manager import KernelManager
 from waiting import PATIENCE, until
 
+from pipemagic.notebook.panels.base import INTERRUPTED, NO_RESPONSE
+
 LIVE = "application/vnd.jupyter.widget-view+json"
 SAVED = "text/html"
-WAITING = "import pipemagic.notebook.panels.ground.widget as widget\nwidget.PATIENCE = {}"
-NOTHING_YET = "No answer had come when this was saved: run the cell again."
+WAITING = "import pipemagic.notebook.panels.base as base\nbase.PATIENCE = {}"
 
 
 @pytest.fixture(scope="module")
 def service(hosted_for_long):
-    """A hosted service with the database flights, which answers no question about groups before `go_on` is set."""
+    """A hosted service with the database flights, which answers no request for groups before `go_on` is set."""
     api, session = hosted_for_long()
     session.platform.create_group("edge", "nrt")
     session.platform.create_database("flights", "edge")
@@ -44,7 +45,7 @@ def process(service, tmp_path_factory):
 
 @pytest.fixture
 def slow(service):
-    """The service, which does not answer yet."""
+    """The service, which does not respond yet."""
     service.go_on.clear()
     yield service
     service.go_on.set()
@@ -52,7 +53,7 @@ def slow(service):
 
 @pytest.fixture
 def kernel(slow, process):
-    """The kernel with the extension, and a session that has asked nothing."""
+    """The kernel with the extension, and a session that has requested nothing."""
     process.run("%load_ext pipemagic")
     yield process
     slow.go_on.set()
@@ -60,7 +61,7 @@ def kernel(slow, process):
 
 
 class Kernel:
-    """A kernel process, with what the last cell showed, in its order."""
+    """A kernel process, with the outputs of the last cell."""
 
     def __init__(self, environment):
         self.manager = KernelManager(kernel_name="python3")
@@ -70,7 +71,7 @@ class Kernel:
         self.client.wait_for_ready(timeout=PATIENCE)
 
     def run(self, code, when_shown=lambda data: None, status="ok"):
-        """Run a cell; ``status`` is how it must end, ``when_shown`` hears of each output. Gives the outputs."""
+        """Run a cell, which must end with ``status``; call ``when_shown`` with each output. Return the outputs."""
         self.shown = []
 
         def hear(message):
@@ -82,8 +83,8 @@ class Kernel:
         assert reply["content"]["status"] == status, reply["content"]
         return self.shown
 
-    def gives(self, expression):
-        """Evaluate an expression; gives its text."""
+    def evaluate(self, expression):
+        """Return the text of the value of an expression."""
         return self.run(expression)[0]["text/plain"]
 
     def close(self):
@@ -93,7 +94,7 @@ class Kernel:
 
 
 @pytest.mark.parametrize("name", ["databases", ""])
-def test_the_live_panel_is_there_before_the_answers(slow, kernel, name):
+def test_the_live_panel_is_there_before_the_data(slow, kernel, name):
     kernel.run(WAITING.format(PATIENCE))
     live, saved = kernel.run(f"%pipedb panel {name}", lambda data: slow.go_on.set() if LIVE in data else None)
     assert (LIVE in live, live["text/plain"]) == (True, "")
@@ -101,36 +102,39 @@ def test_the_live_panel_is_there_before_the_answers(slow, kernel, name):
     assert "  flights  edge" in saved["text/plain"]
 
 
-def test_a_service_that_does_not_answer_is_not_waited_for(slow, kernel):
+def test_the_cell_ends_though_the_service_does_not_respond(slow, kernel):
     kernel.run(WAITING.format(0.3))
     live, saved = kernel.run("import pipemagic\npanel = pipemagic.panels.databases()\npanel")
     assert not slow.go_on.is_set()
     assert LIVE in live
-    assert saved["text/plain"] == f"Databases\n{NOTHING_YET}"
+    assert saved["text/plain"] == f"Databases\n{NO_RESPONSE}"
     slow.go_on.set()
-    until(lambda: kernel.gives("'flights' in str(panel.tree)") == "True")  # the live one goes on
+    until(
+        lambda: kernel.evaluate("'flights' in [row['key'] for row in panel.table.rows]") == "True"
+    )  # the live one goes on
 
 
 BEGINS = "application/x-begins-to-wait"
-TELLING = f"""
+ANNOUNCING = f"""
 from IPython.display import publish_display_data
-settle = widget.Panel.settle
-def tell_and_settle(panel):
+wait = base.Panel.wait
+def announce_and_wait(panel):
     publish_display_data({{"{BEGINS}": ""}})
-    settle(panel)
-widget.Panel.settle = tell_and_settle
+    wait(panel)
+base.Panel.wait = announce_and_wait
 """
 
 
 def test_an_interrupt_while_it_waits_leaves_the_panel(slow, kernel):
-    kernel.run(WAITING.format(1e6) + TELLING)
+    kernel.run(WAITING.format(1e6) + ANNOUNCING)
 
     def interrupt(data):
         if BEGINS in data:
             kernel.manager.interrupt_kernel()
 
-    live, _, saved, *_ = kernel.run("%pipedb panel databases", interrupt, status="error")  # that stops Run All
-    kernel.run("widget.Panel.settle = settle")
+    live, _, saved, *_, error = kernel.run("%pipedb panel databases", interrupt, status="error")  # it stops Run All
+    kernel.run("base.Panel.wait = wait")
     assert not slow.go_on.is_set()
     assert LIVE in live
-    assert saved["text/plain"] == f"Databases\n{NOTHING_YET}"
+    assert saved["text/plain"] == f"Databases\n{NO_RESPONSE}"
+    assert error["traceback"] == [INTERRUPTED]

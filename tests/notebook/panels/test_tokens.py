@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import threading
 
 import pytest
-from panel_page import PanelPage
-from waiting import until
+from panel_page import PanelPage, everything
+from waiting import PATIENCE, until
 
 from pipemagic.client.database import Database
 from pipemagic.errors import AuthError, ReadOnlyError, StatementError
@@ -19,14 +19,15 @@ def panel(page) -> PanelPage:
     return opened
 
 
-def made(panel: PanelPage, *, read_only: bool = False) -> str:
+def create(panel: PanelPage, *, read_only: bool = False) -> str:
+    """Create a token and return it as the page received it."""
     panel.click("New token ...")
     panel.choose("Expires", "7d")
-    panel.check("Only for reading", on=read_only)
-    panel.submit("Make token")
-    panel.wait("The token is made. It is shown only now.")
-    until(lambda: panel.secrets)
-    return next(iter(panel.secrets.values()))
+    panel.check("Read-only", on=read_only)
+    panel.submit("Create token")
+    panel.wait("The token was created. It is shown only once.")
+    (value,) = until(lambda: panel.secrets)
+    return value
 
 
 def url(session) -> str:
@@ -34,72 +35,97 @@ def url(session) -> str:
 
 
 def test_a_token_is_shown_once_and_is_in_no_trait(panel, session):
-    assert "A token lets other programs into the database. Existing tokens cannot be listed." in panel.words
-    value = made(panel, read_only=True)
-    assert "A token for main that reads only and expires after 7d:" in panel.words
+    assert "A token gives other programs access to the database. Existing tokens cannot be listed." in panel.words
+    value = create(panel, read_only=True)
+    assert "A read-only token for main that expires after 7d:" in panel.words
     assert "%pipedb create-token main --expiration 7d --read-only --to-env MAIN_TOKEN" in panel.words
     with Database(url(session), value) as database:
         assert database.execute("SELECT 1").rows == [(1,)]
         with pytest.raises((AuthError, StatementError, ReadOnlyError)):
             database.execute("CREATE TABLE t(a)")
-    seen = [json.dumps(panel.panel.tree), repr(panel.panel), panel.text, panel.html, repr(panel.panel.get_state())]
-    for model in panel.panel.view.models():
-        seen += [repr(model), repr(model.trait_values()), repr(vars(model))]
+    seen = [panel.words, panel.text, panel.html, repr(panel.panel)]
+    for widget in everything(panel.panel):
+        seen += [repr(widget), repr(widget.get_state()), repr(vars(widget))]
+    seen += [repr(vars(task)) for task in (panel.panel.action, panel.panel.details.tokens.action)]
     assert not any(value in text for text in seen)
-    [copy] = panel.find("button", "Copy token")
-    assert copy.attributes["copy"] == {"secret": "token 1"}
-    assert [one.attributes["show"] for one in panel.find("button") if "show" in one.attributes] == ["token 1"]
+    secret = panel.panel.details.tokens.secret
+    assert secret in panel.widgets
+    secret.receive({"ready": True})  # a page that was opened later
+    assert panel.secrets == [value]
     panel.click("Done")
-    assert panel.secrets == {}
-    assert not panel.find("button", "Copy token")
+    assert panel.secrets == []
+    assert secret not in panel.widgets
 
 
-def test_a_value_goes_with_the_panel_and_with_the_details(panel):
-    made(panel)
+def test_pages_forget_a_token_with_its_details_and_with_the_panel(panel, session):
+    create(panel)
     panel.click("Details of main")
-    assert panel.secrets == {}
+    assert panel.secrets == []
+    session.platform.create_database("other", "default")
     panel.click("Details of main")
-    made(panel)
-    model = panel.panel.view.view.model.tokens
+    create(panel)
+    panel.click("Details of other")
+    assert panel.secrets == []
+    assert "A token for" not in panel.words
+    create(panel)
     panel.panel.close()
-    assert model.shown == ""
+    assert panel.secrets == []
 
 
-def test_a_time_of_ones_own(panel):
+def test_a_token_that_comes_after_its_details_were_closed_is_not_shown(panel, session, monkeypatch):
+    create_token, go_on = session.platform.create_token, threading.Event()
+    monkeypatch.setattr(
+        session.platform,
+        "create_token",
+        lambda *args, **options: go_on.wait(PATIENCE) and create_token(*args, **options),
+    )
     panel.click("New token ...")
-    panel.choose("Expires", "own")
-    panel.type("Expires after", "soon")
-    panel.submit("Make token")
-    panel.wait("'soon' is not a length of time")
-    panel.type("Expires after", "\N{ARABIC-INDIC DIGIT THREE}d")
-    panel.submit("Make token")
-    panel.wait("'\N{ARABIC-INDIC DIGIT THREE}d' is not a length of time")
-    assert "write 12h, 7d or 1w2d6h" in panel.words
+    panel.submit("Create token")
+    panel.click("Close details")
+    go_on.set()
+    assert panel.panel.details.tokens.action.wait(PATIENCE)
+    assert panel.secrets == []
+    panel.click("Details of main")
+    assert "A token for main" not in panel.words
+
+
+def test_an_expiration_that_is_typed(panel):
+    panel.click("New token ...")
+    assert not panel.has_field("Expires after")
+    panel.choose("Expires", "custom")
+    for typed in ("soon", "\N{ARABIC-INDIC DIGIT THREE}d"):
+        panel.type("Expires after", typed)
+        panel.submit("Create token")
+        panel.wait(f"{typed!r} is not a length of time")
+        assert "write 12h, 7d or 1w2d6h" in panel.words
     panel.type("Expires after", "1w2d")
-    panel.submit("Make token")
+    panel.submit("Create token")
     panel.wait("A token for main that expires after 1w2d:")
 
 
 def test_invalidating_renews_the_connections_of_the_session(panel, session):
-    value = made(panel)
+    value = create(panel)
     session.run("CREATE TABLE t(a)")
     panel.click("Invalidate all tokens ...")
     panel.type("Type main to invalidate all its tokens", "mine")
-    panel.submit("Invalidate all its tokens")
-    panel.wait("nothing was done: what was typed is not main")
+    panel.submit("Invalidate all tokens")
+    assert panel.alerts == ["no token was invalidated: the typed name is not main"]
     panel.type("Type main to invalidate all its tokens", "main")
-    panel.submit("Invalidate all its tokens")
+    panel.submit("Invalidate all tokens")
     panel.wait("All tokens of main are invalid.\nmain goes on with a new token.")
     assert "%pipedb invalidate-tokens main --confirm" in panel.words
-    assert panel.secrets == {}
+    assert panel.secrets == []
+    assert not panel.can("Invalidate all tokens")
     with Database(url(session), value) as database, pytest.raises(AuthError):
         database.execute("SELECT 1")
     assert session.run("SELECT count(*) AS n FROM t")["n"].tolist() == [0]
+    panel.click("Invalidate all tokens ...")
+    assert panel.field("Type main to invalidate all its tokens").value == ""  # it has to be typed each time
 
 
 def test_an_open_transaction_is_named(panel, session):
     session.run("CREATE TABLE t(a); BEGIN; INSERT INTO t VALUES (1)")
     panel.click("Invalidate all tokens ...")
     panel.type("Type main to invalidate all its tokens", "main")
-    panel.submit("Invalidate all its tokens")
+    panel.submit("Invalidate all tokens")
     panel.wait("main goes on with a new token. Its open transaction may be rolled back.")

@@ -1,151 +1,171 @@
-"""The map of the world: where points are, which shapes there are, labels that do not collide."""
+"""The map of the world: where locations are, which shapes they have, labels that cover nothing."""
 
 from __future__ import annotations
 
 import itertools
 import json
 from math import isclose
+from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pipemagic.geography import COORDINATES, Point, whereabouts
-from pipemagic.notebook.panels.ground import faces
-from pipemagic.notebook.panels.locations import worldmap
-from pipemagic.notebook.panels.locations.labels import Box, Wanted, placed
-from pipemagic.notebook.panels.locations.worldmap import CHARACTER, LINE, SIZES, Mark, world_map
+from pipemagic.notebook.panels import worldmap
+from pipemagic.notebook.panels.worldmap import CHARACTER, LINE, RING, WIDTH, Box, Mark, draw
 from pipemagic.service.locations import LOCATIONS
 
+THREE_GROUPS = ["ams", "lhr", "cdg", "fra", "ewr", "iad", "bos", "nrt", "syd"]
 CROWDED = ["lhr", "ams", "cdg", "fra", "bos", "ewr", "iad", "gdl", "qro", "gig", "gru", "yul", "yyz", "sjc", "lax"]
-USES = {
-    "nothing": [],
-    "one": ["ams"],
-    "three groups": ["ams", "lhr", "cdg", "fra", "ewr", "iad", "bos", "nrt", "syd"],
-    "where it is crowded": CROWDED,
-    "all": [*LOCATIONS],
-}
+BOTTOM = worldmap._project(Point(worldmap.SOUTH, 0))[1]
+LEGEND_WORDS = {*worldmap.KINDS, worldmap.NOT_IN_USE, worldmap.CLOSEST}
 
 
-def marks(used, here="ams"):
+def marks_of(used, closest="ams"):
     kinds = {code: "replica" if number % 3 else "primary" for number, code in enumerate(used)}
     return [
-        Mark(code, whereabouts(code), kinds.get(code, "free"), code == here, f"about {code}", ("choose", code))
-        for code in LOCATIONS
+        Mark(code, whereabouts(code), kinds.get(code, "free"), code == closest, f"about {code}") for code in LOCATIONS
     ]
 
 
-def spots(used, size):
-    return [(mark, *worldmap._project(mark.at, SIZES[size])) for mark in marks(used)]
+class Drawn:
+    """What is in a picture: its marks, labels and legend."""
+
+    def __init__(self, marks, words="words", **options):
+        self.svg = draw(marks, words, **options)
+        self.root = ElementTree.fromstring(self.svg)
+        shapes = [self._shape(one) for one in self.root.iter("g")]
+        texts = [(one.text, self._box(one)) for one in self.root.iter("text")]
+        self.marks = {words: box for words, _, box in shapes if words not in LEGEND_WORDS}
+        self.kinds = {words: tags for words, tags, _ in shapes}
+        self.labels = {words: box for words, box in texts if box.bottom <= BOTTOM + 0.1}
+        self.legend = {words: box for words, box in texts if box.bottom > BOTTOM + 0.1}
+
+    @staticmethod
+    def _shape(group):
+        title, *shapes = group
+        edges = []
+        for shape in shapes:
+            if shape.tag == "circle":
+                x, y, r = (float(shape.get(name)) for name in ("cx", "cy", "r"))
+                edges += [(x - r, y - r), (x + r, y + r)]
+            else:
+                edges += [tuple(map(float, one.split(","))) for one in shape.get("points").split(" ")]
+        across, down = zip(*edges, strict=True)
+        tags = [f"ring {one.tag}" if one.get("fill") == "none" else one.tag for one in shapes]
+        return title.text, tags, Box(min(across), min(down), max(across), max(down))
+
+    @staticmethod
+    def _box(text):
+        x, y, width = float(text.get("x")), float(text.get("y")), CHARACTER * len(text.text)
+        left = x - width / 2 if text.get("text-anchor") == "middle" else x
+        return Box(left, y + 4 - LINE, left + width, y + 4)
 
 
-def frame(size):
-    return Box(0, 0, SIZES[size], worldmap._height(SIZES[size]))
+def check_labels(drawn):
+    """Fail where a label covers another one or a mark, or leaves the picture."""
+    inside = {words: Box(a + 0.2, b + 0.2, c - 0.2, d - 0.2) for words, (a, b, c, d) in drawn.labels.items()}  # rounded
+    assert [pair for pair in itertools.combinations(inside, 2) if inside[pair[0]].overlaps(inside[pair[1]])] == []
+    assert [(a, b) for a in inside for b, mark in drawn.marks.items() if inside[a].overlaps(mark)] == []
+    assert all(a >= 0 and b >= 0 and c <= WIDTH and d <= BOTTOM for a, b, c, d in inside.values())
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("used", USES.values(), ids=USES)
-def test_labels_do_not_overlap_nor_leave_the_picture(used, size):
-    labels = worldmap.labels(spots(used, size), frame(size).right, frame(size).bottom)
-    assert not [(a.words, b.words) for a, b in itertools.combinations(labels, 2) if a.box.overlaps(b.box)]
-    assert [label.words for label in labels if not frame(size).holds(label.box)] == []
+@pytest.mark.parametrize("used", [[], ["ams"], THREE_GROUPS, CROWDED, [*LOCATIONS]], ids=len)
+def test_labels_cover_nothing_and_only_locations_in_use_have_one(used):
+    drawn = Drawn(marks_of(used))
+    check_labels(drawn)
+    labelled = sorted(label.partition(" ")[0] for label in drawn.labels)
+    assert labelled == sorted(used) if len(used) < len(LOCATIONS) else len(labelled) > 25
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("used", [USES["one"], USES["three groups"], CROWDED], ids=["one", "three groups", "crowded"])
-def test_no_label_covers_a_marker(used, size):
-    labels = worldmap.labels(spots(used, size), frame(size).right, frame(size).bottom)
-    covered = [
-        (one.words, box) for one in labels for box in worldmap.markers(spots(used, size)) if one.box.overlaps(box)
-    ]
-    assert covered == []
+POINTS = st.builds(Point, st.floats(-56, 78), st.floats(-180, 180))
 
 
-def test_what_is_in_use_or_here_has_a_label_and_nothing_else():
-    labels = worldmap.labels(spots(CROWDED, "wide"), frame("wide").right, frame("wide").bottom)
-    assert sorted(label.words.partition(" ")[0] for label in labels) == sorted(CROWDED)
-    assert "ams (here)" in [label.words for label in labels]
-    assert "lhr (primary)" in [label.words for label in labels]
-    assert [one.words for one in worldmap.labels(spots([], "narrow"), 380, 160)] == ["ams (here)"]
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(POINTS, st.sampled_from(["primary", "replica", "free"])), max_size=25),
+    st.text("abc-12", min_size=1, max_size=12), st.integers(0, 30),
+)  # fmt: skip
+def test_labels_cover_nothing_wherever_locations_are(places, code, closest):
+    marks = [Mark(f"{code}{n}", at, kind, n == closest, f"words {n}") for n, (at, kind) in enumerate(places)]
+    drawn = Drawn(marks)
+    check_labels(drawn)
+    in_use = {one.label for one in marks if one.kind != "free"}
+    assert set(drawn.labels) <= in_use
 
 
-def test_the_wide_map_has_room_for_the_labels_of_all():
-    assert len(worldmap.labels(spots([*LOCATIONS], "wide"), frame("wide").right, frame("wide").bottom)) == 41
+def test_a_label_without_room_is_left_out():
+    crowd = [Mark(f"a-long-code-{n}", Point(50, 10), "primary", False, f"{n}") for n in range(60)]
+    drawn = Drawn(crowd)
+    assert 0 < len(drawn.labels) < 60
+    check_labels(drawn)
 
 
-def test_a_label_that_has_no_room_is_left_out():
-    wanted = [Wanted(10, 10, 2, ("first",)), Wanted(10, 10, 2, ("second", "other"))]
-    narrow = Box(0, 0, 60, 20)
-    labels = placed(wanted, [], narrow, character=8, height=16)
-    assert [label.words for label in labels] == ["first"]
+def test_primary_replica_closest_and_the_others_have_shapes_of_their_own():
+    drawn = Drawn(marks_of(["ams", "fra"], closest="nrt"))
+    assert drawn.root.get("aria-label") == "words"
+    assert drawn.root.get("role") == "img"
+    assert [drawn.kinds[f"about {code}"] for code in ("ams", "fra", "nrt", "syd")] == [
+        ["polygon"], ["circle"], ["circle", "ring circle"], ["circle"],
+    ]  # fmt: skip
+    widths = [box.right - box.left for box in (drawn.marks["about fra"], drawn.marks["about syd"])]
+    assert widths[0] > widths[1]
+    assert list(drawn.labels) == ["ams (primary)", "fra"]
+    assert list(drawn.legend) == ["primary", "replica", "not in use", "closest to the service"]
 
 
-def test_a_label_says_less_before_it_covers_a_marker():
-    markers = [Box.around(50, 50, 4, 4), Box(70, 0, 200, 100)]
-    (label,) = placed(
-        [Wanted(50, 50, 2, ("ams (primary)", "ams"))], markers, Box(0, 40, 200, 60), character=8, height=8
-    )
-    assert label.words == "ams"
-    assert not any(label.box.overlaps(marker) for marker in markers)
-
-
-def test_primary_replica_here_and_the_others_have_shapes_of_their_own():
-    drawn = world_map(marks(["ams", "fra"], here="nrt"), "words")
-    wide = next(node for node in drawn.walk() if node.tag == "svg" and node.attributes.get("class") == "pm-wide")
-    assert wide.attributes["aria-label"] == "words"
-    shapes = {
-        node.attributes["aria-label"]: [
-            one.tag + " " + one.attributes["class"] for one in node.children if one.tag != "title"
-        ]
-        for node in wide.walk()
-        if node.attributes.get("class") == "pm-mark"
-    }
-    hit = "circle pm-hit"
-    assert shapes["ams on the map"] == [hit, "polygon pm-primary"]
-    assert shapes["fra on the map"] == [hit, "circle pm-replica"]
-    assert shapes["nrt on the map"] == ["circle pm-here", hit, "circle pm-free"]
-    legend = next(node for node in drawn.walk() if node.tag == "figcaption")
-    assert [node.words for node in legend.children] == [
-        "primary",
-        "replica",
-        "not in use",
-        "here: closest to the service",
-    ]
+def test_the_label_of_the_closest_location_says_so_and_keeps_off_its_ring():
+    drawn = Drawn(marks_of(["ams"]))
+    assert list(drawn.labels) == ["ams (primary, closest)"]
+    assert drawn.marks["about ams"].right - drawn.marks["about ams"].left == pytest.approx(2 * RING)
 
 
 def test_the_legend_explains_only_what_is_there():
-    legend = next(node for node in world_map(marks([], here=""), "words").walk() if node.tag == "figcaption")
-    assert [node.words for node in legend.children] == ["not in use"]
+    assert list(Drawn(marks_of([], closest="")).legend) == ["not in use"]
 
 
-def test_the_saved_picture_is_escaped_and_acts_no_more():
-    mark = Mark("<x>", Point(0, 0), "primary", False, "<script>", ("choose", "<x>"))
-    html = faces.html(world_map([mark], '"quoted"'))
-    assert "<script>" not in html
-    assert "<x>" not in html
-    assert "&lt;x&gt; (primary)" in html
-    assert "choose" not in html
-    assert faces.text(world_map([mark], "words")) == ""
+def test_the_legend_has_room():
+    boxes = list(Drawn(marks_of(["ams", "fra"]), free="not in this group").legend.values())
+    assert all(one.right + 20 <= other.left for one, other in itertools.pairwise(boxes))  # for the next shape
+    assert boxes[0].left >= 20
+    assert boxes[-1].right <= WIDTH
+
+
+def test_names_are_escaped():
+    drawn = Drawn([Mark("<x>&", Point(0, 0), "primary", False, "<script>\x00")], '"quoted" <b>')
+    assert "<script>" not in drawn.svg
+    assert "<b>" not in drawn.svg
+    assert list(drawn.labels) == ["<x>& (primary)"]
+    assert drawn.root.get("aria-label") == '"quoted" <b>'
 
 
 def test_the_projection_is_equal_earth():
     # The values of the published polynomial at the pole and on the equator.
     assert isclose(worldmap._equal_earth(90, 0)[1], 1.3173627591574, abs_tol=1e-9)
     assert isclose(worldmap._equal_earth(0, 180)[0], 2.7066299836960, abs_tol=1e-9)
-    assert worldmap._project(Point(0, worldmap.MIDDLE), 640)[0] == 320
+    assert worldmap._project(Point(0, worldmap.MIDDLE))[0] == WIDTH / 2
 
 
-def test_every_location_is_on_the_map():
-    for size in SIZES:
-        assert [m.code for m, x, y in spots([], size) if not frame(size).holds(Box.around(x, y, 8, 8))] == []
+def test_every_location_is_drawn_at_its_place_on_the_map():
+    marks = marks_of([])
+    drawn = Drawn(marks)
+    for mark in marks:
+        left, top, right, bottom = drawn.marks[mark.words]
+        assert ((left + right) / 2, (top + bottom) / 2) == pytest.approx(worldmap._project(mark.at), abs=0.06)
+        assert left >= 0
+        assert top >= 0
+        assert right <= WIDTH
+        assert bottom <= BOTTOM
 
 
-def test_the_outline_is_small_and_goes_nowhere_twice():
+def test_the_outline_is_small_and_has_no_line_across_the_map():
     rings = json.loads(worldmap.LAND.read_text("utf-8"))
     assert worldmap.LAND.stat().st_size < 12_000
     for ring in rings:
         assert len(ring) % 2 == 0
-        jumps = [abs(b - a) for a, b in itertools.pairwise(ring[::2])]
-        assert max(jumps) < 600  # tenths of degrees: none across the whole map
-    assert len(worldmap._land(640.0)) < 8000
+        assert max(abs(b - a) for a, b in itertools.pairwise(ring[::2])) < 600  # tenths of degrees
+    assert len(draw([], "")) < 13_000  # saved in every notebook with the panel
 
 
 def test_coordinates():
@@ -154,19 +174,3 @@ def test_coordinates():
     assert whereabouts("us-east-1") == whereabouts("aws-us-east-1") == Point(39.04, -77.49)
     assert whereabouts("eu-west-3") == Point(48.86, 2.35)
     assert whereabouts("local") is None
-    assert CHARACTER < LINE
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_every_marker_is_drawn_at_its_place(size):
-    picture = world_map(marks([]), "the world").children[list(SIZES).index(size)]
-    drawn = {
-        mark.attributes["key"]: (float(hit.attributes["cx"]), float(hit.attributes["cy"]))
-        for mark in picture.walk()
-        if mark.attributes.get("class") == "pm-mark"
-        for hit in mark.walk()
-        if hit.attributes.get("class") == "pm-hit"
-    }
-    assert drawn == {
-        mark.code: (pytest.approx(x, abs=0.06), pytest.approx(y, abs=0.06)) for mark, x, y in spots([], size)
-    }

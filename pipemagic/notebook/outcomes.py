@@ -1,0 +1,132 @@
+"""Actions on connections and organizations that commands and panels share, and their messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from pipemagic.counts import duration, plural
+from pipemagic.errors import TransactionLost
+from pipemagic.hrana.stream import Tx
+
+if TYPE_CHECKING:
+    from pipemagic.management_api.models import DatabaseInfo, Group
+    from pipemagic.session import Connection, Session
+    from pipemagic.session.organization import Platform
+
+MOST_NAMES, MOST_STATEMENTS = 8, 20
+"""The most names, and statements, that a message lists; the others are counted."""
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Return the first few names, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
+
+
+# -- connections
+
+
+def use(session: Session, name: str) -> str:
+    """Make another connection the current one."""
+    return f"Using {session.use(name).name}."
+
+
+def close(session: Session, name: str | None = None, *, in_panel: bool = False) -> str:
+    """Close a connection, by default the current one; an open transaction is rolled back.
+
+    In cells the session reports the rollback; with ``in_panel`` the message includes it.
+    """
+    was_open = in_panel and session.connection(name).transaction is Tx.OPEN
+    closed = f"Closed {session.close(name)}."
+    return f"{closed} Its open transaction was rolled back." if was_open else closed
+
+
+def keep_alive(connection: Connection, seconds: float | None) -> str:
+    """Keep a connection alive for some seconds after each cell; None switches this off."""
+    connection.keep_alive(seconds)
+    if seconds is None:
+        return f"{connection.name} is no longer kept alive between cells."
+    return f"{connection.name} is kept alive for {duration(seconds)} after each cell."
+
+
+def commit(connection: Connection) -> str:
+    """Commit the open transaction."""
+    return f"Committed {plural(connection.commit(), 'statement')}."
+
+
+def rollback(connection: Connection) -> str:
+    """Roll back the open transaction, or discard a lost one."""
+    if connection.transaction is Tx.LOST:
+        connection.rollback()
+        return "Lost transaction discarded."
+    try:
+        return f"Rolled back {plural(connection.rollback(), 'statement')}."
+    except TransactionLost:
+        match connection.transaction:
+            case Tx.OPEN:
+                raise
+            case Tx.LOST:  # it ended with its service
+                connection.rollback()
+        return "The server had already rolled it back."
+
+
+def retry(connection: Connection) -> str:
+    """Rerun a lost transaction, all or nothing; statements of the cell that detected the loss are not run."""
+    from pipemagic.session.messages import listing  # not needed by completion
+
+    left = connection.left_over
+    affected = sum(outcome.affected_row_count for outcome in connection.retry().outcomes)
+    done = f"Committed; {plural(affected, 'row')} affected."
+    if not left:
+        return done
+    return "\n".join([done, "Not included, and not run yet:", listing(left, most=MOST_STATEMENTS)])
+
+
+# -- the organization
+
+
+def describe_organization(platform: Platform) -> str:
+    """Describe the current organization."""
+    return f"Organization {platform.organization} ({platform.where})."
+
+
+def set_overages(platform: Platform, *, on: bool) -> str:
+    """Switch overages on or off."""
+    return f"Overages of organization {platform.organization} are {'on' if platform.set_overages(on=on) else 'off'}."
+
+
+def describe_group(group: Group) -> str:
+    """Describe where a group is, after it was created or a location was added."""
+    return f"Group {group.name} is in {', '.join(group.locations)}."
+
+
+def remove_location(platform: Platform, group: str, code: str) -> str:
+    """Remove a location from a group."""
+    left = platform.remove_location(group, code)
+    rest = f"; it is in {', '.join(left.locations)}" if left.locations else ""
+    return f"Group {left.name} is no longer in {code}{rest}."
+
+
+def describe_database(database: DatabaseInfo) -> str:
+    """Describe where a new database is."""
+    return f"Database {database.name} is in group {database.group}."
+
+
+def delete_group(session: Session, platform: Platform, name: str) -> str:
+    """Delete a group with its databases, and close the connections to them."""
+    before = session.connections
+    deleted = platform.delete_group(name)
+    databases = f" and its databases: {list_names(deleted)}" if deleted else ""
+    return "\n".join([f"Deleted group {name}{databases}.", *_closed(session, before)])
+
+
+def delete_database(session: Session, platform: Platform, name: str) -> str:
+    """Delete a database, and close the connections to it."""
+    before = session.connections
+    platform.delete_database(name)
+    return "\n".join([f"Deleted database {name}.", *_closed(session, before)])
+
+
+def _closed(session: Session, before: Iterable[str]) -> list[str]:
+    return [f"Closed {name}, whose database was deleted." for name in before if name not in session.connections]

@@ -1,0 +1,324 @@
+// Components that ipywidgets lacks: tables, task status, texts to copy, tokens, countdowns, events.
+// Rows, long values and tokens come in messages, not in traits, so no saved notebook holds them. Texts are never parsed as HTML.
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== undefined && value !== null && value !== false && value !== "") element.setAttribute(name, value);
+  }
+  element.append(...children.flat().filter((child) => child !== undefined && child !== null && child !== ""));
+  return element;
+}
+
+async function copy(text, button) {
+  const label = button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    const field = make("textarea", {}, text); // navigator.clipboard requires a secure origin
+    button.after(field);
+    field.select();
+    button.textContent = document.execCommand("copy") ? "Copied" : "Press Ctrl+C";
+    field.remove();
+    button.focus();
+  }
+  setTimeout(() => { button.textContent = label; }, 1500);
+}
+
+function copyButton(text, { label = "Copy", title, kind = "plain", key } = {}) {
+  return make("button", { type: "button", class: `pm-${kind}`, "aria-label": title, "data-key": key, onclick: (event) => copy(text(), event.currentTarget) }, label);
+}
+
+// -- table
+
+function drawTable(model, el, received) {
+  const state = { page: 0, filter: "", sort: undefined, descending: false };
+  const filter = make("input", { type: "search", "aria-label": "Filter", placeholder: "Filter" });
+  const count = make("span", { class: "pm-faint", role: "status" });
+  const body = make("div", { class: "pm-scroll", tabindex: 0 });
+  const pages = make("div", { class: "pm-row" });
+  const tools = make("div", { class: "pm-filter" }, filter, count);
+  el.replaceChildren(tools, body, pages);
+  filter.addEventListener("input", () => { state.filter = filter.value.toLowerCase(); state.page = 0; update(); });
+
+  const isObject = (value) => typeof value === "object" && value !== null;
+
+  function text(value) {
+    if (!isObject(value)) return String(value ?? "");
+    return [value.text ?? "", ...(value.lines ?? []), ...(value.items ?? []).map(text)].join(" ");
+  }
+
+  function visible(rows) {
+    const found = state.filter ? rows.filter((row) => row.cells.some((one) => text(one).toLowerCase().includes(state.filter)) || row.group?.toLowerCase().includes(state.filter)) : rows;
+    if (state.sort === undefined) return found;
+    const compare = new Intl.Collator(undefined, { numeric: true }).compare;
+    const value = (row) => row.cells[state.sort]?.sort ?? text(row.cells[state.sort]);
+    const order = (a, b) => (typeof a === "number" && typeof b === "number" ? a - b : compare(a, b));
+    return [...found].sort((a, b) => order(value(a), value(b)) * (state.descending ? -1 : 1));
+  }
+
+  function sortBy(number, column) {
+    if (column.remote) { send("sort", column.key ?? column.title); return; }
+    if (state.sort !== number) [state.sort, state.descending] = [number, false];
+    else if (!state.descending) state.descending = true;
+    else [state.sort, state.descending] = [undefined, false];
+    update();
+  }
+
+  function send(name, key) { if (!model.get("busy")) model.send({ action: name, key }); }
+
+  function action(one, key) {
+    const place = `${one.key ?? key} ${one.name ?? one.label}`;
+    if (one.copy !== undefined) return copyButton(() => one.copy, { label: one.label, title: one.title, key: place });
+    return make("button", {
+      type: "button", class: `pm-${one.kind ?? "plain"}`, "aria-label": one.title, title: one.title,
+      "aria-expanded": one.expanded === undefined ? undefined : String(one.expanded), "aria-disabled": model.get("busy") ? "true" : undefined,
+      "data-key": place, onclick: () => send(one.name, one.key ?? key),
+    }, one.label);
+  }
+
+  function heading(column, number) {
+    const sorted = column.remote ? column.sorted : state.sort === number ? (state.descending ? "descending" : "ascending") : undefined;
+    const words = column.title + ({ ascending: " \u25b2", descending: " \u25bc" }[sorted] ?? "");
+    const label = column.sortable
+      ? make("button", { type: "button", class: "pm-plain pm-sort", "aria-label": `Sort by ${column.title}`, onclick: () => sortBy(number, column), "data-key": `sort ${number}` }, words)
+      : column.title ? words : make("span", { class: "pm-unseen" }, "Actions");
+    const below = column.note || column.actions ? make("div", { class: "pm-faint" }, column.note, (column.actions ?? []).map((one) => action(one, column.key))) : undefined;
+    return make("th", { scope: "col", class: kindOf(column), "aria-sort": sorted }, label, below);
+  }
+
+  function kindOf(column) {
+    return [column.kind && `pm-${column.kind}`, column.extra && "pm-extra", !column.title && "pm-actions"].filter(Boolean).join(" ");
+  }
+
+  function bars(counts) {
+    const most = Math.max(...counts);
+    return make("span", { class: "pm-bars", role: "img", "aria-label": `counts from min to max: ${counts.join(", ")}` },
+      counts.map((one) => make("span", { style: `height: ${one ? Math.max(4, (100 * one) / most) : 0}%` })));
+  }
+
+  function inside(value, key) {
+    if (!isObject(value)) return [String(value ?? "")];
+    return [
+      make("span", { class: value.kind && `pm-${value.kind}`, title: value.title }, value.text ?? ""),
+      value.bars && bars(value.bars),
+      ...(value.lines ?? []).map((line) => make("div", { class: "pm-faint" }, line)),
+      ...(value.items ?? []).map((item) => make("div", { class: item.class && `pm-${item.class}` }, inside(item, key))),
+      ...(value.actions ?? []).map((one) => action(one, key)),
+    ];
+  }
+
+  function cell(row, value, column, first) {
+    const kind = [kindOf(column), isObject(value) && value.cell && `pm-${value.cell}`].filter(Boolean).join(" ");
+    return make(first ? "th" : "td", { class: kind, scope: first ? "row" : undefined, "data-heading": text(value) && column.title }, inside(value, row.key));
+  }
+
+  function update() {
+    const columns = model.get("columns"), rows = received.rows ?? [];
+    const found = visible(rows), size = model.get("page_size");
+    const last = Math.max(0, Math.ceil(found.length / size) - 1);
+    state.page = Math.min(state.page, last);
+    tools.hidden = rows.length < model.get("filter_from");
+    count.textContent = state.filter ? `${found.length} of ${rows.length}` : `${rows.length} rows`;
+    const focused = el.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
+    const lines = [];
+    let group;
+    for (const row of found.slice(state.page * size, (state.page + 1) * size)) {
+      if (row.group !== undefined && row.group !== group && state.sort === undefined) {
+        group = row.group;
+        lines.push(make("tr", { class: "pm-group" }, make("th", { colspan: columns.length, scope: "rowgroup" }, group)));
+      }
+      lines.push(make("tr", { class: row.current ? "pm-current" : undefined }, columns.map((column, number) => cell(row, row.cells[number], column, number === 0))));
+    }
+    const table = make("table", { "aria-label": model.get("label"), class: model.get("stacks") ? "pm-stacks" : undefined },
+      make("thead", {}, make("tr", {}, columns.map(heading))), make("tbody", {}, lines));
+    const empty = !received.rows ? "" : rows.length ? "No row contains this text." : model.get("empty");
+    const { scrollTop, scrollLeft } = body;
+    body.replaceChildren(...(received.rows && (lines.length || columns.some((one) => one.remote)) ? [table] : []), ...(lines.length || !empty ? [] : [make("p", { class: "pm-faint" }, empty)]));
+    body.scrollTo(scrollLeft, scrollTop);
+    const turn = (words, to, off) => make("button", { type: "button", disabled: off, "data-key": `turn ${words}`, onclick: () => { state.page = to; update(); } }, words);
+    pages.replaceChildren(...(last ? [turn("Previous", state.page - 1, state.page === 0), make("span", {}, `Page ${state.page + 1} of ${last + 1}`), turn("Next", state.page + 1, state.page === last)] : []));
+    if (focused !== undefined) el.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  }
+
+  body.addEventListener("keydown", (event) => {
+    const line = event.target.closest("tr");
+    if (line === null || !["ArrowDown", "ArrowUp"].includes(event.key)) return;
+    const index = [...line.querySelectorAll("button")].indexOf(event.target);
+    for (let next = line; (next = event.key === "ArrowDown" ? next.nextElementSibling : next.previousElementSibling);) {
+      const buttons = next.querySelectorAll("button");
+      if (buttons.length) { buttons[Math.min(index, buttons.length - 1)].focus(); event.preventDefault(); return; }
+    }
+  });
+  return update;
+}
+
+// -- task status, texts to copy, long values, tokens
+
+function drawStatus(model, el) {
+  const state = make("div", { role: "status" });
+  const error = make("div", { role: "alert" });
+  const magic = make("div", { class: "pm-magic" });
+  el.replaceChildren(state, error, magic);
+  return () => {
+    const [busy, message, code, failure, hint, line] = ["busy", "message", "code", "error", "hint", "line"].map((name) => model.get(name));
+    state.className = busy ? "pm-state pm-busy" : "pm-state";
+    state.textContent = busy || message;
+    error.replaceChildren(...(failure ? [make("p", { class: "pm-error" }, code && make("code", {}, `${code}: `), failure), make("p", { class: "pm-faint" }, hint)] : []));
+    magic.replaceChildren(...(line && !busy ? [make("code", {}, line), copyButton(() => line, { title: `Copy ${line}` })] : []));
+  };
+}
+
+function drawCopy(model, el) {
+  return () => {
+    const [text, label] = [model.get("text"), model.get("label")];
+    el.hidden = !text;
+    el.replaceChildren(make("code", {}, text), copyButton(() => text, { title: `Copy ${label || text}` }));
+  };
+}
+
+function drawValue(model, el, received) {
+  return () => el.replaceChildren(...(received.value === undefined ? [] : [make("pre", { tabindex: 0 }, received.value), copyButton(() => received.value, { title: "Copy the value", kind: "secondary" })]));
+}
+
+function drawSecret(model, el, received) {
+  let visible = false;
+  const code = make("code", { class: "pm-token" });
+  const show = make("button", { type: "button", onclick: () => { visible = !visible; update(); } });
+  const take = copyButton(() => received.secret, { label: "Copy token", kind: "main" });
+  el.replaceChildren(code, show, take);
+  function update() {
+    const known = typeof received.secret === "string";
+    code.textContent = !known ? "not available: a token is shown only once" : visible ? received.secret : "\u2022".repeat(12);
+    show.textContent = visible ? "Hide" : "Show";
+    show.setAttribute("aria-label", `${show.textContent} the token`);
+    show.hidden = take.hidden = !known;
+  }
+  return update;
+}
+
+// -- countdown
+
+function drawCountdown(model, el) {
+  const bar = make("div", { class: "pm-bar", role: "timer" }, make("div"));
+  const words = make("span", { class: "pm-faint" });
+  el.replaceChildren(bar, words);
+  function update() {
+    const [until, length] = [model.get("until"), model.get("length")];
+    const left = Math.max(0, Math.min(length, until - Date.now() / 1000));
+    el.hidden = !until;
+    bar.firstChild.style.width = `${(100 * left) / length}%`;
+    bar.setAttribute("aria-label", model.get("label"));
+    words.textContent = left > 0 ? `${left.toFixed(1)} of ${length} s left` : `time limit of ${length} s has passed`;
+  }
+  const timer = setInterval(update, 250);
+  return Object.assign(update, { stop: () => clearInterval(timer) });
+}
+
+// -- events of the panel: displayed or closed, typed text, Enter and Escape in forms, lost focus
+
+function drawEvents(model, el, received) {
+  const page = crypto.randomUUID?.() ?? String(Math.random());
+  const FOCUSABLE = "button:not(:disabled), input:not(:disabled), select:not(:disabled), [tabindex='0']";
+  const listeners = {
+    input: ({ target }) => {
+      const field = target.closest(".pm-typed");
+      if (field) model.send({ typed: target.value, field: [...field.classList].find((one) => one.startsWith("pm-field-")) });
+    },
+    keydown: (event) => {
+      const form = event.target.closest(".pm-form");
+      if (event.defaultPrevented) return;
+      if (event.key === "Escape") event.target.closest(".pm-form, .pm-closable")?.querySelector(".pm-cancel")?.click();
+      else if (form && event.key === "Enter" && event.target.matches("input:not([type=checkbox]), select")) {
+        event.preventDefault();
+        event.target.dispatchEvent(new Event("change", { bubbles: true })); // its value is sent before the click
+        form.querySelector(".pm-submit")?.click();
+      }
+    },
+    click: ({ target }) => { // state updates of fields wait while the kernel is busy, clicks do not: values go with them
+      const form = target.closest(".pm-submit") && target.closest(".pm-form");
+      if (!form) return;
+      const value = (field) => (field.type === "checkbox" ? field.checked : field.matches("select") ? field.selectedIndex : field.value);
+      const name = [...form.classList].find((one) => one.startsWith("pm-form-"));
+      model.send({ form: name, values: [...form.querySelectorAll("input, select")].map(value) });
+    },
+    focusin: ({ target }) => { last = target; },
+    focusout: ({ target, relatedTarget }) => { if (!relatedTarget && usable(target)) last = undefined; },
+  };
+  let last, opener; // what had the focus last, and when the open form was opened
+  const usable = (element) => element.isConnected && !element.disabled && element.offsetParent;
+  const find = (element) => (element?.isConnected ? element : panel.querySelector(`[data-key="${CSS.escape(element?.dataset.key ?? "")}"]`));
+  const restore = () => { // the focus that was lost with an element, or while it was disabled
+    if (!last || document.activeElement !== document.body || (last.isConnected && last.disabled)) return;
+    const next = [last, find(opener), ...panel.querySelectorAll("button, input, select")].find((one) => one && usable(one));
+    next?.focus({ preventScroll: true });
+  };
+  const observer = new MutationObserver(() => setTimeout(restore, 50));
+  let panel, suppressing;
+  // Else JupyterLab handles arrows and Enter as shortcuts. It checks the attribute on the target only. Ctrl+S still saves.
+  const suppress = (event) => {
+    suppressing?.removeAttribute("data-lm-suppress-shortcuts");
+    const around = panel?.closest(".pipemagic-tabs") ?? panel;
+    suppressing = around?.contains(event.target) ? event.target : undefined;
+    suppressing?.toggleAttribute("data-lm-suppress-shortcuts", event.key === "Enter" || !(event.ctrlKey || event.metaKey));
+  };
+  const timer = setInterval(() => { // until the element is attached
+    panel = el.closest(".pipemagic-panel");
+    if (!panel) return;
+    clearInterval(timer);
+    // in the capture phase, since text fields of ipywidgets stop keydown events from bubbling
+    for (const [name, listener] of Object.entries(listeners)) panel.addEventListener(name, listener, true);
+    observer.observe(panel, { subtree: true, childList: true, attributes: true, attributeFilter: ["disabled", "style"] });
+  }, 20);
+  const leave = () => model.send({ hidden: page });
+  window.addEventListener("pagehide", leave);
+  window.addEventListener("keydown", suppress, { capture: true });
+  model.send({ shown: page });
+  const focus = (name, attempts) => { // the element may be shown a moment later
+    if (!document.hasFocus() || !(document.activeElement === document.body || panel?.contains(document.activeElement))) return;
+    const first = [...panel.querySelectorAll(`.${name} :is(${FOCUSABLE})`)].find((one) => one.offsetParent);
+    if (first) {
+      opener = last ?? opener;
+      first.focus();
+    } else if (attempts) setTimeout(() => focus(name, attempts - 1), 50);
+  };
+  const update = () => {
+    if (received.focus) focus(received.focus, 20);
+    delete received.focus;
+  };
+  return Object.assign(update, {
+    stop: () => {
+      clearInterval(timer);
+      observer.disconnect();
+      window.removeEventListener("pagehide", leave);
+      window.removeEventListener("keydown", suppress, { capture: true });
+      for (const [name, listener] of Object.entries(listeners)) panel?.removeEventListener(name, listener, true);
+      leave();
+    },
+  });
+}
+
+const DRAWERS = { table: drawTable, status: drawStatus, copy: drawCopy, value: drawValue, secret: drawSecret, countdown: drawCountdown, events: drawEvents };
+
+const components = {
+  render({ model, el }) {
+    const received = {}; // rows, a value or a token, held by this page only
+    const update = DRAWERS[model.get("kind")](model, el, received);
+    const receive = (message) => { Object.assign(received, message); update(); };
+    el.classList.add("pm-component", `pm-${model.get("kind")}`);
+    model.on("change", update);
+    model.on("msg:custom", receive);
+    update();
+    model.send({ ready: true });
+    return () => {
+      model.off("change", update);
+      model.off("msg:custom", receive);
+      update.stop?.();
+    };
+  },
+};
+globalThis.pipemagicComponents = { ...globalThis.pipemagicComponents, [VERSION]: components }; // VERSION: components.py
+export default components;

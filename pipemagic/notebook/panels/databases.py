@@ -1,0 +1,500 @@
+"""The Databases panel: create and delete databases, connect, browse tables, manage tokens."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+
+from pipemagic import counts
+from pipemagic.client.names import longest
+from pipemagic.errors import ConnectError, NotFound, PipemagicError, SessionError, UnsupportedError
+from pipemagic.hrana.stream import Tx
+from pipemagic.notebook import outcomes
+from pipemagic.notebook.panels.base import (
+    NO_RESPONSE,
+    ClearedText,
+    ConfirmForm,
+    Field,
+    Form,
+    Line,
+    Panel,
+    button,
+    column,
+    row,
+    show,
+)
+from pipemagic.notebook.panels.components import CopyText, Status, Table
+from pipemagic.notebook.panels.organization_state import OrganizationState
+from pipemagic.notebook.panels.static_html import Block, TableBlock
+from pipemagic.notebook.panels.table_browser import Source, TableBrowser
+from pipemagic.notebook.panels.tasks import Action, LatestTask
+from pipemagic.notebook.panels.tokens import Tokens
+from pipemagic.session.organization import database_of
+from pipemagic.session.profiles import word
+
+if TYPE_CHECKING:
+    from pipemagic.client.database import Database
+    from pipemagic.management_api.models import DatabaseInfo
+    from pipemagic.session import Connection
+    from pipemagic.session.organization import Platform
+
+PAUSES = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 5.0)
+"""Seconds between attempts to connect: hosted services respond with 404 for a while to a new database."""
+
+INTERVAL = 3.0
+"""Minimum seconds between two reads of the sizes after cells have written."""
+
+TIMEOUT = 10.0
+"""Timeout in seconds of requests for tables."""
+
+FIRST_GROUP = "default"
+COLUMNS = [
+    {"title": "Name and URL", "sortable": True}, {"title": "Size", "kind": "number", "sortable": True, "extra": True},
+    {"title": "Created", "sortable": True, "extra": True}, {"title": "Connection"}, {"title": ""},
+]  # fmt: skip
+
+
+class DatabasesPanel(Panel):
+    """A form to create a database, the details of one, and the list by group."""
+
+    title = "Databases"
+
+    def __init__(self, state: OrganizationState) -> None:
+        super().__init__(state)
+        self.action = Action("databases", self.changed)
+        self.sizes_task = LatestTask("sizes", self.changed)
+        self.tasks.append(self.action)
+        self.explore: Callable[[str, str], None] | None = None
+        """Show a table of a connection in the Explore tab; None without tabs."""
+        self._leaving = threading.Event()
+        self._written: threading.Timer | None = None
+        self._listed: Sequence[DatabaseInfo] = ()
+        self.reset()
+        state.session.written.connect(self._on_write)
+
+    def reset(self) -> None:
+        """Discard the data of another organization."""
+        self.action.clear()
+        self.created: DatabaseInfo | None = None
+        self._created_was_listed = False
+        self.chosen = ""
+        self.deleting = False
+        self.sizes: dict[str, int] = {}
+        self.has_sizes = True
+
+    def build(self) -> Sequence[ipywidgets.Widget]:
+        """Create the widgets."""
+        self.location = Field("Location", ipywidgets.Dropdown())
+        first = "No group exists yet. A database belongs to a group, which determines its locations."
+        self.first_group = Form(first, [self.location], f"Create group {FIRST_GROUP}", self.create_group)
+        self.name, self.group = Field("Database name", ClearedText()), Field("Group", ipywidgets.Dropdown())
+        self.group_name = Field("Group", ipywidgets.Text())
+        self.group_name.explain("This service does not list groups: enter a group name.")
+        self.name.on_typed(self.events, self._check)
+        self.create = Form("", [self.name, self.group, self.group_name], "Create database", self.create_database)
+        self.status, self.current = Status(), Line(class_="pm-faint")
+        self.created_name, self.created_url, self.created_note = Line(tag="strong"), CopyText(), Line()
+        self.created_connect = button("Connect", lambda: self.connect_to(self.created), kind="primary")
+        self.created_done = button("Done", self.dismiss, kind="link")
+        buttons = row(self.created_note, self.created_connect, self.created_done)
+        self.created_box = column(self.created_name, self.created_url, buttons, class_="pm-box")
+        connections = {"connect": self.connect_database, "use": self.use, "close": self.close_connection}
+        self.details = Details(self, connections)
+        self.table = Table({**connections, "details": self.choose}, columns=COLUMNS, label="Databases", stacks=True)
+        self.notes, self.sizes_status = Line(class_="pm-faint"), Status()
+        return [
+            self.first_group, self.create, self.status, self.current, self.created_box, self.details, self.table,
+            self.notes, self.sizes_status,
+        ]  # fmt: skip
+
+    def mount(self) -> None:
+        """Start following changes."""
+        self._leaving.clear()
+        super().mount()
+
+    def unmount(self) -> None:
+        """Stop following changes and retrying."""
+        self._leaving.set()
+        if self._written is not None:
+            self._written.cancel()
+        self._written, self._listed = None, ()
+        if self.children:
+            self.details.follow(on=False)
+        super().unmount()
+
+    def close(self) -> None:
+        """Clear a token on all pages, and close the panel."""
+        if self.children:
+            self.details.tokens.forget()
+        super().close()
+
+    def reload(self) -> None:
+        """Read everything again."""
+        super().reload()
+        self.read_sizes()
+        self.details.outdate()
+
+    def update(self) -> None:
+        """Update the widgets."""
+        state, busy = self.state, bool(self.action.busy)
+        if self._listed is not state.databases:
+            self._listed = state.databases
+            self.read_sizes()
+        show(self.first_group, state.complete and not state.groups)
+        show(self.create, bool(state.groups) or not state.complete)
+        self.location.set_options(state.location_options(state.locations))
+        self.group.set_options(one.name for one in state.groups)
+        show(self.group, bool(state.groups))
+        show(self.group_name, not state.groups)
+        if not self.name.error:
+            limit = max(0, longest("database", state.identity[0]))
+            self.name.explain(f"lower-case letters, digits, hyphens; at most {limit}")
+        self.create.submit.disabled = self.first_group.submit.disabled = busy
+        self.status.update(self.action)
+        current = state.session.current
+        words = f"%%sql cells use {current}." if current else "%%sql cells have no connection."
+        self.current.set_text(words if self.action.message else "")
+        self.table.busy = busy
+        self.table.empty = "Loading ..." if state.task.busy else "No databases yet."
+        self.table.show([self._row(one) for one in self._by_group()])
+        notes = [] if state.complete else ["This service does not list databases: only those created here are shown."]
+        self.notes.set_text(" ".join(notes + ([] if self.has_sizes else ["This service does not report sizes."])))
+        self.sizes_status.update(self.sizes_task)
+        self._update_created()
+        self.details.update()
+
+    def _update_created(self) -> None:
+        made = self.created
+        show(self.created_box, made is not None)
+        if made is not None:
+            listed = made.name in [one.name for one in self.state.databases]
+            self._created_was_listed |= listed  # the listing may lag behind
+            deleted = self._created_was_listed and not listed and not self.action.busy
+            self.created_name.set_text(made.name)
+            self.created_url.text = made.url
+            self.created_note.set_text(f"{made.name} was deleted elsewhere." if deleted else "")
+            show(self.created_connect, not (deleted or self.state.connections(made.name)))
+
+    def _by_group(self) -> list[DatabaseInfo]:
+        order = {one.name: number for number, one in enumerate(self.state.groups)}
+        return sorted(self.state.databases, key=lambda one: order.get(one.group, len(order)))
+
+    def _row(self, one: DatabaseInfo) -> dict[str, Any]:
+        details = {
+            "name": "details",
+            "label": "Details",
+            "title": f"Details of {one.name}",
+            "expanded": one.name == self.chosen,
+        }
+        copy = {"copy": one.url, "label": "Copy", "title": f"Copy the URL of {one.name}"}
+        url = {"text": one.url, "title": one.url, "class": "url", "actions": [copy]}
+        name = {"text": one.name, "kind": "name", "items": [url] if one.url else []}
+        size = self.sizes.get(one.name)
+        group = f"Group {one.group}" if one.group else "In a group not reported by the service"
+        return {
+            "key": one.name, "group": group, "current": self.connection_state(one.name).startswith("current"),
+            "cells": [
+                name, {"text": "" if size is None else counts.size(size), "sort": size or 0},
+                format_date(one.created), self.connection_cell(one.name), {"actions": [details]},
+            ],
+        }  # fmt: skip
+
+    def connection_state(self, name: str) -> str:
+        """Return the connection state of a database: ``current``, ``connected``, or ''."""
+        names = [one.name for one in self.state.connections(name)]
+        if not names:
+            return ""
+        state = "current" if self.state.session.current in names else "connected"
+        others = ", ".join(one for one in names if one != name)
+        return f"{state} as {others}" if others else state
+
+    def connection_cell(self, name: str) -> dict[str, Any]:
+        """Return the table cell with the connections of a database and their actions."""
+        connections = [one.name for one in self.state.connections(name)]
+        if not connections:
+            return {"actions": [{"name": "connect", "key": name, "label": "Connect", "title": f"Connect to {name}"}]}
+        items = []
+        for one in connections:
+            current = one == self.state.session.current
+            actions = [{"name": "close", "key": one, "label": "Close", "title": f"Close the connection {one}"}]
+            if not current:
+                actions.insert(0, {"name": "use", "key": one, "label": "Use", "title": f"Use {one} for %%sql cells"})
+            label = f"{'current' if current else 'connected'}{f' as {one}' if one != name else ''}"
+            items.append({"text": label, "actions": actions})
+        return {"items": items}
+
+    def static(self) -> Sequence[Block]:
+        """Return the table of names, groups and connections, with URLs if they are stable."""
+        if not self.state.databases:
+            return [NO_RESPONSE if self.state.task.busy else "No databases yet."]
+        urls = not self.state.platform.moves and any(one.url for one in self.state.databases)
+        headings = ["Name", "Group", *(["URL"] if urls else []), ""]
+        rows = [
+            [one.name, one.group, *([one.url] if urls else []), self.connection_state(one.name)]
+            for one in self.state.databases
+        ]
+        return [TableBlock(headings, rows)]
+
+    # -- sizes
+
+    def read_sizes(self) -> None:
+        """Read the sizes of the databases."""
+        if not self.state.known:
+            return
+        platform = self.state.platform
+
+        def work() -> dict[str, int] | None:
+            try:
+                used = platform.usage().databases
+            except UnsupportedError:
+                return None
+            return {name: figures["storage_bytes"] for name, figures in used.items() if "storage_bytes" in figures}
+
+        def apply(sizes: dict[str, int] | None) -> str:
+            if self.state.shows(platform):
+                self.sizes, self.has_sizes = sizes or {}, sizes is not None
+            return ""
+
+        self.sizes_task.start("", work, apply)
+
+    def _on_write(self, connection: Connection) -> None:
+        """Read sizes and tables again some time after a committed write of a cell."""
+        if not self.mounted or connection.transaction is Tx.OPEN:
+            return
+        if database_of(connection, *self.state.identity) == self.chosen:
+            self.details.outdate()
+        if self._written is None:
+            self._written = threading.Timer(INTERVAL, self._after_writes)
+            self._written.daemon, self._written.name = True, "pipemagic: sizes"
+            self._written.start()
+
+    def _after_writes(self) -> None:
+        self._written = None  # later writes start another timer
+        self.read_sizes()
+
+    # -- actions
+
+    def _problem(self, name: str) -> str:
+        if name in {one.name for one in self.state.databases}:
+            return f"{name} exists already"
+        return self.state.platform.name_problem("database", name)
+
+    def _check(self, name: str) -> None:
+        self.name.explain(error=self._problem(name) if name else "")
+        self.changed()
+
+    def create_database(self) -> None:
+        """Create the database of the form."""
+        name, group = self.name.text, (self.group.widget.value if self.state.groups else self.group_name.text) or ""
+        if wrong := self._problem(name) or ("" if group else "no group was given; every database belongs to a group"):
+            self.action.refuse(wrong)
+            return
+        platform = self.state.platform
+
+        def apply(made: DatabaseInfo) -> str:
+            if self.state.shows(platform):
+                self.created, self._created_was_listed = made, False
+                if self.name.text == name:
+                    self.name.widget.clear()
+            return outcomes.describe_database(made)
+
+        line = f"%pipedb create-database {name} --group {word(group)}"
+        self.action.start(f"Creating {name} ...", lambda: platform.create_database(name, group), apply, line=line)
+
+    def create_group(self) -> None:
+        """Create the first group."""
+        platform, location = self.state.platform, self.location.widget.value or ""
+
+        line = f"%pipedb create-group {FIRST_GROUP} --location {word(location)}"
+        self.action.start(
+            f"Creating group {FIRST_GROUP} ...", lambda: platform.create_group(FIRST_GROUP, location),
+            outcomes.describe_group, line=line,
+        )  # fmt: skip
+
+    def dismiss(self) -> None:
+        """Hide the database that was created last."""
+        self.created = None
+        self.changed()
+
+    def connect_to(self, made: DatabaseInfo | None) -> None:
+        """Connect to the database that was created last."""
+        if made is not None:
+            self.connect_database(made.name)
+
+    def connect_database(self, name: str) -> None:
+        """Make a database the current connection."""
+        platform = self.state.platform
+
+        def work() -> str:
+            self._check_free(name, platform)
+            return self._connect(name, platform).greeting
+
+        self.action.start(f"Connecting to {name} ...", work, line=f"%pipedb connect {word(name)}")
+
+    def use(self, name: str) -> None:
+        """Make another connection the current one."""
+        work = partial(outcomes.use, self.state.session, name)
+        self.action.start(f"Switching to {name} ...", work, line=f"%pipedb use {word(name)}")
+
+    def close_connection(self, name: str) -> None:
+        """Close a connection."""
+        work = partial(outcomes.close, self.state.session, name, in_panel=True)
+        self.action.start(f"Closing {name} ...", work, line=f"%pipedb close {word(name)}")
+
+    def choose(self, name: str) -> None:
+        """Open or close the details of a database."""
+        self.chosen, self.deleting = "" if name == self.chosen else name, False
+        self.changed()
+        if self.chosen:
+            self.details.close_details.focus()
+
+    def ask_to_delete(self, *, deleting: bool) -> None:
+        """Open or close the form that deletes the chosen database."""
+        self.action.clear()
+        self.deleting = deleting
+        self.changed()
+        if deleting:
+            self.details.delete.focus_first()
+
+    def delete_database(self, name: str, typed: str) -> None:
+        """Delete a database if the typed name matches."""
+        if typed != name:
+            self.action.refuse(f"nothing was deleted: the typed name is not {name}")
+            return
+        platform = self.state.platform
+
+        def work() -> str:
+            deleted = outcomes.delete_database(self.state.session, platform, name)
+            if self.chosen == name and self.state.shows(platform):
+                self.chosen, self.deleting = "", False
+            if self.created is not None and self.created.name == name and self.state.shows(platform):
+                self.created = None
+            return deleted
+
+        self.action.start(f"Deleting {name} ...", work, line=f"%pipedb delete-database {word(name)} --confirm")
+
+    def _check_free(self, name: str, platform: Platform) -> None:
+        """Raise SessionError if the name is taken by a connection or profile of another database."""
+        session = self.state.session
+        other = session.connections.get(name)
+        if other is not None and database_of(other, platform.organization, platform.where) != name:
+            raise SessionError(
+                f"the connection {name} belongs to another database ({other.description})",
+                hint=f"%pipedb close {word(name)} makes the name free",
+            )
+        profile = session.profiles.get(name) if other is None else None
+        if profile is not None and (
+            profile.database != name
+            or profile.organization not in (None, platform.organization)
+            or profile.at not in (None, platform.address)
+        ):
+            raise SessionError(f"the profile {name} belongs to another database ({profile.where})")
+
+    def _connect(self, name: str, platform: Platform) -> Connection:
+        """Connect; retry for some seconds, since a new database may not be found at first."""
+        errors: tuple[type[PipemagicError], ...] = (NotFound,)
+        if self.created is not None and self.created.name == name:
+            errors = (NotFound, ConnectError, SessionError) if self.state.complete else (NotFound, ConnectError)
+        for pause in PAUSES:
+            try:
+                return self.state.session.connect(name, platform=platform)
+            except errors:
+                self.action.report(f"{name} does not respond yet, which is normal for a new database. Retrying ...")
+            if self._leaving.wait(pause):
+                break
+        return self.state.session.connect(name, platform=platform)
+
+
+class Details(ipywidgets.VBox):
+    """Details of the chosen database: tables, tokens, and a form that deletes it."""
+
+    def __init__(self, panel: DatabasesPanel, on_connection: Mapping[str, Callable[[str], None]]) -> None:
+        self.panel = panel
+        self.heading = Line(tag="h3")
+        self.close_details = button("Close details", lambda: panel.choose(panel.chosen), kind="link")
+        self.close_details.add_class("pm-cancel")
+        self.gone, self.url = Line(), CopyText(label="the URL")
+        columns = [{"title": title} for title in ("Group", "Size", "Created", "Connection")]
+        self.facts = Table(on_connection, columns=columns, label="Details", stacks=True)
+        self.browser = TableBrowser(panel.changed)
+        self.explore = button("Open in Explore", self._explore)
+        self.tokens = Tokens(panel.state, panel.changed)
+        self.ask = button("Delete database ...", lambda: panel.ask_to_delete(deleting=True), kind="danger")
+        self.delete = ConfirmForm(
+            "delete", "Delete database", panel.delete_database, lambda: panel.ask_to_delete(deleting=False)
+        )
+        self.there = column(self.browser, self.explore, self.tokens, Line("Delete", tag="h4"), self.ask, self.delete)
+        head = row(self.heading, self.close_details, class_="pm-head")
+        super().__init__([head, self.gone, self.url, self.facts, self.there])
+        self.add_class("pm-box").add_class("pm-closable")  # by Escape
+        self._shown = ""
+
+    def update(self) -> None:
+        """Show the chosen database, or that it was deleted."""
+        panel, name = self.panel, self.panel.chosen
+        info = next((one for one in panel.state.databases if one.name == name), None)
+        show(self, bool(name))
+        there = name if info is not None else ""
+        if there != self._shown:
+            self._shown = there
+            self.tokens.select(there)
+            self.browser.show(Source(there, self._read) if there else None)
+        self.follow(on=bool(there))
+        if not name:
+            return
+        self.heading.set_text(name)
+        show(self.there, info is not None)
+        self.gone.set_text("" if info or panel.action.busy else f"{name} was deleted elsewhere.")
+        self.url.text = info.url if info else ""
+        size, connections = panel.sizes.get(name), panel.state.connections(name)
+        cell = panel.connection_cell(name) if info or connections else ""
+        size_words = "" if size is None else counts.size(size)
+        facts = [info.group, size_words, format_date(info.created)] if info else ["", "", ""]
+        self.facts.busy = bool(panel.action.busy)
+        self.facts.show([{"key": name, "cells": [*facts, cell]}])
+        show(self.ask, not panel.deleting)
+        show(self.delete, panel.deleting)
+        connected = ", ".join(one.name for one in connections)
+        closes = f" It also closes the connection {connected}." if connected else ""
+        self.delete.ask(name, f"This permanently deletes {name} and all its data, for all users.{closes}")
+        self.delete.submit.disabled = bool(panel.action.busy)
+        self.tokens.update()
+        show(self.explore, panel.explore is not None and self.browser.page is not None and bool(connections))
+        self.browser.uncommitted = any(one.transaction is Tx.OPEN for one in connections)
+        self.browser.update()
+
+    def follow(self, *, on: bool) -> None:
+        """Start or stop reading the tables again when they change."""
+        self.browser.follow(on)
+
+    def _explore(self) -> None:
+        connections, page = self.panel.state.connections(self.panel.chosen), self.browser.page
+        if connections and page is not None and self.panel.explore is not None:
+            self.panel.explore(connections[0].name, page.relation.name)
+
+    def outdate(self) -> None:
+        """Read the tables again."""
+        self.browser.outdate()
+
+    def _read(self, question: Callable[[Database], Any], timeout: float | None = None) -> Any:
+        """Run a query beside the connection of the database, or with a read-only token."""
+        name, state = self.panel.chosen, self.panel.state
+        connected = state.connections(name)
+        if connected and not connected[0].refused:
+            return connected[0].once(lambda database: _ask(database.sibling(timeout=timeout or TIMEOUT), question))
+        return _ask(state.platform.open(name, timeout or TIMEOUT, read_only=True), question)
+
+
+def _ask(database: Database, question: Callable[[Database], Any]) -> Any:
+    with database as own:
+        return question(own)
+
+
+def format_date(moment: float | None) -> str:
+    """Return the local date of a Unix timestamp; '' for None."""
+    return "" if moment is None else time.strftime("%Y-%m-%d", time.localtime(moment))

@@ -1,1 +1,0 @@
-"""The panel of databases: creating, connecting, a look inside, tokens."""

@@ -1,1 +1,0 @@
-"""The panel of groups, and following a new location until its databases are there."""

@@ -1,0 +1,200 @@
+"""The Locations panel: a map and a table of locations in use and latencies; add a location to a group."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+
+from pipemagic.counts import plural
+from pipemagic.geography import whereabouts
+from pipemagic.notebook.panels import worldmap
+from pipemagic.notebook.panels.base import Field, Form, Line, Panel, button, row, show
+from pipemagic.notebook.panels.components import Status, Table
+from pipemagic.notebook.panels.groups import Progress
+from pipemagic.notebook.panels.organization_state import OrganizationState
+from pipemagic.notebook.panels.static_html import Block, Picture, TableBlock
+from pipemagic.notebook.panels.tasks import Action
+from pipemagic.session.latency import addresses, latencies
+
+if TYPE_CHECKING:
+    from pipemagic.management_api.models import Group, Location
+
+NONE = "\u2013"
+COLUMNS = [
+    {"title": "Code", "sortable": True}, {"title": "Place", "sortable": True}, {"title": "In use by"},
+    {"title": "Latency", "kind": "number"}, {"title": ""},
+]  # fmt: skip
+
+
+class LocationsPanel(Panel):
+    """The map, the table, and a form that adds a location to a group."""
+
+    title = "Locations"
+
+    def __init__(self, state: OrganizationState) -> None:
+        super().__init__(state)
+        self.action = Action("locations", self.changed)
+        self.tasks.append(self.action)
+        self._stop = threading.Event()
+        self.reset()
+
+    def reset(self) -> None:
+        """Discard the data of another organization."""
+        self.action.clear()
+        self.chosen = ""
+        self.measured: dict[str, str] | None = None
+
+    def build(self) -> Sequence[ipywidgets.Widget]:
+        """Create the widgets."""
+        self.map = ipywidgets.HTML()
+        self.group_shown = Field("Show group", ipywidgets.Dropdown())
+        self.group_shown.widget.observe(lambda _: self.changed(), "value")
+        self.measure_button = button("Measure latency", self.measure)
+        self.group = Field("Add to group", ipywidgets.Dropdown())
+        self.group_name = Field("Add to group", ipywidgets.Text())
+        self.group_name.explain("This service does not list groups.")
+        self.add = Form("", [self.group, self.group_name], "Add", self.add_location, cancel=self.close_form)
+        self.status, self.progress = Status(), Progress(self.state)
+        self.table = Table({"choose": self.choose}, columns=COLUMNS, stacks=True, label="Locations",
+                           empty="This service offers no locations.")  # fmt: skip
+        self.notes = Line(class_="pm-faint")
+        return [
+            self.map, self.add, self.progress, self.status, row(self.group_shown, self.measure_button),
+            self.table, self.notes,
+        ]  # fmt: skip
+
+    def unmount(self) -> None:
+        """Stop following changes and measuring."""
+        self._stop.set()
+        super().unmount()
+
+    def update(self) -> None:
+        """Update the widgets."""
+        self.group_shown.set_options([("all", ""), *((one.name, one.name) for one in self.state.groups)])
+        self.map.value = self._map(self.group_shown.widget.value or "")
+        self.measure_button.disabled = bool(self.action.busy)
+        self.table.show([self._row(one) for one in self._sorted()])
+        self.notes.set_text("\n".join(self._notes()))
+        self.progress.update()
+        self.status.update(self.action)
+        self._update_form()
+
+    def _update_form(self) -> None:
+        others = [one for one in self.state.groups if self.chosen not in one.locations]
+        self.group.set_options((f"{one.name} (primary at {one.primary})", one.name) for one in others)
+        show(self.group, self.state.complete and bool(others))
+        show(self.group_name, not self.state.complete)
+        possible = bool(others) or not self.state.complete
+        self.add.title.set_text(self.state.place(self.chosen) + ("" if possible else ": every group already has it."))
+        self.add.submit.description = f"Add {self.chosen}"
+        show(self.add.submit, possible)
+        show(self.add, bool(self.chosen))  # last, so that no field that is hidden appears for a moment
+
+    def _sorted(self) -> list[Location]:
+        return sorted(self.state.locations, key=lambda one: not self._users(one.code))
+
+    def _users(self, code: str) -> list[Group]:
+        return [one for one in self.state.groups if code in one.locations]
+
+    def _uses(self, code: str) -> list[str]:
+        return [f"{one.name} ({'primary' if code == one.primary else 'replica'})" for one in self._users(code)]
+
+    def _row(self, one: Location) -> dict[str, Any]:
+        users, closest = self._uses(one.code), " (closest)" if one.code == self.state.closest else ""
+        can = not self.state.complete or len(self._users(one.code)) < len(self.state.groups)
+        add = [{"name": "choose", "label": "Add to a group", "title": f"Add {one.code} to a group"}] if can else []
+        latency = "" if self.measured is None else self.measured.get(one.code, NONE)
+        return {
+            "key": one.code, "current": bool(users),
+            "cells": [f"{one.code}{closest}", one.name, ", ".join(users) or NONE, latency, {"actions": add}],
+        }  # fmt: skip
+
+    def _map(self, shown: str = "") -> str:
+        """Return the map of one group, or of all of them."""
+        marks = self._marks([one for one in self.state.groups if shown in ("", one.name)])
+        codes = {kind: [one.code for one in marks if one.kind == kind] for kind in ("primary", "replica")}
+        roles = {"primary": "primary at", "replica": "replicas at"}
+        parts = [f"{words} {', '.join(codes[kind])}" for kind, words in roles.items() if codes[kind]]
+        closest = f"; closest to the service is {self.state.closest}" if self.state.closest else ""
+        which, free = (f"group {shown}", "not in this group") if shown else ("all groups", worldmap.NOT_IN_USE)
+        used = "; ".join(parts) or "nothing is in use"
+        words = f"World map of {which}: {used}{closest}. The table below lists the same data."
+        return worldmap.draw(marks, words, free=free)
+
+    def _marks(self, groups: Sequence[Group]) -> list[worldmap.Mark]:
+        marks = []
+        for one in self.state.locations:
+            at = whereabouts(one.code)
+            if at is not None:
+                kind: worldmap.Kind = "replica" if any(one.code in group.locations for group in groups) else "free"
+                if any(one.code == group.primary for group in groups):
+                    kind = "primary"
+                words = f"{self.state.place(one.code)}: {', '.join(self._uses(one.code)) or 'not in use'}"
+                marks.append(worldmap.Mark(one.code, at, kind, one.code == self.state.closest, words))
+        return marks
+
+    def _notes(self) -> list[str]:
+        notes = []
+        if not self.state.complete:
+            notes.append("This service does not list groups: only those created here are shown.")
+        elif self.state.known and not self.state.groups:
+            notes.append("No group exists yet, so no location is in use. Create one in the Groups panel.")
+        unknown = [one.code for one in self.state.locations if whereabouts(one.code) is None]
+        if unknown:
+            notes.append(f"Not on the map because their coordinates are unknown: {', '.join(unknown)}.")
+        return notes
+
+    def static(self) -> Sequence[Block]:
+        """Return the map and the table of all locations."""
+        rows = [self._row(one)["cells"][:3] for one in self._sorted()]
+        return [Picture(self._map()), TableBlock(["Code", "Place", "In use by"], rows), *self._notes()]
+
+    # -- actions
+
+    def choose(self, code: str) -> None:
+        """Open the form for a location, or close it."""
+        self.action.clear()
+        self.chosen = code
+        self.changed()
+        if code:
+            self.state.drop_finished()
+            self.add.focus_first()
+
+    def close_form(self) -> None:
+        """Close the form."""
+        self.choose("")
+
+    def add_location(self) -> None:
+        """Add the location to the group of the form."""
+        group = (self.group.widget.value if self.state.complete else self.group_name.text) or ""
+        if not group:
+            self.action.refuse("no group was given")
+        elif self.state.add_location(group, self.chosen):
+            self.close_form()
+        else:
+            message = f"{self.chosen} is being added to group {group} already"
+            self.action.refuse(message, "choose another group, or watch that one")
+
+    def measure(self) -> None:
+        """Measure the latency of one database at each location."""
+        platform = self.state.platform
+        self._stop.clear()
+
+        def work() -> str:
+            places = addresses(platform)
+            found: dict[str, str] = {}
+            for one in latencies(places):
+                found[one.code] = str(one)
+                self.action.report(f"Measuring: {len(found)} of {plural(len(places), 'location')} ...")
+                if self._stop.is_set():  # a location that does not respond delays this by seconds
+                    break
+            if self.state.shows(platform):
+                self.measured = found
+            if not found:
+                return "No location has a database to measure."
+            return f"Measured {plural(len(found), 'location')}: median of five small requests to a database at each."
+
+        self.action.start("Looking for databases ...", work, line="%pipedb locations --latency")

@@ -1,1 +1,0 @@
-"""The panel of locations, with its map of the world."""

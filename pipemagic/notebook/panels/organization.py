@@ -1,0 +1,293 @@
+"""The Organization panel: usage and quotas, overages, switching to another organization."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+import ipywidgets
+
+from pipemagic import counts
+from pipemagic.errors import ConnectError, PipemagicError, UnsupportedError
+from pipemagic.hrana.stream import Tx
+from pipemagic.notebook import outcomes
+from pipemagic.notebook.panels.base import Field, Form, Line, Panel, button, column, show
+from pipemagic.notebook.panels.components import CopyText, Status
+from pipemagic.notebook.panels.organization_state import OrganizationState
+from pipemagic.notebook.panels.static_html import Block
+from pipemagic.notebook.panels.tasks import Action, LatestTask
+from pipemagic.session.profiles import word
+
+if TYPE_CHECKING:
+    from pipemagic.management_api.models import Organization
+    from pipemagic.session import Connection
+    from pipemagic.session.organization import Platform
+
+T = TypeVar("T")
+
+FIGURES = {
+    "rows_read": ("row read", "rows read"), "rows_written": ("row written", "rows written"),
+    "storage_bytes": ("stored", "stored"), "bytes_synced": ("synced", "synced"),
+    "databases": ("database", "databases"), "groups": ("group", "groups"),
+    "locations": ("location of a group", "locations of groups"),
+}  # fmt: skip
+"""The figures of `management_api.models.Usage` in order, with their units: singular, plural."""
+
+NEARLY = 0.8
+"""The share of a quota at which its bar shows a warning."""
+
+ON = (
+    "statements run when a quota of the plan is used up, and a service that charges bills what exceeds it. Hosted "
+    "services require a payment method; switching overages off later does not cancel charges already incurred."
+)
+OFF = (
+    "when a quota of the plan is used up, statements fail with the code BLOCKED until the next month begins (UTC). "
+    "Nothing is billed beyond the plan."
+)
+STAY = (
+    "Panels and %pipedb commands then use it. Connections and open transactions are kept: %%sql uses the current "
+    "connection."
+)
+
+
+@dataclass
+class Details:
+    """What a service reports about an organization."""
+
+    platform: Platform
+    settings: Organization | None = None
+    organizations: Sequence[Organization] = ()
+    plan: str = ""
+    quotas: Mapping[str, int] = field(default_factory=dict)
+    used: Mapping[str, int] = field(default_factory=dict)
+    unsupported: list[str] = field(default_factory=list)
+    """Descriptions of what the service does not report."""
+    error: PipemagicError | None = None
+    """The first error of a request on which no other depends."""
+
+    def ask(self, question: Callable[[], T], what: str) -> T | None:
+        """Return the response, or None after recording that it is unsupported or failed."""
+        try:
+            return question()
+        except UnsupportedError:
+            self.unsupported.append(what)
+        except ConnectError:
+            raise
+        except PipemagicError as error:
+            self.error = self.error or error
+        return None
+
+
+def read_details(platform: Platform) -> Details:
+    """Read all details. Raise an error only if the settings cannot be read."""
+    found = Details(platform)
+    found.settings = found.ask(platform.settings, "its settings")
+    if found.error:
+        raise found.error
+    found.organizations = found.ask(platform.organizations, "the list of organizations") or ()
+    found.plan, found.quotas = found.ask(platform.quotas, "plan and quotas") or ("", {})
+    usage = found.ask(platform.usage, "usage")
+    found.used = usage.figures if usage else {}
+    return found
+
+
+class UsageLine(ipywidgets.VBox):
+    """A usage figure as text, with a bar if it has a quota."""
+
+    def __init__(self) -> None:
+        self.words, self.bar = Line(), ipywidgets.FloatProgress(max=1.0)
+        super().__init__([self.words, self.bar])
+
+    def update(self, words: str, used: int, quota: int) -> None:
+        """Show a figure; a quota of 0 means no quota."""
+        is_full = 0 < quota <= used
+        self.words.set_text(words, "pm-error" if is_full else "")
+        show(self.bar, quota > 0)
+        self.bar.value = min(1.0, used / max(1, quota))
+        self.bar.bar_style = "danger" if is_full else "warning" if used >= NEARLY * quota else ""
+
+
+class OrganizationPanel(Panel):
+    """Name and kind, usage bars, overages, and a form that switches to another organization."""
+
+    title = "Organization"
+
+    def __init__(self, state: OrganizationState) -> None:
+        super().__init__(state)
+        self.action = Action("organization", self.changed)
+        self.reading = LatestTask("usage", self.changed)
+        self.tasks += [self.action, self.reading]
+        self._details: Details | None = None
+        self._revision = 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether an organization is in use, even if it cannot be listed: the panel can switch to another."""
+        return any(self.state.identity)
+
+    @property
+    def details(self) -> Details | None:
+        """The details of the organization that is shown, or None before they are read."""
+        return self._details if self._details and self.state.shows(self._details.platform) else None
+
+    def build(self) -> Sequence[ipywidgets.Widget]:
+        """Create the widgets."""
+        self.who = Line()
+        self.blocked = Line(class_="pm-error")
+        self.reading_status = Status()
+        self.figures = {name: UsageLine() for name in FIGURES}
+        self.plan_line, self.unsupported_line = Line(), Line(class_="pm-faint")
+        self.usage_magic = CopyText(label="the magic that shows the usage")
+        self.usage_part = column(
+            Line("Used in this calendar month (UTC)", tag="h3"), self.plan_line, *self.figures.values(),
+            self.usage_magic, self.unsupported_line,
+        )  # fmt: skip
+        self.overages = button("Switch overages on", self.switch_overages)
+        self.overages_now, self.overages_else = Line(), Line(class_="pm-faint")
+        heading = Line("Overages", tag="h3")
+        self.overages_part = column(heading, self.overages, self.overages_now, self.overages_else)
+        self.others = Field("Organization", ipywidgets.Dropdown())
+        self.slug = Field("Slug of the organization", ipywidgets.Text())
+        self.switch = Form("Another organization", [self.others, self.slug], "Switch", self.switch_organization)
+        self.switch_part = column(self.switch, Line(STAY, "pm-faint"))
+        self.only = Line("The account has no other organization.", "pm-faint")
+        self.status = Status()
+        return [
+            self.who, self.blocked, self.reading_status, self.usage_part, self.overages_part, self.switch_part,
+            self.only, self.status,
+        ]  # fmt: skip
+
+    def update(self) -> None:
+        """Update the widgets."""
+        if self._revision != self.state.revision:
+            self._revision = self.state.revision
+            self._read()
+        details = self.details
+        settings = details.settings if details else None
+        self.who.set_text(_who(*self.state.identity, settings))
+        self.blocked.set_text(_blocked(settings) if settings else "")
+        self.reading_status.update(self.reading)
+        show(self.usage_part, details is not None)
+        show(self.overages_part, details is not None)
+        if details is not None:
+            self._update_usage(details)
+            self._update_overages(settings.overages if settings else None)
+        self._update_others(details.organizations if details else ())
+        self.status.update(self.action)
+
+    def _update_usage(self, details: Details) -> None:
+        self.plan_line.set_text(f"Plan: {details.plan}." if details.plan else "")
+        for name, line in self.figures.items():
+            show(line, name in details.used)
+            used, quota = details.used.get(name, 0), details.quotas.get(name, 0)
+            line.update(describe_usage(name, used, quota, quotas_known=bool(details.plan)), used, quota)
+        self.usage_magic.text = "%pipedb usage" if details.used else ""
+        missing = _joined(details.unsupported)
+        self.unsupported_line.set_text(f"This service does not report {missing}." if missing else "")
+
+    def _update_overages(self, on: bool | None) -> None:
+        self.overages.disabled = bool(self.action.busy)
+        self.overages.description = f"Switch overages {'off' if on else 'on'}"
+        now = f"Now on: {ON}" if on else f"Now off: {OFF}"
+        self.overages_now.set_text("This service does not report whether overages are on." if on is None else now)
+        self.overages_else.set_text(f"When off: {OFF}" if on else f"When on: {ON}")
+
+    def _update_others(self, organizations: Sequence[Organization]) -> None:
+        others = [one for one in organizations if one.slug != self.state.identity[0]]
+        only = bool(organizations) and not others
+        self.others.set_options((_name(one), one.slug) for one in others)
+        show(self.others, bool(others))
+        show(self.slug, not organizations)
+        show(self.switch_part, not only and (self.details is not None or self.reading.error is not None))
+        show(self.only, only)
+
+    def _read(self) -> None:
+        platform = self.state.platform
+
+        def work() -> str:
+            self._details = details = read_details(platform)
+            if details.error is not None:
+                raise details.error
+            return ""
+
+        self.reading.start("Loading ...", work)
+
+    def static(self) -> Sequence[Block]:
+        """Return the name of the organization and its service."""
+        return [" \u2013 ".join(self.state.identity)]
+
+    # -- actions
+
+    def switch_organization(self) -> None:
+        """Use another organization of the same service."""
+        slug = self.others.widget.value or self.slug.text
+        if not slug:
+            self.action.refuse("no organization was given", "enter its slug")
+            return
+        session, platform = self.state.session, self.state.platform
+
+        def work() -> str:
+            chosen = session.organization(slug, beside=platform)
+            kept = [_connection(one) for one in session.connections.values()]
+            stay = f" The connections stay as they are: {', '.join(kept)}." if kept else ""
+            return outcomes.describe_organization(chosen) + stay
+
+        self.action.start(f"Switching to {slug} ...", work, line=f"%pipedb organization {word(slug)}")
+
+    def switch_overages(self) -> None:
+        """Switch overages on, or off."""
+        platform, settings = self.state.platform, self.details.settings if self.details else None
+        wanted = "off" if settings and settings.overages else "on"
+        work = partial(outcomes.set_overages, platform, on=wanted == "on")
+        self.action.start(f"Switching overages {wanted} ...", work, line=f"%pipedb overages {wanted}")
+
+
+def describe_usage(name: str, used: int, quota: int, *, quotas_known: bool = True) -> str:
+    """Return a usage figure as text: ``12,345 of 1,000,000,000 rows read (0.0 %)``."""
+    one, several = FIGURES[name]
+    if not quota:
+        return f"{_amount(name, used)} {one if used == 1 else several}{', no limit' if quotas_known else ''}"
+    state = ", over the quota" if used > quota else ", used up" if used == quota else ""
+    what = one if quota == 1 else several
+    return f"{_amount(name, used)} of {_amount(name, quota)} {what} ({_percent(used, quota)} %{state})"
+
+
+def _amount(name: str, value: int) -> str:
+    return counts.size(value) if "bytes" in name else f"{value:,}"
+
+
+def _percent(used: int, quota: int) -> str:
+    tenths = 1000 * used // quota if used < quota else round(1000 * used / quota)
+    return "<0.1" if used and not tenths else f"{tenths / 10:,.1f}"
+
+
+def _who(organization: str, where: str, settings: Organization | None) -> str:
+    name = f"\u201c{settings.name}\u201d" if settings and settings.name not in ("", organization) else ""
+    kind = {"personal": "a personal account", "team": "a team"}.get(settings.type if settings else "", "")
+    return f"{organization} \u2013 {', '.join(filter(None, [name, kind, where]))}"
+
+
+def _blocked(settings: Organization) -> str:
+    if not (settings.blocked_reads or settings.blocked_writes):
+        return ""
+    both = settings.blocked_reads and settings.blocked_writes
+    what = "Reading and writing are" if both else "Reading is" if settings.blocked_reads else "Writing is"
+    return (
+        f"{what} blocked: a quota of this month is used up, so such statements fail with the code BLOCKED until the "
+        "month ends, the quota is raised, or overages are switched on."
+    )
+
+
+def _name(organization: Organization) -> str:
+    slug, name = organization.slug, organization.name
+    return slug if name in ("", slug) else f"{slug} ({name})"
+
+
+def _connection(connection: Connection) -> str:
+    return f"{connection.name} (transaction open)" if connection.transaction is Tx.OPEN else connection.name
+
+
+def _joined(parts: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))

@@ -1,1 +1,0 @@
-"""The panel of the organization: switching, overages, use and quotas."""

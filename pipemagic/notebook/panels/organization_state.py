@@ -1,0 +1,224 @@
+"""The state of the organization, read once for all panels of a session."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary, ref
+
+from pipemagic.errors import PipemagicError, SessionError
+from pipemagic.notebook.panels.replicas import REQUESTS, NewLocation
+from pipemagic.notebook.panels.tasks import LatestTask
+from pipemagic.session.organization import connections_of
+
+if TYPE_CHECKING:
+    from pipemagic.management_api.models import DatabaseInfo, Group, Location
+    from pipemagic.session import Connection, Session
+    from pipemagic.session.organization import Platform
+
+
+class OrganizationState:
+    """Locations, groups and databases as the management API last listed them, and their connections.
+
+    Until an organization is in use (``known`` is False) nothing is requested: that would start the embedded service.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = ref(session)
+        self.identity = ("", "")
+        """The slug of the organization that is shown and a description of its service; '' if there is none."""
+        self.known = False
+        self.revision = 0
+        """The number of reads of the lists, including failed ones."""
+        self.locations: list[Location] = []
+        self.groups: list[Group] = []
+        self.databases: list[DatabaseInfo] = []
+        self.complete = True
+        """Whether the lists are complete, not limited to what was created here."""
+        self.closest = ""
+        self.task = LatestTask("organization", self.notify)
+        self.requests = threading.BoundedSemaphore(REQUESTS)
+        """Limits concurrent requests about many databases across all panels."""
+        self._shown: Platform | None = None
+        self._stale = self._connecting = False
+        self._lock = threading.Lock()
+        self._new_locations: defaultdict[tuple[str, str], list[NewLocation]] = defaultdict(list)
+        self._paused: list[NewLocation] = []
+        self._listeners: list[Callable[[], None]] = []
+        session.changes.connect(self._changed)
+
+    @property
+    def session(self) -> Session:
+        """The session, which outlives its panels."""
+        session = self._session()
+        if session is None:
+            raise SessionError("the session of this panel was closed", hint="run the cell again")
+        return session
+
+    @property
+    def platform(self) -> Platform:
+        """The organization that is shown; before that, the one of the session, which may start a service.
+
+        Actions capture it when they are requested, since another one may be in use when they run.
+        """
+        shown, used = self._shown, self.session.organization_in_use
+        if shown is None:
+            return self.session.platform
+        return used if used is not None and used.is_same(shown) else shown
+
+    def shows(self, platform: Platform) -> bool:
+        """Return True if an organization is the one that is shown."""
+        return self._shown is not None and platform.is_same(self._shown)
+
+    def connections(self, database: str) -> list[Connection]:
+        """Return the connections to a database of the organization."""
+        return connections_of(self.session, database, *self.identity)
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Call a function after every change; the first listener also resumes watching new locations."""
+        if listener not in self._listeners:
+            self._listeners.append(listener)
+        paused, self._paused = self._paused, []
+        for one in paused:
+            one.resume()
+        if self._stale:
+            self.refresh()
+
+    def unsubscribe(self, listener: Callable[[], None]) -> None:
+        """Remove a listener; without listeners, new locations are not watched."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+            if not self._listeners:
+                self._paused = [one for all_ in self._new_locations.values() for one in all_ if one.task.busy]
+                for one in self._paused:
+                    one.stop()
+
+    def notify(self) -> None:
+        """Call all listeners."""
+        for listener in list(self._listeners):
+            listener()
+
+    def databases_in(self, group: str) -> list[str]:
+        """Return the names of a group's databases."""
+        return [one.name for one in self.databases if one.group == group]
+
+    def place(self, code: str) -> str:
+        """Return the display name of a location."""
+        name = next((one.name for one in self.locations if one.code == code), "")
+        return f"{name} ({code})" if name and name != code else code
+
+    def location_options(self, locations: Sequence[Location]) -> list[tuple[str, str]]:
+        """Return the options of a dropdown, with the closest location first."""
+        ordered = sorted(locations, key=lambda one: one.code != self.closest)
+        return [(self.place(one.code) + (", closest" if one.code == self.closest else ""), one.code) for one in ordered]
+
+    @property
+    def new_locations(self) -> list[NewLocation]:
+        """Locations of this organization that are being added, or whose result is still shown."""
+        return self._new_locations[self.identity]
+
+    def add_location(self, group: str, code: str) -> bool:
+        """Add a location to a group and watch its replicas; return False if this is already running."""
+        if any((one.group, one.code) == (group, code) and one.task.busy for one in self.new_locations):
+            return False
+        new = NewLocation(self, group, code)
+        new.add()
+        self._drop(lambda one: (one.group, one.code) == (group, code), new)
+        return True
+
+    def drop(self, group: str, code: str = "", *, of: Platform | None = None) -> None:
+        """Stop watching and showing one or all new locations of a group, by default of the current organization."""
+        identity = self.identity if of is None else (of.organization, of.where)
+        self._drop(lambda one: one.group == group and code in ("", one.code), identity=identity)
+
+    def drop_finished(self) -> None:
+        """Stop showing new locations that are finished or could not be added."""
+        self._drop(lambda one: not one.task.busy and not one.unfinished)
+
+    def _drop(
+        self, matches: Callable[[NewLocation], bool], *new: NewLocation, identity: tuple[str, str] | None = None
+    ) -> None:
+        with self._lock:  # actions finish in their own threads
+            identity = identity or self.identity
+            before = self._new_locations[identity]
+            self._new_locations[identity] = [*(one for one in before if not matches(one)), *new]
+        for one in before:
+            if matches(one):
+                one.stop()
+                self._paused = [other for other in self._paused if other is not one]
+        self.notify()
+
+    def refresh(self) -> None:
+        """Read everything again if an organization is in use; a running read is followed by another."""
+        if self._connecting:  # connecting reads everything, too, and shows its own error or greeting
+            self._stale = True
+        elif self.session.in_organization:
+            self._stale = False
+            self.task.start("Loading ...", self._read)
+
+    def connect(self) -> None:
+        """Connect to the default database, which also selects an organization."""
+
+        def work() -> str:
+            try:
+                greeting = self.session.connect().greeting
+            except PipemagicError:
+                self._connecting = False
+                if self.session.in_organization:  # it was chosen before the error
+                    with suppress(PipemagicError):
+                        self._read()
+                raise
+            finally:
+                self._connecting = False
+            if not self.session.in_organization:
+                return f"{greeting} This address belongs to no organization: choose one with %pipedb organization."
+            self._read()
+            return greeting
+
+        self._connecting = True
+        self.task.start("Connecting ...", work, line="%pipedb connect")
+
+    def _read(self) -> str:
+        self._stale = False
+        try:
+            platform = self.session.platform
+            if not self.shows(platform):
+                self._show(platform)
+            groups, databases, locations = platform.groups(), platform.databases(), platform.locations()
+            closest = self.closest if self.known else platform.closest() or ""
+            self.locations = sorted(locations, key=lambda one: one.is_legacy)
+            self.groups, self.databases, self.closest = list(groups.items), list(databases.items), closest
+            self.complete = groups.complete and databases.complete
+            self._shown, self.known = platform, True
+        finally:
+            self.revision += 1
+        return ""
+
+    def _show(self, platform: Platform) -> None:
+        """Show another organization, whose data have not been read yet."""
+        identity = (platform.organization, platform.where)
+        self.locations, self.groups, self.databases, self.complete, self.known = [], [], [], True, False
+        self._shown, self.identity = platform, identity
+        self.notify()
+
+    def _changed(self, subject: str) -> None:
+        self._stale = self._stale or subject == "organization"
+        if self._stale and self._listeners:
+            self.refresh()
+        self.notify()
+
+
+_states: WeakKeyDictionary[Session, ref[OrganizationState]] = WeakKeyDictionary()
+
+
+def state_of(session: Session) -> OrganizationState:
+    """Return the state of a session's organization, shared by its panels, which keep it alive."""
+    known = _states.get(session)
+    state = None if known is None else known()
+    if state is None:
+        state = OrganizationState(session)
+        _states[session] = ref(state)  # its organization refers to the session
+    return state

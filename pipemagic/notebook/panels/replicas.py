@@ -1,0 +1,335 @@
+"""Replica states of groups and progress of new locations, read in the background."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from pipemagic.counts import plural
+from pipemagic.errors import AuthError, NotFound, PipemagicError, UnsupportedError
+from pipemagic.notebook import outcomes
+from pipemagic.notebook.panels.tasks import LatestTask
+from pipemagic.session.profiles import word
+
+if TYPE_CHECKING:
+    from pipemagic.management_api.models import Group, Instance
+    from pipemagic.notebook.panels.organization_state import OrganizationState
+    from pipemagic.session.organization import Platform
+
+T = TypeVar("T")
+
+REQUESTS = 4
+"""Maximum number of concurrent requests about databases."""
+
+MEASURED = 20
+"""Maximum number of databases per group whose replicas are read."""
+
+POLL, POLL_STATES = 5.0, 2.0
+"""Seconds between reads of replicas that are behind or unreadable, and between reads of location states."""
+
+FIRST, LAST = 0.3, 5.0
+"""Seconds between reads of a new location: at first, and after a long time without changes."""
+
+ATTEMPTS = 8
+"""Consecutive failed reads after which the first error is reported."""
+
+SMALL_LAG = 1.0
+"""Lag in seconds that counts as caught up: a primary under writes is always ahead."""
+
+CAUGHT_UP, DELETED = "caught up", "deleted meanwhile"
+
+
+def describe(instance: Instance | None) -> str:
+    """Return the state of an instance as text; None stands for one that is not listed yet."""
+    if instance is None:
+        return "not there yet"
+    if instance.state not in ("", "ok", "lagging"):
+        return instance.state
+    if instance.lag is not None and instance.lag > SMALL_LAG:
+        return f"{instance.lag:.1f} s behind"
+    return "lagging" if instance.state == "lagging" and instance.lag is None else CAUGHT_UP
+
+
+@dataclass(frozen=True)
+class ReplicaSummary:
+    """The replicas of a group at one location: ``total`` databases were read, ``ready`` of them have caught up."""
+
+    total: int
+    ready: int
+    lag: float | None = None
+    states: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lag = "" if self.lag is None else f", lag {self.lag:.1f} s"
+        if self.ready == self.total:
+            return f"{CAUGHT_UP}{lag}"
+        some = f" ({self.ready} of {self.total} caught up)" if self.total > 1 else ""
+        return f"{', '.join(self.states)}{some}{lag}"
+
+
+class ReplicaStates:
+    """Summaries of all groups, read again while some are behind or when the service reports a change."""
+
+    def __init__(self, state: OrganizationState) -> None:
+        self.state = state
+        self.summaries: dict[str, Mapping[str, ReplicaSummary]] = {}
+        self.supported = True
+        self.outdated = ""
+        """Why the summaries may be out of date; '' if they are not."""
+        self.task = LatestTask("replicas", state.notify)
+        self._stop = threading.Event()
+        self._revision = 0
+
+    def start(self) -> None:
+        """Start reading."""
+        self.forget()
+        self._stop = threading.Event()
+        threading.Thread(target=self._poll, args=(self._stop,), name="pipemagic: replicas", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop reading."""
+        self._stop.set()
+
+    def forget(self) -> None:
+        """Discard all summaries."""
+        self.summaries, self.supported, self.outdated, self._revision = {}, True, "", 0
+
+    def update(self) -> None:
+        """Read again if groups and databases have been read again."""
+        if self._revision != self.state.revision and self._groups():
+            self._revision = self.state.revision
+            self.task.start("Reading the replicas ...", self._read)
+
+    def _groups(self) -> list[Group]:
+        """Return the groups that have replicas."""
+        return [one for one in self.state.groups if len(one.locations) > 1]
+
+    def _poll(self, stop: threading.Event) -> None:
+        waited = 0.0
+        while not stop.wait(POLL_STATES):
+            waited += POLL_STATES
+            if not self.state.known or not self._groups():
+                continue
+            try:
+                changed = self._have_states_changed()
+            except PipemagicError as error:
+                self.outdated = error.message
+                self.state.notify()
+                continue
+            behind = any(one.ready < one.total for places in self.summaries.values() for one in places.values())
+            if changed:
+                self.state.refresh()  # this also reads the replicas
+            elif waited >= POLL and (behind or self.outdated):
+                waited = 0.0
+                self.task.start("", self._read)
+
+    def _have_states_changed(self) -> bool:
+        """Return True if the service reports other location states; send one request and start no service."""
+        known = {one.name: one.status for one in self._groups() if one.status}
+        if not known:
+            return False
+        states = self.state.platform.states()
+        return any(states.get(name, status) != status for name, status in known.items())
+
+    def _read(self) -> str:
+        platform, stop = self.state.platform, self._stop  # before the groups, so that they belong to this organization
+        found: dict[str, Mapping[str, ReplicaSummary]] = {}
+        supported, outdated = True, ""
+        for group in self._groups():
+            try:
+                found[group.name] = self._read_group(platform, group, stop)
+            except UnsupportedError:
+                supported = False
+                break
+            except PipemagicError as error:  # does not affect other groups
+                outdated = outdated or error.message
+        if self.state.shows(platform) and not stop.is_set():
+            self.summaries, self.supported, self.outdated = found, supported, outdated
+        return ""
+
+    def _read_group(self, platform: Platform, group: Group, stop: threading.Event) -> Mapping[str, ReplicaSummary]:
+        names = self.state.databases_in(group.name)[:MEASURED]
+        read = ask_each(self.state.requests, names, platform.instances, stop)
+        answers = [one for one in read.values() if not isinstance(one, NotFound)]  # deleted meanwhile
+        listed = [None if isinstance(one, PipemagicError) else one for one in answers]
+        for one in answers:
+            if isinstance(one, PipemagicError) and not any(listed):
+                raise one
+        return {code: _summary(code, listed) for code in group.locations[1:]} if listed else {}
+
+
+def _summary(code: str, listed: Sequence[Sequence[Instance] | None]) -> ReplicaSummary:
+    here = [next((one for one in instances if one.name == code), None) for instances in listed if instances is not None]
+    states = [describe(one) for one in here] + ["no response"] * listed.count(None)
+    lags = [one.lag for one in here if one is not None and one.lag is not None]
+    others = {"behind" if one.endswith("behind") else one for one in states if one != CAUGHT_UP}
+    return ReplicaSummary(len(states), states.count(CAUGHT_UP), max(lags, default=None), tuple(sorted(others)))
+
+
+def ask_each(
+    limit: threading.Semaphore, names: Iterable[str], ask: Callable[[str], T], stop: threading.Event
+) -> dict[str, T | PipemagicError]:
+    """Return the responses or errors by name; after ``stop``, only those that have arrived.
+
+    This does not use an executor, which at exit waits for servers that do not respond.
+    """
+    left, found = queue.SimpleQueue[str](), dict[str, "T | Exception"]()
+    for name in names:
+        left.put(name)
+
+    def work() -> None:
+        while True:
+            try:
+                name = left.get_nowait()
+            except queue.Empty:
+                return
+            with limit:
+                if stop.is_set():
+                    return
+                try:
+                    found[name] = ask(name)
+                except Exception as error:  # noqa: BLE001 - raised below, or returned
+                    found[name] = error
+
+    workers = [
+        threading.Thread(target=work, name="pipemagic: request", daemon=True)
+        for _ in range(min(REQUESTS, left.qsize()))
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        while worker.is_alive() and not stop.is_set():
+            worker.join(0.05)
+    answers: dict[str, T | PipemagicError] = {}
+    for name, answer in dict(found).items():  # a copy, since more may arrive after a stop
+        if isinstance(answer, Exception) and not isinstance(answer, PipemagicError):
+            raise answer
+        answers[name] = answer
+    return answers
+
+
+@dataclass(eq=False)
+class NewLocation:
+    """A location that is being added to a group, watched until all replicas have caught up."""
+
+    state: OrganizationState
+    group: str
+    code: str
+    total: int = 0
+    ready: int = 0
+    behind: list[tuple[str, str]] = field(default_factory=list)
+    unfinished: bool = False
+    """Whether it was added but not all of its databases are known to be ready."""
+
+    def __post_init__(self) -> None:
+        self.platform = self.state.platform
+        self.task = LatestTask(f"location {self.code}", self.state.notify)
+        self._stop = threading.Event()
+
+    def add(self) -> None:
+        """Add the location, and watch its replicas."""
+
+        def work() -> str:
+            group = self.platform.add_location(self.group, self.code)
+            self.unfinished = True
+            return f"{outcomes.describe_group(group)} {self._watch(self._stop)}"
+
+        line = f"%pipedb add-location {word(self.group)} {word(self.code)}"
+        self.task.start(f"Adding {self.code} to group {self.group} ...", work, line=line)
+
+    def watch(self) -> None:
+        """Watch the replicas again."""
+        if self.state.shows(self.platform):  # its token may have changed
+            self.platform = self.state.platform
+        self._stop.set()
+        self._stop = stop = threading.Event()
+        self.task.start(self._copying, lambda: f"Group {self.group} is in {self.code}. {self._watch(stop)}")
+
+    def resume(self) -> None:
+        """Continue watching after a stop, even while the location is still being added."""
+        if self.unfinished:
+            self.watch()
+        else:
+            self._stop = threading.Event()
+
+    def stop(self) -> None:
+        """Stop watching; the service continues."""
+        self._stop.set()
+
+    @property
+    def _copying(self) -> str:
+        return f"Copying group {self.group} to {self.code} ..."
+
+    def _watch(self, stop: threading.Event) -> str:
+        try:
+            return self._follow(stop)
+        except PipemagicError as error:
+            added = f"{self.code} was added to {self.group}, but its replicas cannot be read: "
+            raise error.replace(message=added + error.message) from None
+
+    def _follow(self, stop: threading.Event) -> str:
+        listing = self.platform.databases()
+        waiting = [one.name for one in listing.items if one.group == self.group]
+        if not waiting and not listing.complete:
+            return self._wait_for_service()
+        self.total, self.ready, self.behind = len(waiting), 0, []
+        self.task.report(self._copying)
+        pause, failed = FIRST, 0
+        while waiting and not stop.is_set():
+            try:
+                found = self._read(waiting, stop)
+            except UnsupportedError:
+                return self._wait_for_service()
+            errors = [one for one in found.values() if isinstance(one, PipemagicError)]
+            failed = 0 if any(isinstance(one, str) and one != "paused" for one in found.values()) else failed + 1
+            if errors and failed == ATTEMPTS:
+                raise errors[0]
+            left = [name for name in waiting if found.get(name) not in (CAUGHT_UP, DELETED)]
+            self._show(left, found)
+            if left and all(found.get(name) == "paused" for name in left):
+                return f"{self.code} is paused: replication continues when it is resumed."
+            pause = FIRST if len(left) < len(waiting) else min(LAST, 1.3 * pause)
+            waiting = left
+            if waiting:
+                stop.wait(pause)
+        if waiting:
+            return f"The service continues copying to {self.code}; {self.ready} of {self.total} databases were ready."
+        self.unfinished = False
+        return _all_ready(self.total)
+
+    def _read(self, names: Sequence[str], stop: threading.Event) -> dict[str, str | PipemagicError]:
+        def ask(name: str) -> str:
+            try:
+                return describe(next((one for one in self.platform.instances(name) if one.name == self.code), None))
+            except NotFound:
+                return DELETED
+
+        found = ask_each(self.state.requests, names, ask, stop)
+        for one in found.values():
+            if isinstance(one, UnsupportedError | AuthError):
+                raise one
+        return found
+
+    def _show(self, left: Sequence[str], found: Mapping[str, str | PipemagicError]) -> None:
+        self.total -= sum(one == DELETED for one in found.values())
+        self.behind = [(name, getattr(found[name], "message", str(found[name]))) for name in left if name in found]
+        self.ready = self.total - len(left)
+        self.state.notify()
+
+    def _wait_for_service(self) -> str:
+        try:
+            self.platform.wait_for_location(self.group, self.code)
+        except UnsupportedError:
+            self.unfinished = False
+            return "This service does not report replica lag."
+        self.ready, self.unfinished = self.total, False
+        return _all_ready(self.total) if self.total else "Its databases are ready."
+
+
+def _all_ready(total: int) -> str:
+    if total == 0:
+        return "It has no databases yet."
+    return "Its database is ready." if total == 1 else f"Its {plural(total, 'database')} are ready."

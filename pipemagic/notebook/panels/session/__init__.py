@@ -1,1 +1,0 @@
-"""The panel of the session: connections, clocks of transactions, requests."""

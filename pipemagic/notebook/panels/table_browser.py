@@ -1,0 +1,733 @@
+"""The table browser: list of tables, and paged rows of one table, sorted and filtered by the server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import ipywidgets
+
+from pipemagic.counts import plural
+from pipemagic.errors import AnswerTimeout, PipemagicError, SessionError
+from pipemagic.explore import conditions, page_query
+from pipemagic.explore.asking import MOVED
+from pipemagic.explore.page_export import check_target, export_rows
+from pipemagic.explore.page_query import COLUMNS, OPERATORS, SIZES, Filter, Page, PageQuery, filter_sql, rows_sql
+from pipemagic.explore.profile import ColumnProfile, Profile, profile
+from pipemagic.explore.profile_view import format_value, has_histogram, most_frequent
+from pipemagic.explore.schema import Relation, Schema, read_schema
+from pipemagic.explore.values import one_line
+from pipemagic.notebook.panels.base import NO_RESPONSE, Field, Form, Line, button, column, row, show
+from pipemagic.notebook.panels.components import CopyText, LongValue, Status, Table
+from pipemagic.notebook.panels.static_html import Block, TableBlock
+from pipemagic.notebook.panels.tasks import STOPPED, Action, LatestTask
+from pipemagic.session.profiles import column_list, word
+
+if TYPE_CHECKING:
+    from pipemagic.client.database import Database
+    from pipemagic.explore.page_values import Cell, FullValue
+    from pipemagic.explore.schema import Column
+    from pipemagic.session import Session
+
+COUNT_TIMEOUT = 5.0
+"""Timeout of the request that counts rows, in seconds."""
+
+GONE = "A column no longer exists: its sorting and filters were removed."
+UNCOMMITTED = "A transaction is open in the cells. Its changes are shown here after it is committed."
+TARGETS = {"DataFrame variable": "variable", "CSV file": "csv", "Parquet file": "parquet"}
+PROFILE_COLUMNS = [
+    {"title": "Column"}, {"title": "Values", "kind": "number"}, {"title": "NULL", "kind": "number"},
+    {"title": "Distinct values", "kind": "number"}, {"title": "Distribution or most frequent"}, {"title": "Min"},
+    {"title": "Median"}, {"title": "Max"},
+]  # fmt: skip
+TABLE_COLUMNS = [
+    {"title": "Name", "sortable": True}, {"title": "Kind", "sortable": True},
+    {"title": "Columns", "kind": "number", "sortable": True},
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Source:
+    """A database to browse.
+
+    ``read(query, timeout=None)`` calls a function with a Database and returns its result. The Database has its own
+    HTTP connections, so that aborting it affects no other.
+    """
+
+    name: str
+    read: Callable[..., Any]
+    is_connection: bool = False
+    """Whether the name is that of a connection, which commands can use."""
+
+    @classmethod
+    def of_connection(cls, session: Session, name: str) -> Source:
+        """Return the database of a connection, queried outside the stream of the cells."""
+
+        def read(question: Callable[[Database], Any], timeout: float | None = None) -> Any:
+            def ask(database: Database) -> Any:
+                with database.sibling(timeout=timeout) as own:
+                    return question(own)
+
+            return session.connection(name).once(ask)
+
+        return cls(name, read, is_connection=True)
+
+
+class Request:
+    """A query of a source that can be aborted, also before it is sent."""
+
+    def __init__(self, source: Source, question: Callable[[Database], Any], timeout: float | None = None) -> None:
+        self.source, self.question, self.timeout = source, question, timeout
+        self._database: Database | None = None
+        self._aborted = False
+
+    def run(self) -> Any:
+        """Run the query and return its result."""
+        return self.source.read(self._ask, timeout=self.timeout)
+
+    def start(self, task: LatestTask, title: str, apply: Callable[[Any], str], line: str = "") -> None:
+        """Run it as the work of a task."""
+        task.start(title, self.run, apply, line=line, abort=self.abort)
+
+    def abort(self) -> None:
+        """Abort the query by closing the connection; a server that detects this stops."""
+        self._aborted = True
+        if (database := self._database) is not None:
+            database.transport.abort()
+
+    def _ask(self, database: Database) -> Any:
+        self._database = database
+        try:
+            if self._aborted:
+                raise SessionError(STOPPED)
+            return self.question(database)
+        finally:
+            self._database = None
+
+
+class TableBrowser(ipywidgets.VBox):
+    """The list of tables, or a page of one table with its filters, profiles and export.
+
+    ``changed`` updates the enclosing panel, which calls `update`. Exports are assigned in ``variables``; if it is None,
+    export and profiles are not offered. ``line_on`` returns the magic option that selects a connection.
+    ``uncommitted`` is True while cells have an open transaction.
+    """
+
+    def __init__(
+        self, changed: Callable[[], None], *, variables: MutableMapping[str, Any] | None = None,
+        line_on: Callable[[str], str] = lambda _: "",
+    ) -> None:  # fmt: skip
+        self.changed, self.variables, self.line_on = changed, variables, line_on
+        self.task = LatestTask("table", self._task_changed)
+        self.quiet = LatestTask("reading again", self._quiet_changed)
+        self.counter = LatestTask("counting rows", self._counter_changed)
+        self.profiles, self.export = Profiles(self), ExportForm(self)
+        self.tasks = [self.task]
+        self.source: Source | None = None
+        self.uncommitted = self._followed = self._outdated = False
+        self._lock = threading.Lock()
+        self._number = self._quiet_number = 0  # user requests
+        self._quiet_error: PipemagicError | None = None
+        self.schema: Schema | None = None
+        self.page: Page | None = None
+        self.total: int | None = None
+        self.full: tuple[int, str, FullValue] | None = None
+        """Row on the page, column, value."""
+        self._query = PageQuery()
+        self._counted: tuple[object, ...] | None = None
+        self._uncounted: Page | None = None
+        self._drawn: Page | None = None
+        self.heading = Line(tag="h3")
+        self.export_rows = button("Export ...", self.export.ask)
+        self.profile_all = button("Profile all columns", self.profiles.start)
+        self.all_tables = button("All tables", self.list_tables)
+        self.note = Line(UNCOMMITTED, class_="pm-faint")
+        self.filters = self._filter_forms()
+        self.filter_list = Table({"remove": self._remove}, label="Filters", columns=[{"title": "Filters"}])
+        self.status, self.stop_button = Status(), button("Stop", self.task.stop)
+        self.tables = Table({"open": self.open_table}, columns=TABLE_COLUMNS)
+        profile_column = lambda name: self.profiles.start([name])  # noqa: E731
+        self.rows = Table({"sort": self.sort, "profile": profile_column, "full": self._open_full}, filter_from=1000)
+        self.rows.add_class("pm-cells")
+        self.columns_line = Line(tag="span")
+        self.columns_before = button("Columns before", lambda: self._shift(-COLUMNS))
+        self.columns_after = button("Columns after", lambda: self._shift(COLUMNS))
+        self.columns = row(self.columns_line, self.columns_before, self.columns_after)
+        self.hidden = Line(class_="pm-faint")
+        self.position = Line()
+        self.pager = self._pager()
+        self.full_line, self.full_value = Line(tag="h4"), LongValue()
+        self.close_full = button("Close", self._close_full, kind="link", tooltip="Close the value")
+        head = row(self.full_line, self.close_full.add_class("pm-cancel"), class_="pm-head")
+        self.full_box = column(head, self.full_value, class_="pm-box").add_class("pm-closable")
+        self.cell = CopyText(label="the cell")
+        head = row(self.heading, row(self.export_rows, self.profile_all, self.all_tables), class_="pm-head")
+        self.above = column(self.filters, self.filter_list)
+        self.below = column(self.rows, self.columns, self.hidden, self.position, self.pager, self.full_box, self.cell)
+        parts = [head, self.note, self.export, self.profiles, self.above, row(self.status, self.stop_button)]
+        super().__init__([*parts, self.tables, self.below])
+
+    def _filter_forms(self) -> ipywidgets.VBox:
+        self.column = Field("Column", ipywidgets.Dropdown())
+        self.operator = Field("Comparison", ipywidgets.Dropdown(options=OPERATORS))
+        self.value = Field("Value", ipywidgets.Text())
+        self.where = Field("Condition in SQL", ipywidgets.Text(placeholder="such as a > 1"))
+        self.add_filter = Form("", [self.column, self.operator, self.value], "Add filter", self._add, kind="")
+        apply = lambda: self.filter_by(self.where.text)  # noqa: E731
+        self.apply_where = Form("", [self.where], "Apply", apply, kind="")
+        return column(self.add_filter, self.apply_where)
+
+    def _pager(self) -> ipywidgets.HBox:
+        self.first = button("First", lambda: self._turn(0))
+        self.previous = button("Previous", lambda: self._turn(self._base.previous_offset(self.total)))
+        self.next = button("Next", lambda: self._turn(self._base.offset + self._base.size))
+        self.last = button("Last", lambda: self._turn(self._base.last_offset(self.total or 0)))
+        self.size = Field("Rows per page", ipywidgets.Dropdown(options=SIZES))
+        self.size.widget.observe(lambda change: self._resize(change["new"]), "value")
+        self.row_number = Field("Go to row", ipywidgets.Text())
+        self.go = Form("", [self.row_number], "Go", self._go, kind="")
+        self.size.layout.flex = self.row_number.layout.flex = "0 1 100px"
+        self.go.layout.flex = "1 1 180px"
+        return row(self.first, self.previous, self.next, self.last, self.size, self.go)
+
+    # -- which table
+
+    def show(self, source: Source | None) -> None:
+        """List the tables of a source; None shows nothing."""
+        self.stop("")
+        self.source, self._outdated = source, False
+        self._forget()
+        if source is None:
+            self.task.clear()
+            self.changed()
+        else:
+            self.list_tables()
+
+    def list_tables(self) -> None:
+        """Read and list the current tables."""
+        self.profiles.clear()
+        self._query = PageQuery()
+
+        def apply(schema: Schema) -> str:
+            self._forget()
+            self.schema = schema
+            return ""
+
+        self._ask("Reading the tables ...", read_schema, apply)
+
+    def open_table(self, table: str) -> None:
+        """Show the first page of a table."""
+        self.profiles.clear()
+        self.export.ask(asking=False)
+        self._read(PageQuery(table))
+
+    def reload(self) -> None:
+        """Read the displayed data and the schema again, and remove profiles."""
+        if self.page is not None:
+            self.profiles.clear()
+            self._read(self.page.query, anew=True)
+        elif self.source is not None:
+            self.list_tables()
+
+    def follow(self, on: bool) -> None:
+        """Start or stop reading again after writes of cells; stopping also ends running requests."""
+        if on and not self._followed and self.page is None:
+            self._outdated = self._outdated or not self.task.busy  # other programs may have created tables
+        before, self._followed = self._followed, on
+        if on:
+            self._read_again()
+        elif before:
+            self._outdated = self._outdated or bool(self.quiet.busy)
+            self.stop_reading()
+
+    def stop(self, message: str = STOPPED) -> None:
+        """Stop running requests; the displayed data stay."""
+        self.stop_reading(message)
+        for task in (self.profiles.task, self.export.task):
+            task.stop(message)
+
+    def stop_reading(self, message: str = STOPPED) -> None:
+        """Stop reading the page; profiles and exports, which the user started, continue."""
+        for task in (self.task, self.quiet, self.counter):
+            task.stop(message)
+
+    def outdate(self) -> None:
+        """Read the displayed data again, since they may have changed."""
+        self._outdated = True
+        self.profiles.outdate()
+        self._read_again()
+
+    # -- which rows
+
+    def sort(self, name: str) -> None:
+        """Sort by a column: ascending, then descending, then not at all."""
+        self._read(self._base.sort_by(name))
+
+    def filter_by(self, where: str) -> None:
+        """Show only the rows that satisfy an SQL condition; '' for all rows."""
+        try:
+            if where:
+                conditions.check(where)
+        except PipemagicError as error:
+            self.task.refuse(error.message, error.hint)
+            return
+        self._read(replace(self._base, where=where, offset=0))
+
+    def _add(self) -> None:
+        name, operator = self.column.widget.value, self.operator.widget.value
+        added, query = Filter(name, operator, "" if operator.startswith("is ") else self.value.widget.value), self._base
+        if name is None or added in query.filters:
+            return
+        try:
+            page_query.literal(added.value)
+        except PipemagicError as error:
+            self.task.refuse(error.message, error.hint)
+            return
+        self._read(replace(query, filters=(*query.filters, added), offset=0))
+
+    def _remove(self, key: str) -> None:
+        query = self._base
+        if key == "where":
+            self.filter_by("")
+        else:
+            self._read(replace(query, filters=tuple(one for one in query.filters if repr(one) != key), offset=0))
+
+    def _turn(self, offset: int) -> None:
+        self._read(replace(self._base, offset=offset))
+
+    def _go(self) -> None:
+        typed = self.row_number.text.replace(",", "")
+        if typed.isdecimal() and 0 < int(typed) < 2**53:
+            self._turn(int(typed) - 1)
+        else:
+            self.task.refuse("not a valid row number", "row numbers start at 1")
+
+    def _resize(self, size: int) -> None:
+        if size != self._base.size:  # else it was set by `update`
+            self._read(replace(self._base, size=size, offset=self._base.offset // size * size))
+
+    def _shift(self, number: int) -> None:
+        self._read(replace(self._base, first=max(0, self._base.first + number)))
+
+    @property
+    def _base(self) -> PageQuery:
+        """The query that the next action modifies: the running one, or that of the page."""
+        return self._query if self.task.busy or self.page is None else self.page.query
+
+    # -- a long value
+
+    def _open_full(self, key: str) -> None:
+        page, (number, place) = self.page, map(int, key.split())
+        if page is None or self.task.busy:  # this page is about to be replaced
+            return
+
+        def apply(value: FullValue) -> str:
+            self.full = (number, page.columns[place].name, value)
+            self.changed()
+            self.close_full.focus()
+            return ""
+
+        known = page.rows[number][place].full
+        if known is not None:
+            apply(known)
+        else:
+            self._query = page.query
+            question = partial(page_query.read_value, page=page, row=number, place=place)
+            self._ask("Reading the value ...", question, apply)
+
+    def _close_full(self) -> None:
+        self.full = None
+        self.changed()
+
+    # -- requests
+
+    def _forget(self) -> None:
+        self.schema = self.page = self.total = self.full = self._counted = self._uncounted = self._drawn = None
+        self._query = PageQuery()
+        self.counter.stop("")
+
+    def _ask(self, title: str, question: Callable[[Database], Any], apply: Callable[[Any], str]) -> None:
+        source = self.source
+        if source is None:
+            return
+        with self._lock:
+            self._number += 1
+        request = Request(source, question)
+        request.start(self.task, title, lambda found: apply(found) if source is self.source else "")
+
+    def _read(self, query: PageQuery, *, anew: bool = False) -> None:
+        if not query.table:
+            return
+        known = None if anew or self.task.error else self.schema  # after an error the table may have changed
+        schema = known if known is not None and query.table in known else None
+        self._query = query
+
+        def question(database: Database) -> tuple[Schema, Page]:
+            if schema is None:
+                return page_query.read_page_anew(database, query)
+            return schema, page_query.read_page(database, query, schema.relation(query.table))
+
+        def apply(found: tuple[Schema, Page]) -> str:
+            before, (self.schema, page) = self.page, found
+            self.page, self.full = page, None
+            if before is None or len(page.query.filters) > len(before.query.filters):
+                self.value.widget.value = ""
+            if before is None or page.query.where != before.query.where:
+                self.where.widget.value = page.query.where
+            if schema is None or self._counted != page.count_key or page.contradicts(self.total):
+                self.total, self._uncounted = None, page
+            return _missing(query, page)
+
+        self._ask(f"Reading {one_line(query.table)} ...", question, apply)
+
+    def _count(self) -> None:
+        """Count the rows of a page that was just read."""
+        source, page = self.source, self._uncounted
+        if page is None or source is None:
+            return
+        self._uncounted, self._counted = None, page.count_key
+        if page.is_last:
+            self.total = page.end
+            self.counter.stop("")
+            self.counter.clear()
+            return
+
+        def apply(total: int) -> str:
+            self.total = total
+            return ""
+
+        question = partial(page_query.count_rows, query=page.query, relation=page.relation)
+        Request(source, question, COUNT_TIMEOUT).start(self.counter, "counting ...", apply)
+
+    def _read_again(self) -> None:
+        """Read outdated data again in the background, when no other request is running."""
+        with self._lock:
+            source, page, number = self.source, self.page, self._number
+            due = self._outdated and self._followed and not (self.uncommitted or self.task.busy or self.quiet.busy)
+            if not due or source is None:
+                return
+            self._outdated, self._quiet_number = False, number
+
+        def apply(found: Any) -> str:
+            if number == self._number and page is None:
+                self.schema = found
+            elif number == self._number and page is not None:
+                self.schema, new = found
+                self._replace_page(page, new)
+            return ""
+
+        request = Request(source, read_schema if page is None else partial(page_query.read_page_anew, query=page.query))
+        request.start(self.quiet, "Reading again ...", apply)
+
+    def _replace_page(self, before: Page, page: Page) -> None:
+        """Replace the page; keep the full value if its row has not changed."""
+        if missing := _missing(before.query, page):
+            self.task.set_message(missing)
+        if self.full is not None:
+            number = self.full[0]
+            if page.columns != before.columns or page.rows[number : number + 1] != before.rows[number : number + 1]:
+                self.full = None
+        self.page = self._uncounted = page
+
+    def _task_changed(self) -> None:
+        if not self.task.busy:
+            self._count()
+        self.changed()
+        self._read_again()
+
+    def _quiet_changed(self) -> None:
+        task, error = self.task, self.quiet.error
+        if self.quiet.busy:
+            return
+        if self._quiet_number != self._number:  # superseded by a request of the user
+            self._outdated = True
+        else:
+            if task.error is self._quiet_error:  # do not replace the error of an action
+                task.error = error
+            self._quiet_error = error
+            self._count()
+        self.changed()
+        self._read_again()
+
+    def _counter_changed(self) -> None:
+        if self.counter.error is not None:
+            self.total = None
+        self.changed()
+
+    # -- what is shown
+
+    def update(self) -> None:
+        """Update the widgets."""
+        source, page = self.source, self.page
+        offered = self.variables is not None and source is not None and source.is_connection
+        self.heading.set_text(self._heading())
+        show(self.export_rows, page is not None and offered)
+        show(self.profile_all, page is not None and offered)
+        show(self.all_tables, page is not None)
+        show(self.note, self.uncommitted)
+        self.status.update(self.task)
+        show(self.stop_button, bool(self.task.busy))
+        listed = source is not None and page is None
+        show(self.tables, listed)
+        if listed:
+            self.tables.label = self._heading()
+            self.tables.empty = "" if self.schema is None else "No tables yet."
+            self.tables.show([_table_row(one) for one in self._relations()])
+        show(self.above, page is not None)
+        show(self.below, page is not None)
+        self.export.update()
+        self.profiles.update()
+        show(self.full_box, self.full is not None)
+        self.full_value.show(None if self.full is None else self.full[2].text)
+        if page is None or source is None:
+            return
+        if self._drawn is not page:
+            self._drawn = page
+            self._draw(page, offered=offered)
+        if self.full is not None:
+            number, name, value = self.full
+            self.full_line.set_text(f"{one_line(name)} in row {page.query.offset + number + 1:,}: {value.size}")
+        self._update_pager(page)
+        cell = f"%%sql{self.line_on(source.name)}\n{rows_sql(page.query, page.relation)}"
+        self.cell.text = cell if source.is_connection else ""
+
+    def _heading(self) -> str:
+        if self.source is None:
+            return ""
+        name = self.source.name
+        return f"{one_line(self.page.relation.name)} in {name}" if self.page else f"Tables of {name}"
+
+    def _relations(self) -> list[Relation]:
+        return [] if self.schema is None else [one for one in self.schema.relations if one.kind != "shadow"]
+
+    def _draw(self, page: Page, *, offered: bool) -> None:
+        """Show the rows and filters of a page."""
+        query, every = page.query, page.relation.visible
+        self.column.set_options((one_line(one.name), one.name) for one in every)
+        filters = [(str(one), repr(one)) for one in query.filters] + ([(query.where, "where")] if query.where else [])
+        remove = {"name": "remove", "label": "Remove"}
+        self.filter_list.show([
+            {"key": key, "cells": [{"text": words, "actions": [{**remove, "title": f"Remove {words}"}]}]}
+            for words, key in filters
+        ])  # fmt: skip
+        show(self.filter_list, bool(filters))
+        self.rows.label = f"Rows of {one_line(page.relation.name)}"
+        columns = [_column(page, one, offered=offered) for one in page.columns]
+        self.rows.columns = [{"title": "#", "kind": "number"}, *columns]
+        self.rows.empty = page.empty_text
+        self.rows.show([_page_row(page, number, cells) for number, cells in enumerate(page.rows)])
+        last = query.first + len(page.columns)
+        self.columns_line.set_text(f"Columns {query.first + 1:,} to {last:,} of {len(every):,}.")
+        show(self.columns, len(every) > COLUMNS)
+        show(self.columns_before, query.first > 0)
+        show(self.columns_after, last < len(every))
+        hidden = len(page.relation.columns) - len(every)
+        self.hidden.set_text(f"{plural(hidden, 'hidden column')} of the virtual table not shown." if hidden else "")
+
+    def _update_pager(self, page: Page) -> None:
+        query, last = page.query, page.query.last_offset(self.total or 0)
+        self.position.set_text(self._position(page))
+        self.first.disabled = self.previous.disabled = not query.offset
+        self.next.disabled = not page.more
+        self.last.disabled = self.total is None or query.offset == last or (bool(page.rows) and query.offset >= last)
+        self.size.widget.value = self._base.size
+
+    def _position(self, page: Page) -> str:
+        shown = f"Rows {page.query.offset + 1:,} to {page.end:,}" if page.rows else "No rows"
+        if self.total is not None:
+            return f"{shown} of {self.total:,}" if self.total else shown
+        error, more = self.counter.error, f" of more than {page.end:,}" if page.more else ""
+        if isinstance(error, AnswerTimeout):
+            return f"{shown}{more}; the server did not count them in {COUNT_TIMEOUT:g} s"
+        why = f"{error.code}: {error.message}" if error else self.counter.busy
+        return f"{shown}{more}; {why}" if why else f"{shown}{more}"
+
+    def static(self) -> list[Block]:
+        """Return the content for saved notebooks."""
+        page = self.page
+        if self.source is None:
+            return []
+        if page is None:
+            if self.schema is None:
+                error = self.task.error
+                return [UNREADABLE.format(self.source.name, error.message) if error else NO_RESPONSE]
+            rows = [row["cells"] for row in map(_table_row, self._relations())]
+            lines = [[name["text"], kind, str(count)] for name, kind, count in rows]
+            return [self._heading(), TableBlock(["Name", "Kind", "Columns"], lines) if rows else "No tables yet."]
+        query = page.query
+        headings = [one_line(one.name) + MARKS[query.order_of(one.name)] for one in page.columns]
+        cells = [[f"{query.offset + number:,}", *(one.text for one in row)] for number, row in enumerate(page.rows, 1)]
+        filters = [*map(str, query.filters), *([query.where] if query.where else [])]
+        return [self._heading(), *filters, TableBlock(["#", *headings], cells), self._position(page)]
+
+
+MARKS = {None: "", "ascending": " ▲", "descending": " ▼"}
+UNREADABLE = "The tables of {} could not be read: {}"
+
+
+def _missing(query: PageQuery, page: Page) -> str:
+    return "" if (query.filters, query.sort) == (page.query.filters, page.query.sort) else GONE
+
+
+def _table_row(one: Relation) -> dict[str, Any]:
+    name, count = one_line(one.name), "unknown" if one.broken else len(one.visible)
+    kind = ("virtual table" if one.kind == "virtual" else one.kind) + (f": {one.broken}" if one.broken else "")
+    action = {"name": "open", "label": "Explore", "title": f"Explore {name}"}
+    return {"key": one.name, "cells": [{"text": name, "kind": "name", "actions": [action]}, kind, count]}
+
+
+def _column(page: Page, one: Column, *, offered: bool) -> dict[str, Any]:
+    name = one_line(one.name) or "(no name)"
+    note = " ".join(filter(None, [one_line(one.type), one.generated and f"{one.generated} generated"]))
+    actions = [{"name": "profile", "label": "Profile", "title": f"Profile {name}"}] if offered else []
+    return {
+        "title": name, "key": one.name, "sortable": True, "remote": True, "sorted": page.query.order_of(one.name),
+        "note": note, "actions": actions,
+    }  # fmt: skip
+
+
+def _page_row(page: Page, number: int, cells: Sequence[Cell]) -> dict[str, Any]:
+    position = page.query.offset + number + 1
+    row: list[Any] = [f"{position:,}"]
+    for place, cell in enumerate(cells):
+        title = f"Full value of {one_line(page.columns[place].name)} in row {position}"
+        full = [{"name": "full", "key": f"{number} {place}", "label": "full value", "title": title}] if cell.cut else []
+        row.append({"text": cell.text, "kind": cell.kind, "cell": cell.kind, **({"actions": full} if full else {})})
+    return {"key": str(number), "cells": row}
+
+
+class Profiles(ipywidgets.VBox):
+    """Profiles of columns of the displayed table, as in %pipedb profile."""
+
+    def __init__(self, browser: TableBrowser) -> None:
+        self.browser = browser
+        self.task = LatestTask("profile", browser.changed)
+        self.found: dict[str, ColumnProfile] = {}
+        self.where = ""
+        self.outdated = False
+        self.heading, self.condition, self.status = Line(tag="h4"), Line(class_="pm-faint"), Status()
+        self.stop_button = button("Stop", self.task.stop, tooltip="Stop the profile")
+        self.close_button = button("Close", self.clear, kind="link", tooltip="Close the profiles")
+        self.close_button.add_class("pm-cancel")
+        self.note = Line("Cells have written since these profiles were computed.", class_="pm-faint")
+        self.table = Table(columns=PROFILE_COLUMNS, label="Profiles", filter_from=1000).add_class("pm-cells")
+        head = row(self.heading, row(self.stop_button, self.close_button), class_="pm-head")
+        super().__init__([head, self.condition, self.table, self.note, self.status])
+        self.add_class("pm-box").add_class("pm-closable")  # by Escape
+
+    def start(self, names: Sequence[str] = ()) -> None:
+        """Profile some or all displayed columns of the filtered rows; keep other profiles of the same rows."""
+        page, source = self.browser.page, self.browser.source
+        if page is None or source is None:
+            return
+        relation, where = page.relation, filter_sql(page.query, page.relation)
+        if where != self.where:
+            self.clear()
+            self.where = where
+        names = names or [one.name for one in page.columns]
+
+        def apply(result: Profile) -> str:
+            self.outdated = self.outdated and len(result.columns) < len(self.found)
+            known = self.found | {one.name: one for one in result.columns}
+            self.found = {one.name: known[one.name] for one in relation.columns if one.name in known}
+            return MOVED if result.moved else ""
+
+        only = f" --where {word(where)}" if where else ""
+        # It names the connection, since another one may be current when it is copied.
+        line = f"%pipedb profile {word(relation.name)} --columns {column_list(names)}{only} --on {word(source.name)}"
+        request = Request(source, lambda database: profile(database, relation, names, where=where))
+        what = names[0] if len(names) == 1 else f"{len(names)} columns"
+        request.start(self.task, f"Profiling {what} ...", apply, line)
+
+    def clear(self) -> None:
+        """Remove all profiles and stop a running one."""
+        self.found, self.outdated = {}, False
+        self.task.stop("")
+        self.task.clear()
+        self.browser.changed()
+
+    def outdate(self) -> None:
+        """Mark the profiles as outdated after a write of a cell."""
+        self.outdated = bool(self.found)
+
+    def update(self) -> None:
+        """Update the widgets, hidden if there is nothing to show."""
+        show(self, self.browser.page is not None and bool(self.found or self.task.busy or self.task.error))
+        self.heading.set_text(f"Profiles of {'the filtered' if self.where else 'all'} rows")
+        self.condition.set_text(one_line(self.where))
+        show(self.table, bool(self.found))
+        self.table.show([{"key": one.name, "cells": _profile_cells(one)} for one in self.found.values()])
+        show(self.note, self.outdated)
+        show(self.stop_button, bool(self.task.busy))
+        self.status.update(self.task)
+
+
+def _profile_cells(one: ColumnProfile) -> list[Any]:
+    counts = [f"{number:,}" for number in (one.count, one.nulls, one.distinct)]
+    figures = (one.minimum, one.quartiles[1], one.maximum)
+    shape = {"bars": list(one.bins)} if has_histogram(one) else most_frequent(one)
+    shown = ["" if each is None else format_value(one, each, 24) for each in figures]
+    return [one_line(one.name), *counts, shape, *shown]
+
+
+class ExportForm(ipywidgets.VBox):
+    """A form that exports all rows, filtered and sorted, to a variable of the notebook or a file."""
+
+    def __init__(self, browser: TableBrowser) -> None:
+        self.browser = browser
+        self.task = Action("export", browser.changed)
+        self.asking = False
+        self.to = Field("To", ipywidgets.Dropdown(options=list(TARGETS.items())))
+        self.target = Field("Variable or file", ipywidgets.Text())
+        self.replace = ipywidgets.Checkbox(description="Replace", indent=False)
+        fields, cancel = [self.to, self.target, self.replace], lambda: self.ask(asking=False)
+        self.form = Form("", fields, "Export", self.start, cancel=cancel)
+        self.status, self.stop_button = Status(), button("Stop", self.task.stop, tooltip="Stop the export")
+        super().__init__([self.form, row(self.status, self.stop_button)])
+        self.add_class("pm-box")
+
+    def ask(self, *, asking: bool = True) -> None:
+        """Open or close the form."""
+        self.asking = asking
+        self.task.clear()
+        self.browser.changed()
+        if asking:
+            self.target.widget.value, self.replace.value = "", False
+            self.form.focus_first()
+
+    def start(self) -> None:
+        """Export to the target of the form, unless it exists and must not be replaced."""
+        page, source, kind, target = self.browser.page, self.browser.source, self.to.widget.value, self.target.text
+        if page is None or source is None or self.task.busy:
+            return
+        try:
+            check_target(kind, target, self.browser.variables or {}, replace=self.replace.value)
+        except PipemagicError as error:
+            self.task.refuse(error.message, error.hint)
+            return
+
+        def apply(found: tuple[Any, str]) -> str:
+            if kind == "variable" and self.browser.variables is not None:
+                self.browser.variables[target] = found[0]
+            self.asking = False
+            return found[1]
+
+        # It names the connection, since another one may be current when it is copied.
+        option = f"-o {target}" if kind == "variable" else f"--to-{kind} {word(target)}"
+        line = f"%%sql --on {word(source.name)} {option}\n{rows_sql(page.query, page.relation, limit=False)}"
+        request = Request(source, lambda database: export_rows(database, page, kind, target, self.task.report))
+        request.start(self.task, "Exporting ...", apply, line)
+
+    def update(self) -> None:
+        """Update the widgets, hidden if there is nothing to show."""
+        page, task = self.browser.page, self.task
+        show(self, page is not None and bool(self.asking or task.busy or task.message or task.error))
+        show(self.form, self.asking)
+        if page is not None:
+            self.form.title.set_text(f"Export all rows of {one_line(page.relation.name)}, as filtered and sorted")
+        self.form.submit.disabled = bool(self.task.busy)
+        show(self.stop_button, bool(self.task.busy))
+        self.status.update(self.task)

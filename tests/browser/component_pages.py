@@ -1,0 +1,277 @@
+"""Check components.js in chromium without a notebook: rendering, messages and state.
+
+Argument: the path of chromium. Prints one line for each check.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from typing import Any
+
+from lab import browser
+from playwright.sync_api import Page, expect
+
+from pipemagic.notebook.panels.components import LOADER, Events
+
+SOURCES = [base64.b64encode(one.encode()).decode("ascii") for one in (Events._esm, LOADER)]
+STYLE = Events._css
+
+# Models as anywidget gives them: one for each component, with the traits that Python would have set.
+HARNESS = """async ([sources, style]) => {
+  const modules = await Promise.all(sources.map((one) => import(`data:text/javascript;base64,${one}`)));
+  const { render } = modules.at(-1).default;
+  document.head.append(Object.assign(document.createElement("style"), { textContent: style }));
+  const panel = document.body.appendChild(document.createElement("div"));
+  panel.className = "pipemagic-panel";
+  window.components = {};
+  window.add = async (name, traits, into = panel) => {
+    const listeners = {}, sent = [];
+    const model = {
+      get: (key) => traits[key],
+      on: (event, react) => (listeners[event] ??= new Set()).add(react),
+      off: (event, react) => listeners[event].delete(react),
+      send: (message) => sent.push(message),
+    };
+    const el = into.appendChild(document.createElement("div"));
+    const stop = await render({ model, el });
+    window.components[name] = {
+      el, sent, stop,
+      set: (changes) => { Object.assign(traits, changes); listeners.change.forEach((react) => react()); },
+      receive: (message) => listeners["msg:custom"].forEach((react) => react(message)),
+      listeners: () => Object.values(listeners).reduce((sum, one) => sum + one.size, 0),
+    };
+  };
+}"""
+
+
+class Component:
+    """One component on the page."""
+
+    def __init__(self, page: Page, name: str, **traits: Any) -> None:
+        self.page, self.name = page, name
+        page.evaluate("([name, traits]) => add(name, traits)", [name, traits])
+        self.root = page.locator(f".pm-{traits['kind']}").last
+
+    def set(self, **changes: Any) -> None:
+        self.page.evaluate("([name, changes]) => components[name].set(changes)", [self.name, changes])
+
+    def receive(self, message: dict[str, Any]) -> None:
+        self.page.evaluate("([name, message]) => components[name].receive(message)", [self.name, message])
+
+    @property
+    def sent(self) -> list[Any]:
+        """Messages sent since the last read, without those that report readiness."""
+        found = self.page.evaluate("(name) => components[name].sent.splice(0)", self.name)
+        return [one for one in found if "ready" not in one]
+
+
+def table(page: Page, name: str, rows: list[dict[str, Any]], **traits: Any) -> Component:
+    columns = [
+        {"title": "Name", "sortable": True}, {"title": "Size", "kind": "number", "sortable": True}, {"title": ""},
+    ]  # fmt: skip
+    usual = {
+        "kind": "table", "columns": columns, "label": name, "empty": "No rows yet.", "page_size": 100, "filter_from": 8,
+        "busy": False,
+    }  # fmt: skip
+    made = Component(page, name, **{**usual, **traits})
+    made.receive({"rows": rows})
+    return made
+
+
+def row(name: str, size: int, **more: Any) -> dict[str, Any]:
+    act = {"name": "act", "label": "Act", "title": f"Act on {name}"}
+    return {"key": name, "cells": [name, {"text": f"{size} kB", "sort": size}, {"actions": [act]}], **more}
+
+
+def names(component: Component) -> list[str]:
+    return component.root.locator("tbody th[scope=row]").all_inner_texts()
+
+
+def check_table(page: Page) -> None:
+    rows = [row(f"n{number}", number * 37 % 100) for number in range(12)]
+    shown = table(page, "sorted", rows)
+    assert names(shown) == [f"n{number}" for number in range(12)]
+    shown.root.get_by_role("button", name="Sort by Name").click()
+    assert names(shown)[:3] == ["n0", "n1", "n2"], "numbers in names are not in their order"
+    for order in ("ascending", "descending"):
+        shown.root.get_by_role("button", name="Sort by Size").click()
+        expect(shown.root.locator(f"th[aria-sort={order}]")).to_contain_text("Size")
+    assert names(shown)[0] == max(rows, key=lambda one: one["cells"][1]["sort"])["key"]
+    shown.root.get_by_label("Filter").fill("N1")
+    expect(shown.root.get_by_role("status")).to_have_text("3 of 12")
+    shown.root.get_by_label("Filter").fill("nothing")
+    expect(shown.root).to_contain_text("No row contains this text.")
+    shown.root.get_by_label("Filter").fill("")
+    assert shown.sent == [], "sorting and filtering ask the kernel"
+    print("sorting and filtering", flush=True)
+    shown.root.get_by_role("button", name="Act on n3").click()
+    assert shown.sent == [{"action": "act", "key": "n3"}]
+    shown.set(busy=True)
+    shown.root.get_by_role("button", name="Act on n3").click(force=True)
+    assert shown.sent == []
+    print("actions, and none while work runs", flush=True)
+
+
+def check_focus(page: Page) -> None:
+    shown = table(page, "focus", [row(f"n{number}", number) for number in range(4)])
+    shown.root.get_by_role("button", name="Act on n2").focus()
+    shown.receive({"rows": [row("new", 1), *(row(f"n{number}", number + 5) for number in range(4))]})
+    expect(shown.root.get_by_role("button", name="Act on n2")).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(shown.root.get_by_role("button", name="Act on n3")).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowUp")
+    expect(shown.root.get_by_role("button", name="Act on n1")).to_be_focused()
+    print("focus stays, and arrows move it", flush=True)
+
+
+def check_pages(page: Page) -> None:
+    shown = table(page, "pages", [row(f"n{number}", 0) for number in range(25)], page_size=10)
+    assert len(names(shown)) == 10
+    shown.root.get_by_role("button", name="Next").click()
+    shown.root.get_by_role("button", name="Next").click()
+    assert names(shown) == [f"n{number}" for number in range(20, 25)]
+    expect(shown.root.get_by_role("button", name="Next")).to_be_disabled()
+    shown.receive({"rows": [row("n0", 0)]})
+    assert names(shown) == ["n0"]
+    shown.receive({"rows": []})
+    expect(shown.root).to_contain_text("No rows yet.")
+    print("pages", flush=True)
+
+
+def check_texts(page: Page) -> None:
+    """Texts of servers and users are not parsed as HTML."""
+    evil = "<img src=x onerror=window.broken=1>"
+    cell = {"text": evil, "lines": [evil], "items": [{"text": evil}], "title": evil, "bars": [0, 2, 4],
+            "actions": [{"name": "a", "label": evil, "title": evil}]}  # fmt: skip
+    columns = [{"title": evil, "note": evil, "sortable": True}]
+    shown = table(page, "evil", [{"key": evil, "group": evil, "cells": [cell]}], columns=columns, empty=evil)
+    status = Component(
+        page, "evil status", kind="status", busy="", message=evil, code=evil, error=evil, hint=evil, line=evil
+    )
+    copied = Component(page, "evil copy", kind="copy", text=evil, label=evil)
+    for one in (shown, status, copied):
+        expect(one.root).to_contain_text("<img src=x")
+        assert one.root.locator("img").count() == 0
+    assert page.evaluate("window.broken") is None
+    expect(shown.root.get_by_role("img", name="counts from min to max: 0, 2, 4")).to_be_visible()
+    shown.root.locator("tbody button").first.click()
+    assert shown.sent == [{"action": "a", "key": evil}]
+    print("texts are not parsed as HTML", flush=True)
+
+
+def check_status(page: Page) -> None:
+    traits = {"busy": "Loading ...", "message": "", "code": "", "error": "", "hint": "", "line": "%pipedb x"}
+    status = Component(page, "status", kind="status", **traits)
+    state = status.root.get_by_role("status")
+    expect(state).to_have_text("Loading ...")
+    element = state.element_handle()
+    expect(status.root.get_by_role("button")).to_have_count(0)
+    status.set(busy="", message="Done.")
+    expect(state).to_have_text("Done.")
+    assert state.evaluate("(now, before) => now === before", element), "screen readers would not read a new element"
+    status.root.get_by_role("button", name="Copy %pipedb x").click()
+    assert page.evaluate("navigator.clipboard.readText()") == "%pipedb x"
+    status.set(message="", error="it failed", code="CODE", hint="type this")
+    expect(status.root.get_by_role("alert")).to_contain_text("CODE: it failed")
+    print("a status, and the magic to copy", flush=True)
+
+
+def check_secret(page: Page) -> None:
+    secret = Component(page, "secret", kind="secret")
+    expect(secret.root).to_contain_text("not available: a token is shown only once")
+    secret.receive({"secret": "a.b.c"})
+    assert "a.b.c" not in page.content()
+    secret.root.get_by_role("button", name="Copy token").click()
+    assert page.evaluate("navigator.clipboard.readText()") == "a.b.c"
+    secret.root.get_by_role("button", name="Show the token").click()
+    expect(secret.root.locator("code")).to_have_text("a.b.c")
+    secret.root.get_by_role("button", name="Hide the token").click()
+    assert "a.b.c" not in page.content()
+    secret.receive({"secret": None})
+    expect(secret.root.get_by_role("button", name="Copy token")).to_be_hidden()
+    print("a token that is shown, hidden and forgotten", flush=True)
+
+
+def check_countdown(page: Page) -> None:
+    now = page.evaluate("Date.now() / 1000")
+    bar = Component(page, "countdown", kind="countdown", until=now + 60, length=100, label="Time left")
+    shown = bar.root.get_by_role("timer", name="Time left")
+    width = "(bar) => parseFloat(bar.firstChild.style.width)"
+    before = shown.evaluate(width)
+    assert 50 < before <= 60
+    page.wait_for_function(f"([bar, before]) => ({width})(bar) < before", arg=[shown.element_handle(), before])
+    bar.set(until=now - 1)
+    expect(bar.root).to_contain_text("time limit of 100 s has passed")
+    bar.set(until=0)
+    expect(bar.root).to_be_hidden()
+    print("a countdown", flush=True)
+
+
+FORM = """() => {
+  const form = document.querySelector(".pipemagic-panel").appendChild(document.createElement("div"));
+  form.className = "pm-form pm-form-3";
+  form.innerHTML = `<div class="pm-field pm-typed pm-field-7"><input id=name></div>
+    <button class=pm-submit>Create</button><button class=pm-cancel>Cancel</button>`;
+  window.log = [];
+  form.querySelector("input").addEventListener("change", (event) => log.push(`change ${event.target.value}`));
+  form.querySelector(".pm-submit").addEventListener("click", () => log.push("submit"));
+  form.querySelector(".pm-cancel").addEventListener("click", () => {
+    log.push("cancel");
+    form.style.display = "none";
+  });
+}"""
+
+
+def check_events(page: Page) -> None:
+    before = table(page, "before", [row("n0", 0)])
+    events = Component(page, "events", kind="events")
+    (shown,) = events.sent
+    assert list(shown) == ["shown"]
+    page.evaluate(FORM)
+    field = page.locator("#name")
+    page.wait_for_function("components.events.el.closest('.pipemagic-panel') !== null")
+    field.press_sequentially("ab")
+    assert events.sent == [{"typed": "a", "field": "pm-field-7"}, {"typed": "ab", "field": "pm-field-7"}]
+    field.press("Enter")
+    assert page.evaluate("log") == ["change ab", "submit"], "the value has to be sent before the click"
+    assert events.sent == [{"form": "pm-form-3", "values": ["ab"]}]
+    field.press("Escape")
+    assert "cancel" in page.evaluate("log")
+    first = before.root.get_by_role("button", name="Sort by Name")
+    expect(first).to_be_focused()  # nothing opened the form, so it is the first button of the panel
+    first.evaluate("(button) => { button.disabled = true; }")
+    page.wait_for_function("document.activeElement === document.body")
+    first.evaluate("(button) => { button.disabled = false; }")
+    expect(first).to_be_focused()
+    page.evaluate("components.events.stop()")
+    assert events.sent == [{"hidden": shown["shown"]}]
+    assert page.evaluate("components.events.listeners()") == 0
+    print("events: typing, Enter, Escape, focus, and whether it is shown", flush=True)
+
+
+def main(chromium: str) -> None:
+    with browser(chromium) as page:
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.route("http://localhost/", lambda route: route.fulfill(content_type="text/html", body="<!doctype html>"))
+        for check in (
+            check_table,
+            check_focus,
+            check_pages,
+            check_texts,
+            check_status,
+            check_secret,
+            check_countdown,
+            check_events,
+        ):
+            page.goto("http://localhost/")  # the clipboard requires a secure origin
+            page.evaluate(HARNESS, [SOURCES, STYLE])
+            check(page)
+        assert not errors, errors
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,392 @@
+"""What all panels have in common: following changes, errors, forms, the cell that shows them, and their end."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import signal
+import threading
+import weakref
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import ipywidgets
+import pytest
+from ipywidgets.widgets.widget import _instances
+from panel_page import PanelPage
+from waiting import PATIENCE, until
+
+from pipemagic.errors import SessionError
+from pipemagic.notebook.panels import base
+from pipemagic.notebook.panels.base import ConfirmForm, Field, Form, Line, Panel, button
+from pipemagic.notebook.panels.components import Status, Table
+from pipemagic.notebook.panels.opening import NAMES, open_panel
+from pipemagic.notebook.panels.organization_state import state_of
+from pipemagic.notebook.panels.tasks import LatestTask
+from pipemagic.session import Session
+
+
+class Counter(Panel):
+    """Shows a number, and has buttons that fail."""
+
+    title = "Counter"
+    in_organization = False
+
+    def __init__(self, state):
+        super().__init__(state)
+        self.number, self.updates = 0, 0
+        self.task = LatestTask("counter", self.changed)
+        self.tasks.append(self.task)
+
+    def build(self):
+        self.line, self.status = Line(), Status()
+        self.more = button("More", self.count)
+        self.table = Table({"fail": lambda key: self.fail(key)}, columns=[{"title": ""}], label="Numbers")
+        return [self.line, self.more, button("Refuse", lambda: self.fail("refuse")), self.table, self.status]
+
+    def update(self):
+        self.updates += 1
+        if self.number < 0:
+            raise ZeroDivisionError("below zero")
+        self.line.set_text(f"number {self.number}")
+        self.table.show([{"key": "bug", "cells": [{"actions": [{"name": "fail", "label": "Fail"}]}]}])
+        self.status.update(self.task)
+
+    def static(self):
+        return [f"number {self.number}"]
+
+    def count(self):
+        self.number += 1
+        self.changed()
+
+    def fail(self, how):
+        if how == "refuse":
+            raise SessionError("the session refuses", hint="do something else")
+        raise ValueError(how)
+
+
+@pytest.fixture
+def unconnected() -> Iterator[Session]:
+    """A session without connections."""
+    with Session(environ={}) as session:
+        yield session
+        ipywidgets.Widget.close_all()
+
+
+@pytest.fixture
+def counter(unconnected) -> Counter:
+    panel = Counter(state_of(unconnected))
+    panel.mount()
+    return panel
+
+
+@pytest.fixture
+def page(counter) -> PanelPage:
+    return PanelPage(counter)
+
+
+def test_a_click_and_what_it_changes(page):
+    page.click("More")
+    assert "number 1" in page.words
+
+
+def test_the_error_of_a_click_is_shown_until_the_next_click(page, caplog):
+    page.click("Refuse")
+    assert "SESSION: the session refuses\ndo something else" in page.words
+    page.panel.changed()
+    assert "the session refuses" in page.words
+    with caplog.at_level(logging.ERROR):
+        page.click("Fail")
+    assert "BUG: ValueError: bug. The kernel's log has the traceback." in page.words
+    assert "Traceback" in caplog.text
+    assert "ValueError" not in page.text
+    page.click("More")
+    assert "BUG" not in page.words
+
+
+def test_the_error_of_an_update_is_shown_until_one_succeeds(page, counter, caplog):
+    counter.number = -1
+    with caplog.at_level(logging.ERROR):
+        counter.changed()
+        counter.changed()
+    assert "BUG: ZeroDivisionError: below zero. The kernel's log has the traceback." in page.words
+    assert caplog.text.count("Traceback") == 1
+    counter.number = 2
+    counter.changed()
+    assert "BUG" not in page.words
+    assert "number 2" in page.words
+
+
+def test_a_panel_that_cannot_be_sent_holds_up_no_other(page, counter, unconnected, monkeypatch):
+    other = Counter(state_of(unconnected))
+    other.mount()
+
+    def refuse(*_arguments, **_options):
+        raise UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
+
+    monkeypatch.setattr(counter.line, "set_text", refuse)
+    state_of(unconnected).notify()
+    assert "BUG: UnicodeEncodeError" in page.words
+    other.number = 3
+    state_of(unconnected).notify()
+    assert "number 3" in PanelPage(other).words
+
+
+def test_texts_are_escaped_and_can_be_sent():
+    assert Line("<b>&\n\ud800", "pm-faint").value == "<p class='pm-faint'>&lt;b&gt;&amp;<br>?</p>"
+    assert Line("").layout.display == "none"
+
+
+def test_many_threads_update_one_panel(page, counter):
+    busy, failed = threading.Lock(), []
+    update = counter.update
+
+    def update_alone():
+        if not busy.acquire(blocking=False):
+            failed.append("two updates at a time")
+            return
+        update()
+        busy.release()
+
+    counter.update = update_alone
+
+    def count(step):
+        for number in range(100):
+            counter.number = step * 1000 + number
+            counter.changed()
+
+    threads = [threading.Thread(target=count, args=(one,)) for one in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert f"number {counter.number}" in page.words  # the last update shows the last state
+
+
+def test_a_panel_follows_only_while_a_page_shows_it(page, counter):
+    counter.events.receive({"shown": "one"})
+    counter.events.receive({"shown": "two"})
+    counter.events.receive({"hidden": "one"})
+    assert counter.mounted
+    counter.events.receive({"hidden": "two"})
+    assert not counter.mounted
+    updates, counter.number = counter.updates, 5
+    counter.state.notify()
+    assert counter.updates == updates
+    counter.events.receive({"shown": "three"})
+    assert "number 5" in page.words
+
+
+def test_a_closed_panel_leaves_nothing_behind(unconnected):
+    panel = Counter(state_of(unconnected))
+    panel.mount()
+    events = panel.events
+    panel.close()
+    panel.close()
+    assert not panel.mounted
+    widgets = [weakref.ref(one) for one in (panel, panel.more, panel.table)]
+    del panel, events
+    gc.collect()
+    assert [one() for one in widgets] == [None] * 3
+
+
+def test_closed_panels_leave_nothing_in_the_registry_of_widgets(session):
+    before = set(_instances)
+    tabs = open_panel(session)
+    for panel in tabs.panels:
+        tabs.select(panel.title)
+        tabs.wait()
+    assert len(set(_instances) - before) > 500
+    tabs.close()
+    assert set(_instances) - before == set()
+
+
+def test_an_update_sends_nothing_that_is_shown_already(page, counter, monkeypatch):
+    sent = []
+    monkeypatch.setattr(ipywidgets.Widget, "_send", lambda _widget, message, buffers=None: sent.append(message))
+    counter.changed()
+    assert sent == []
+
+
+def test_ten_panels_read_the_organization_once(session, monkeypatch):
+    panels = [open_panel(session, "databases") for _ in range(10)]
+    state = state_of(session)
+    assert state.task.wait(PATIENCE)
+    read, groups = [], session.platform.groups
+    monkeypatch.setattr(session.platform, "groups", lambda: read.append(1) or groups())
+    session.platform.create_database("flights", "default")
+    until(lambda: all("flights" in [row["key"] for row in one.table.rows] for one in panels))
+    assert state.task.wait(PATIENCE)
+    assert sum(read) <= 2
+
+
+def test_the_state_of_an_organization_ends_with_its_session():
+    session = Session(environ={})
+    assert state_of(session) is state_of(session)
+    gone = weakref.ref(session)
+    session.shut_down()
+    del session
+    gc.collect()
+    assert gone() is None
+
+
+def test_closed_panels_keep_no_session_alive(service_folder, closing, monkeypatch):
+    monkeypatch.setenv("PIPEMAGIC_DATA", str(service_folder))
+    session = Session(environ={})
+    session.connect()
+    for name in NAMES:
+        panel = open_panel(session, name)
+        panel.wait()
+        panel.close()
+    closing()
+    gone = weakref.ref(session)
+    session.shut_down()
+    del session, panel
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_panel_of_a_session_that_ended_says_so(unconnected):
+    session = Session(environ={})
+    page = PanelPage(open_panel(session, "databases"))
+    session.shut_down()
+    del session
+    gc.collect()
+    page.panel.changed()
+    assert "the session of this panel was closed" in page.words
+    assert "BUG" not in page.words
+
+
+# -- fields and forms
+
+
+def test_a_field_keeps_its_choice_and_shows_errors():
+    field = Field("Place", ipywidgets.Dropdown())
+    field.set_options([("A", "a"), ("B", "b")])
+    field.widget.value = "b"
+    field.set_options([("New", "n"), ("B", "b")])
+    assert field.widget.value == "b"
+    field.set_options([("A", "a")])
+    assert field.widget.value == "a"
+    field.explain("a note", "an error")
+    assert field.error == "an error"
+    assert "an error" in field.note.value
+    field.explain("a note")
+    assert "a note" in field.note.value
+    assert "pm-wrong" not in field._dom_classes
+
+
+def test_a_form_submits_and_cancels():
+    done = []
+    form = Form("Title", [], "Do", lambda: done.append("do"), cancel=lambda: done.append("cancel"))
+    form.submit.click()
+    (cancel,) = [one for one in form.children[1].children if "pm-cancel" in one._dom_classes]
+    cancel.click()
+    assert done == ["do", "cancel"]
+
+
+def test_values_go_with_the_click_that_submits_a_form(session):
+    """State updates of a field may arrive later: ipywidgets holds them back while the kernel is busy."""
+    panel = open_panel(session, "groups")
+    panel.wait()
+    panel.name.widget.set_state({"value": "abc"})
+    tokyo = [code for _, code in panel.location.widget.options].index("nrt")
+    panel.events.receive({"form": panel.create.id, "values": ["abcd", tokyo]})
+    panel.create.submit.click()
+    until(lambda: not panel.action.busy)
+    assert panel.action.message == "Group abcd is in nrt."
+    panel.name.widget.set_state({"value": "abcd"})  # the update that was held back
+    assert panel.name.widget.value == ""
+    assert panel.name.error == ""
+    for values in (["x", "y", "z"], [1, -1], [None, 10**6], []):  # a page may send anything
+        panel.events.receive({"form": panel.create.id, "values": values})
+    panel.events.receive({"form": "pm-form-0", "values": ["x"]})
+    assert panel.location.widget.value == "nrt"
+
+
+def test_a_form_that_asks_for_a_name_never_has_that_of_another():
+    done = []
+    form = ConfirmForm("delete", "Delete", lambda *names: done.append(names), lambda: None)
+    form.ask("one", "one is deleted")
+    form.field.widget.value = " one "
+    form.ask("one", "one is deleted, and more")
+    form.submit.click()
+    assert done == [("one", "one")]
+    form.ask("two", "two is deleted")
+    assert form.field.widget.description == "Type two to delete"
+    assert form.field.text == ""
+
+
+# -- the cell that shows a panel
+
+
+def test_in_a_terminal_a_panel_is_printed_and_follows_nothing_then(unconnected, capsys):
+    panel = Counter(state_of(unconnected))
+    panel.number = 3
+    for _ in range(2):
+        panel._ipython_display_()
+        assert capsys.readouterr().out.splitlines() == ["Counter", "number 3"]
+        assert not panel.mounted
+
+
+@pytest.fixture
+def interrupt_once():
+    """Return a function that interrupts the main thread once. A signal just before a wait begins does not end it."""
+    arrived = threading.Event()
+
+    def interrupted(_signal, _frame):
+        if not arrived.is_set():
+            arrived.set()
+            raise KeyboardInterrupt
+
+    def interrupt():
+        while not arrived.wait(0.02):
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, interrupted)
+    yield interrupt
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("variables", [{}, {base.IN_VSCODE: "a.ipynb"}], ids=["two outputs", "one output"])
+def test_an_interrupt_ends_the_cell_and_the_panel_stays(unconnected, monkeypatch, variables, interrupt_once):
+    shown, waiting, may_end = [], threading.Event(), threading.Event()
+    monkeypatch.setattr(base, "get_ipython", lambda: SimpleNamespace(kernel=True, user_ns=variables))
+    monkeypatch.setattr(base, "publish_display_data", shown.append)
+    monkeypatch.setattr(base, "PATIENCE", PATIENCE)
+    panel = Counter(state_of(unconnected))
+
+    def work():
+        assert waiting.wait(PATIENCE)
+        interrupt_once()
+        assert may_end.wait(PATIENCE)
+        return "Done."
+
+    wait = panel.wait
+    monkeypatch.setattr(panel, "wait", lambda: (waiting.set(), wait()))
+    panel.task.start("Working ...", work)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        panel._ipython_display_()
+    assert caught.value._render_traceback_() == [base.INTERRUPTED]
+    kinds = [kind for one in shown for kind in one]
+    assert kinds.count(base.WIDGET) == kinds.count("text/html") == 1
+    assert "number 0" in shown[-1]["text/plain"]
+    may_end.set()
+    assert panel.task.wait(PATIENCE)
+    assert "Done." in PanelPage(panel).words
+
+
+def test_the_cell_waits_no_longer_than_its_patience(unconnected, monkeypatch):
+    monkeypatch.setattr(base, "get_ipython", lambda: SimpleNamespace(kernel=True, user_ns={}))
+    monkeypatch.setattr(base, "publish_display_data", lambda _data: None)
+    monkeypatch.setattr(base, "PATIENCE", 0.05)
+    panel, waits, may_end = Counter(state_of(unconnected)), [], threading.Event()
+    wait = panel.wait
+    monkeypatch.setattr(panel, "wait", lambda: (waits.append(1), wait()))
+    panel.task.start("Working ...", lambda: may_end.wait(PATIENCE) and "Done.")
+    panel._ipython_display_()
+    assert not may_end.is_set()
+    assert waits == [1]  # not once more for the text
+    may_end.set()
+    assert panel.task.wait(PATIENCE)

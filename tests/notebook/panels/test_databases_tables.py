@@ -1,0 +1,75 @@
+"""The tables of a database in its details: the data browser that Explore has, without exports and profiles."""
+
+from __future__ import annotations
+
+import pytest
+from waiting import until
+
+HOSTILE = """sel'ect "<b>" 😀"""
+QUOTED = '"' + HOSTILE.replace('"', '""') + '"'
+
+
+@pytest.fixture
+def details(page, session):
+    """Open the details of a database with some tables."""
+    session.run(
+        f"""CREATE TABLE t(a INTEGER, "b c" TEXT, d BLOB);
+        INSERT INTO t VALUES (9007199254740993, 'x', x'00ff'), (NULL, '', zeroblob(1000)), (1, 'y', NULL);
+        CREATE TABLE {QUOTED}(a); CREATE VIEW seen AS SELECT a FROM t"""
+    )
+
+    def opened():
+        panel = page("databases")
+        panel.click("Details of main")
+        panel.wait_for("Explore t")
+        return panel
+
+    return opened
+
+
+def test_tables_and_rows(details):
+    panel = details()
+    assert [row[:2] for row in panel.rows("Tables of main")] == [["seen", "view"], [HOSTILE, "table"], ["t", "table"]]
+    panel.click("Explore t")
+    panel.wait("Rows 1 to 3 of 3")
+    assert panel.rows("Rows of t")[0] == ["1", "9007199254740993", "x", "x'00ff' (2 bytes)"]
+    panel.click("Sort by a")
+    until(lambda: panel.rows("Rows of t")[0][1] == "NULL")
+    assert not {"Export ...", "Profile all columns", "Profile a"} & set(panel.buttons)
+    assert "%%sql" not in panel.words
+    panel.click("All tables")
+    panel.click(f"Explore {HOSTILE}")
+    panel.wait("The table is empty.")
+
+
+def test_a_database_without_a_connection_is_read_with_a_token_that_reads_only(details, session):
+    session.run("CREATE TABLE closed(a)")
+    panel = details()
+    session.close("main")
+    panel.click("Explore seen")
+    panel.wait("9007199254740993")
+    assert session.connections == {}
+
+
+def test_what_is_not_committed_is_neither_seen_nor_disturbed(details, session):
+    panel = details()
+    session.run("BEGIN IMMEDIATE; DELETE FROM t")
+    panel.click("Explore t")
+    panel.wait("Rows 1 to 3 of 3")
+    assert session.run("SELECT count(*) AS n FROM t; ROLLBACK")["n"].tolist() == [0]
+
+
+def test_a_broken_view_leaves_the_others(details, session):
+    session.run("CREATE VIEW broken AS SELECT * FROM gone")
+    panel = details()
+    panel.click("Explore broken")
+    panel.wait("no such table: main.gone")
+    panel.click("Explore t")
+    panel.wait("9007199254740993")
+    assert panel.alerts == []
+
+
+def test_tables_are_read_again_after_cells_wrote(details, session):
+    panel = details()
+    session.run("CREATE TABLE later(a)")
+    panel.wait_for("Explore later")

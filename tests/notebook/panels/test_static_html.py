@@ -1,0 +1,116 @@
+"""What notebooks and terminals show of panels without a kernel, and that it is the same in every run."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook
+
+from pipemagic import launcher
+from pipemagic.notebook.panels import static_html
+from pipemagic.notebook.panels.base import WIDGET
+from pipemagic.notebook.panels.opening import NAMES
+from pipemagic.notebook.panels.static_html import Picture, TableBlock
+
+BLOCKS = [
+    "One & only line",
+    TableBlock(["Name", "Group"], [["<b>a</b>", "edge"], ["\x1b[31mbell", "x"]]),
+    Picture("<svg><title>a map</title></svg>"),
+]
+
+
+def test_the_text_of_blocks():
+    assert static_html.to_text("Things", BLOCKS).splitlines() == [
+        "Things",
+        "One & only line",
+        "  Name       Group",
+        "  <b>a</b>   edge",
+        "  \N{REPLACEMENT CHARACTER}[31mbell  x",
+    ]
+
+
+def test_the_html_of_blocks():
+    assert static_html.to_html('"Things"', BLOCKS) == (
+        '<section aria-label="&quot;Things&quot;"><h2>&quot;Things&quot;</h2><p>One &amp; only line</p>'
+        "<table><thead><tr><th>Name</th><th>Group</th></tr></thead><tbody><tr><td>&lt;b&gt;a&lt;/b&gt;</td>"
+        "<td>edge</td></tr><tr><td>\x1b[31mbell</td><td>x</td></tr></tbody></table>"
+        "<svg><title>a map</title></svg></section>"
+    )
+
+
+def test_in_a_terminal_a_panel_is_a_text(shell, data):
+    shell("%pipedb connect")
+    cell = shell("%pipedb panel")
+    said = re.sub(r"^Out\[\d+\]: ", "", cell.out).splitlines()
+    assert [name.capitalize() for name in NAMES if name.capitalize() not in said] == []
+    assert "  main" in cell.out
+    assert not re.search("[<>\x1b]", cell.out)
+    assert cell.shown == []
+
+
+CELLS = ["%load_ext pipemagic\n%pipedb panel", "%pipedb connect",
+         "%sql CREATE TABLE airport (code TEXT PRIMARY KEY, name TEXT)",
+         "%sql INSERT INTO airport VALUES ('JFK', 'Kennedy'), ('LGA', 'La Guardia')",
+         *(f"%pipedb panel {name}" for name in NAMES), "%pipedb panel"]  # fmt: skip
+
+# What its Jupyter extension does in every kernel; it shows each output, and of an output the best kind.
+IN_VS_CODE = ["__vsc_ipynb_file__ = '/home/me/a.ipynb'", "%pipedb panel databases"]
+
+
+async def run(folder):
+    """Run the cells in a kernel and a data folder of their own; return the notebook as it is saved then."""
+    notebook = new_notebook(cells=list(map(new_code_cell, [*CELLS, *IN_VS_CODE])))
+    own = {"PIPEMAGIC_DATA": str(folder / "data"), "IPYTHONDIR": str(folder / "ipython")}
+    await NotebookClient(notebook, timeout=300, kernel_name="python3").async_execute(env={**os.environ, **own})
+    return nbformat.reads(nbformat.writes(notebook), 4)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two notebooks with every panel, run at the same time."""
+    folders = [tmp_path_factory.mktemp("saved") for _ in range(2)]
+
+    async def run_both():
+        return await asyncio.gather(*map(run, folders))
+
+    yield asyncio.run(run_both())
+    for folder in folders:
+        launcher.stop(folder / "data")
+
+
+def test_every_panel_is_saved_live_and_as_html_and_text(runs):
+    cells = runs[0].cells[4 : len(CELLS)]
+    for name, cell in zip([*NAMES, "all"], cells, strict=True):
+        live, saved = (output.data for output in cell.outputs)
+        assert WIDGET in live
+        titles = NAMES if name == "all" else (name,)
+        for title in titles:
+            assert f"<h2>{title.capitalize()}</h2>" in saved["text/html"]
+            assert title.capitalize() in saved["text/plain"].splitlines()
+        assert not re.search("<(script|form|input|button|select|iframe|img)", saved["text/html"])
+        assert not re.search(r"127\.0\.0\.1|localhost:|http://", saved["text/plain"])
+
+
+def saved_by(cell):
+    """Return what a cell saved, except the names of widgets, which differ in every run."""
+    shown = [{**output.get("data", {}), "": output.get("text")} for output in cell.outputs]
+    return [{kind: value for kind, value in one.items() if kind != WIDGET} for one in shown]
+
+
+def test_another_run_saves_the_same(runs):
+    one, other = runs
+    for ours, theirs in zip(one.cells, other.cells, strict=True):
+        assert saved_by(ours) == saved_by(theirs)
+    assert [bool(cell.outputs) for cell in one.cells[: len(CELLS)]] == [True] * len(CELLS)
+
+
+def test_in_vs_code_live_and_static_are_one_output(runs):
+    (shown,) = (output.data for output in runs[0].cells[-1].outputs)
+    assert set(shown) == {WIDGET, "text/html", "text/plain"}
+    assert "<h2>Databases</h2>" in shown["text/html"]
+    assert shown["text/plain"].splitlines()[0] == "Databases"

@@ -1,0 +1,180 @@
+"""Tasks of panels: the newest request wins, errors are kept for the panel."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import pytest
+from waiting import PATIENCE, until
+
+from pipemagic.errors import SessionError
+from pipemagic.notebook.panels.tasks import STOPPED, Action, LatestTask
+
+
+class Work:
+    """Work that waits until it may end."""
+
+    def __init__(self, result: str) -> None:
+        self.result = result
+        self.begun, self.may_end = threading.Event(), threading.Event()
+
+    def __call__(self) -> str:
+        self.begun.set()
+        assert self.may_end.wait(PATIENCE)
+        return self.result
+
+
+@pytest.fixture
+def task():
+    return LatestTask("test")
+
+
+def test_a_task_says_what_it_does_and_how_it_ended(task):
+    states, work = [], Work("Done.")
+    task.changed = lambda: states.append((task.busy, task.message))
+    task.start("Working ...", work, line="%pipedb connect")
+    task.report("Still working ...")
+    work.may_end.set()
+    assert task.wait(PATIENCE)
+    assert states == [("Working ...", ""), ("Still working ...", ""), ("", "Done.")]
+    assert task.line == "%pipedb connect"
+    task.clear()
+    assert (task.message, task.line) == ("", "")
+
+
+def test_the_newest_request_wins_and_the_others_never_run(task):
+    first, applied, ran = Work("1"), [], []
+    task.start("1", first, applied.append)
+    assert first.begun.wait(PATIENCE)
+    task.start("2", lambda: ran.append(2) or "2", applied.append)
+    task.start("3", lambda: ran.append(3) or "3", lambda result: applied.append(result) or "applied")
+    assert task.busy == "3"
+    assert sum(one.name == "pipemagic: test" for one in threading.enumerate()) == 1
+    first.may_end.set()
+    assert task.wait(PATIENCE)
+    assert ran == [3]
+    assert applied == ["3"]
+    assert task.message == "applied"
+
+
+def test_a_new_request_aborts_the_running_one(task):
+    first = Work("1")
+    task.start("1", first, abort=first.may_end.set)
+    assert first.begun.wait(PATIENCE)
+    task.start("2", lambda: "2")
+    assert task.wait(PATIENCE)
+    assert first.may_end.is_set()
+    assert task.message == "2"
+
+
+def test_stop_drops_the_result_and_what_waits(task):
+    first, applied = Work("1"), []
+    task.start("1", first, applied.append, abort=first.may_end.set)
+    assert first.begun.wait(PATIENCE)
+    task.start("2", lambda: "2", applied.append)
+    task.stop()
+    assert task.wait(0)
+    assert (task.busy, task.message) == ("", STOPPED)
+    task.start("3", lambda: "3")
+    assert task.wait(PATIENCE)
+    assert task.message == "3"
+    assert applied == []
+
+
+def test_an_error_is_kept_until_the_next_request(task):
+    def fail():
+        raise SessionError("the session refuses", hint="do something else")
+
+    task.start("Working ...", fail)
+    assert task.wait(PATIENCE)
+    assert (task.error.code, task.error.message, task.error.hint) == (
+        "SESSION", "the session refuses", "do something else",
+    )  # fmt: skip
+    work = Work("Done.")
+    task.start("Working ...", work)
+    assert task.error is None
+    work.may_end.set()
+    assert task.wait(PATIENCE)
+    task.refuse("nothing was deleted", "type the name")
+    assert (task.message, task.error.code, task.error.message) == ("", "", "nothing was deleted")
+
+
+@pytest.mark.parametrize("where", ["work", "apply"])
+def test_a_bug_is_shown_and_logged_and_the_next_request_runs(task, caplog, where):
+    fail = lambda *_: 1 / 0  # noqa: E731
+    with caplog.at_level(logging.ERROR):
+        task.start("Working ...", fail if where == "work" else str, fail if where == "apply" else None)
+        assert task.wait(PATIENCE)
+    assert (task.busy, task.error.code) == ("", "BUG")
+    assert task.error.message == "ZeroDivisionError: division by zero"
+    assert "the work of test failed" in caplog.text
+    task.start("Working ...", lambda: "Done.")
+    assert task.wait(PATIENCE)
+    assert task.message == "Done."
+
+
+def test_a_task_can_be_waited_for_as_soon_as_it_is_busy(task):
+    waited, work = [], Work("Done.")
+    task.changed = lambda: waited.append(task.wait(0))
+    task.start("Working ...", work)
+    work.may_end.set()
+    assert waited[0] is False
+    assert task.wait(PATIENCE)
+
+
+def test_a_request_that_the_end_of_another_starts_is_waited_for(task):
+    work = Work("2")
+
+    def changed():
+        if task.message == "1":
+            task.start("2", work)
+
+    task.changed = changed
+    task.start("1", lambda: "1")
+    assert work.begun.wait(PATIENCE)
+    assert not task.wait(0)
+    work.may_end.set()
+    assert task.wait(PATIENCE)
+    assert task.message == "2"
+
+
+def test_a_report_that_meets_a_stop_does_not_keep_the_task_busy():
+    class Stopped(LatestTask):
+        @property
+        def _dropped(self):
+            """Whether a stop came; one comes while the work reports, after it looked here."""
+            value = self.dropped
+            if reports and not stops:
+                thread = threading.Thread(target=self.stop)
+                thread.start()
+                thread.join(0.2)
+                stops.append(thread)
+            return value
+
+        @_dropped.setter
+        def _dropped(self, value):
+            self.dropped = value
+
+    def work():
+        reports.append(1)
+        task.report("Working: 1 row ...")
+        return "done"
+
+    reports, stops = [], []
+    task = Stopped("a test")
+    task.start("Working ...", work)
+    until(lambda: stops)
+    stops[0].join()
+    until(lambda: not task._running)
+    assert task.busy == ""
+    assert task.message in ("done", STOPPED)  # whichever came first
+
+
+def test_an_action_ignores_requests_while_one_runs():
+    action, first, ran = Action("test"), Work("1"), []
+    action.start("1", first)
+    action.start("2", lambda: ran.append(2))
+    first.may_end.set()
+    assert action.wait(PATIENCE)
+    assert (action.message, ran) == ("1", [])
