@@ -52,7 +52,8 @@ class PanelPage:
     @property
     def words(self) -> str:
         """All visible text, each item on its own line."""
-        return "\n".join(text for widget in self.widgets for text in texts(widget) if text)
+        with updates:  # a page shows an update as a whole
+            return "\n".join(text for widget in self.widgets for text in texts(widget) if text)
 
     @property
     def text(self) -> str:
@@ -131,11 +132,12 @@ class PanelPage:
     @property
     def alerts(self) -> list[str]:
         """The errors, each with its code and hint."""
-        return [
-            f"{one.code}: {one.error} {one.hint}".removeprefix(": ").strip()
-            for one in self.widgets
-            if isinstance(one, components.Status) and one.error and not one.busy
-        ]
+        with updates:
+            return [
+                f"{one.code}: {one.error} {one.hint}".removeprefix(": ").strip()
+                for one in self.widgets
+                if isinstance(one, components.Status) and one.error and not one.busy
+            ]
 
     @property
     def is_busy(self) -> bool:
@@ -172,6 +174,11 @@ class PanelPage:
             found.click()
 
     submit = click
+
+    def press(self, widget: ipywidgets.Button) -> None:
+        """Click a button as soon as it is visible and enabled."""
+        self._until(lambda: widget in self.widgets and not widget.disabled, f"{_name(widget)!r} cannot be pressed")
+        widget.click()
 
     def type(self, label: str, text: str) -> None:
         """Type into the field with a label, as soon as it is visible."""

@@ -48,8 +48,7 @@ def test_the_card_of_a_created_database_offers_to_connect_unless_it_is_connected
     panel = page("databases")
     create(panel, "flights")
     connect = panel.panel.created_connect
-    assert connect in panel.widgets
-    connect.click()
+    panel.press(connect)
     panel.wait("Connected to flights")
     assert connect not in panel.widgets
     session.use("main")
@@ -248,7 +247,7 @@ def test_connecting_to_a_new_database_is_tried_again_for_some_time(page, session
     panel = page("databases")
     create(panel, "new")
     monkeypatch.setattr(session, "connect", Late(session, refusals))
-    panel.panel.created_connect.click()
+    panel.press(panel.panel.created_connect)
     panel.wait(words)
     assert bool(panel.alerts) == (refusals == 3)
 

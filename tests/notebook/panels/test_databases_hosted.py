@@ -38,7 +38,7 @@ def test_connection_tokens_and_deletion(service, shapes):
     _, session = service(shapes)
     panel = create(session)
     assert session.platform.databases().items[0].url in panel.text  # the same tomorrow
-    panel.panel.created_connect.click()
+    panel.press(panel.panel.created_connect)
     panel.wait("Connected to flights")
     session.run("CREATE TABLE t(a); INSERT INTO t VALUES (1)")
     panel.click("Details of flights")
@@ -60,7 +60,7 @@ def test_connection_tokens_and_deletion(service, shapes):
 def test_a_new_database_that_does_not_respond_yet_is_tried_again(service):
     _, session = service(Shapes(pending=3))
     panel = create(session)
-    panel.panel.created_connect.click()
+    panel.press(panel.panel.created_connect)
     panel.wait("flights does not respond yet, which is normal for a new database. Retrying ...")
     panel.wait("Connected to flights")
 

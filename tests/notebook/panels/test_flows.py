@@ -75,7 +75,7 @@ class Visit:
         self.other.wait_for(f"Details of {name}")
 
     def connect(self, name):
-        self.databases.panel.created_connect.click()
+        self.databases.press(self.databases.panel.created_connect)
         until(lambda: self.session.current == name, "the database is not connected")
         self.other.wait_for(f"Close the connection {name}")
 
@@ -142,7 +142,7 @@ def test_on_the_smallest_management_api(hosted):
     visit.add_location("edge", "nrt")
     until(lambda: api.groups["edge"]["locations"] == ["ams", "nrt"])
     visit.create_database("flights", "edge")
-    visit.databases.panel.created_connect.click()
+    visit.databases.press(visit.databases.panel.created_connect)
     visit.databases.wait("the service makes no tokens for flights")
 
 
