@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pipemagic.version import __version__
+
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
     )
     from pipemagic.management_api.client import Management, management
 
-__version__ = "0.1.0"
 
 __all__ = [
     "AddressError",

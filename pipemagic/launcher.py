@@ -23,10 +23,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
-from pipemagic import __version__, service
+from pipemagic import service
 from pipemagic.config import make_private_folder
 from pipemagic.errors import ServiceError
 from pipemagic.service import files
+from pipemagic.version import __version__
 
 FOLDER_VARIABLE = "PIPEMAGIC_DATA"
 

@@ -16,7 +16,7 @@ ROOT = Path(pipemagic.__file__).parent
 
 # Each layer may import what stands above it, never what stands below or beside it in its line.
 LAYERS = [
-    ["errors"],
+    ["errors", "version"],
     ["hrana", "sql", "svg", "geography", "secret_scan", "config", "terminals", "counts", "http"],
     ["frames"],
     ["client", "service"],

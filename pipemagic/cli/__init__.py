@@ -12,9 +12,9 @@ from importlib import import_module
 
 import click
 
-from pipemagic import __version__
 from pipemagic.cli.console import print_error, print_note
 from pipemagic.errors import InterruptedRequest, PipemagicError
+from pipemagic.version import __version__
 
 INTERRUPTED = 130  # the exit code that shells use for SIGINT
 

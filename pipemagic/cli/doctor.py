@@ -18,12 +18,13 @@ from pathlib import Path
 
 import click
 
-from pipemagic import __version__, launcher
+from pipemagic import launcher
 from pipemagic.cli import console
 from pipemagic.cli.platform import Credentials, SelectedService, data_option, management
 from pipemagic.config import config_folder, make_private_folder
 from pipemagic.errors import PipemagicError, SessionError
 from pipemagic.service import files
+from pipemagic.version import __version__
 
 OK, WARN, FAIL = "ok", "warn", "fail"
 CLEAN, FOUND, UNREADABLE = 0, 1, 2  # exit codes for notebooks

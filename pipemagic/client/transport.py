@@ -13,7 +13,6 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import httpx
 
-import pipemagic
 from pipemagic.client.address import Endpoint
 from pipemagic.client.http_errors import FAILURES, chunk_failure, failure, refusal, transfer_failure
 from pipemagic.client.response_body import Chunks, HttpResponse, TooLarge, read_chunks, read_whole
@@ -27,6 +26,7 @@ from pipemagic.hrana.stream import LIMITS_HEADER, STRICT
 from pipemagic.http import CONNECT_TIMEOUT, READ_TIMEOUT
 from pipemagic.http.proxy import find_proxy, proxy_transport
 from pipemagic.http.transport import HttpTransport
+from pipemagic.version import __version__
 
 TRANSFER_TIMEOUT = 600.0
 """Seconds to wait for the next part of an export, or for the response to an upload."""
@@ -37,7 +37,7 @@ EXAMINED_PER_SECOND = 1_000_000
 BUSY_PAUSES = (0.1, 0.25, 0.5, 1.0, 1.5)
 """Seconds between attempts after 429; in sum below the transaction window of 5 s."""
 
-_HEADERS = [(b"User-Agent", f"pipemagic/{pipemagic.__version__}".encode()), (b"Accept", b"*/*")]
+_HEADERS = [(b"User-Agent", f"pipemagic/{__version__}".encode()), (b"Accept", b"*/*")]
 
 _COLUMNS = (columns.HEADER.encode(), columns.VALUE.encode())
 

@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from pipemagic import __version__
 from pipemagic.service.replicas.replica_set import replicas_of
+from pipemagic.version import __version__
 
 if TYPE_CHECKING:
     from pipemagic.service.database_api.streams import StreamTable

@@ -22,7 +22,6 @@ from typing import Any
 import apsw
 from filelock import FileLock, Timeout
 
-from pipemagic import __version__
 from pipemagic.config import make_private_folder, write_private
 from pipemagic.errors import ServiceError
 from pipemagic.service.app import create_app
@@ -42,6 +41,7 @@ from pipemagic.service.metrics import Metrics
 from pipemagic.service.server import Certificate, Listener, Server, listen, listen_locally
 from pipemagic.service.service import Service
 from pipemagic.service.settings import Settings
+from pipemagic.version import __version__
 
 DEADLINE = 1.8  # seconds after which the process exits in any case; committed data is safe at any time
 MANY_FILES = 16384

@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from pipemagic import __version__
 from pipemagic.service.api.routing import ORG, ApiRequest, Body, Name, Route, Size, format_time, size_in_bytes
 from pipemagic.service.catalog.records import DatabaseRecord
 from pipemagic.service.responses import Refused
+from pipemagic.version import __version__
 
 log = logging.getLogger(__name__)
 

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import msgspec
 
-from pipemagic import __version__
 from pipemagic.service.api.databases import finish_deletion
 from pipemagic.service.api.routing import ORG, ApiRequest, Body, Name, Route, format_time
 from pipemagic.service.catalog.records import GroupRecord
 from pipemagic.service.executor import Steps
 from pipemagic.service.locations import LOCATIONS, nearest
 from pipemagic.service.responses import Refused
+from pipemagic.version import __version__
 
 log = logging.getLogger(__name__)
 

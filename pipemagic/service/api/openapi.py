@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 
-from pipemagic import __version__
 from pipemagic.hrana import columns
 from pipemagic.hrana.cursors import CursorRequest
 from pipemagic.hrana.messages import BatchBody, ExecuteBody, PipelineRequest, PipelineResponse
 from pipemagic.service.api.routing import ROUTES, Route
 from pipemagic.service.responses import JSON
 from pipemagic.service.responses import TEXT as PLAIN
+from pipemagic.version import __version__
 
 PATH = "/openapi.json"
 

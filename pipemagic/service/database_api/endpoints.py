@@ -12,7 +12,6 @@ import apsw
 from starlette.requests import Request
 from starlette.routing import Route
 
-from pipemagic import __version__
 from pipemagic.hrana import columns, cursors, messages
 from pipemagic.hrana.stream import LIMITS_HEADER, STRICT
 from pipemagic.service import responses
@@ -43,6 +42,7 @@ from pipemagic.service.responses import (
     wrong_method,
 )
 from pipemagic.service.sqlite.statement import Rejected
+from pipemagic.version import __version__
 
 Handler = Callable[[Request, Admission, Any, CancelToken], Steps]
 

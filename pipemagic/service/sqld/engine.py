@@ -17,7 +17,6 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from pipemagic import __version__
 from pipemagic.errors import ServiceError
 from pipemagic.service.catalog.names import is_label
 from pipemagic.service.catalog.records import DatabaseRecord, GroupRecord
@@ -35,6 +34,7 @@ from pipemagic.service.sqld.keys import NamespaceTokens, label, throwaway_key
 from pipemagic.service.sqld.metering import INTERVAL, Metering
 from pipemagic.service.sqld.namespaces import Namespaces, Removal
 from pipemagic.service.sqld.nodes import Node, load, refuse_open, warnings
+from pipemagic.version import __version__
 
 if TYPE_CHECKING:
     from pipemagic.service.settings import Settings
