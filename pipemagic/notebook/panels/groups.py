@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
@@ -51,7 +51,7 @@ class Progress(ipywidgets.VBox):
         wanted = {(one.group, one.code): one for one in self.state.new_locations}
         if list(wanted) != list(self._shown):
             before = self._shown
-            self._shown = {key: before.get(key) or _ProgressLine(one) for key, one in wanted.items()}
+            self._shown = {key: before.get(key) or _ProgressLine(one, self.state.drop) for key, one in wanted.items()}
             self.children = tuple(self._shown.values())
             for key in before.keys() - wanted.keys():
                 close_widget(before[key])
@@ -60,8 +60,8 @@ class Progress(ipywidgets.VBox):
 
 
 class _ProgressLine(ipywidgets.VBox):
-    def __init__(self, location: NewLocation) -> None:
-        self.location = location
+    def __init__(self, location: NewLocation, drop: Callable[[str, str], None]) -> None:
+        self.location, self.drop = location, drop
         self.status = Status()
         which = f"{location.group} at {location.code}"
         self.bar = ipywidgets.IntProgress(tooltip=which, layout={"width": "100%"})
@@ -90,7 +90,7 @@ class _ProgressLine(ipywidgets.VBox):
         show(self.dismiss, not busy)
 
     def _dismiss(self) -> None:
-        self.location.state.drop(self.location.group, self.location.code)
+        self.drop(self.location.group, self.location.code)
 
 
 class GroupsPanel(Panel):

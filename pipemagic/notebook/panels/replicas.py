@@ -6,7 +6,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pipemagic.counts import plural
 from pipemagic.errors import AuthError, NotFound, PipemagicError, UnsupportedError
@@ -16,7 +16,6 @@ from pipemagic.session.profiles import word
 
 if TYPE_CHECKING:
     from pipemagic.management_api.models import Group, Instance
-    from pipemagic.notebook.panels.organization_state import OrganizationState
     from pipemagic.session.organization import Platform
 
 T = TypeVar("T")
@@ -40,6 +39,26 @@ SMALL_LAG = 1.0
 """Lag in seconds that counts as caught up: a primary under writes is always ahead."""
 
 CAUGHT_UP, DELETED = "caught up", "deleted meanwhile"
+
+
+class _State(Protocol):
+    """What this module uses of `OrganizationState`, which imports it."""
+
+    groups: list[Group]
+    known: bool
+    revision: int
+    requests: threading.BoundedSemaphore
+
+    @property
+    def platform(self) -> Platform: ...
+
+    def shows(self, platform: Platform) -> bool: ...
+
+    def databases_in(self, group: str) -> list[str]: ...
+
+    def notify(self) -> None: ...
+
+    def refresh(self) -> None: ...
 
 
 def describe(instance: Instance | None) -> str:
@@ -73,7 +92,7 @@ class ReplicaSummary:
 class ReplicaStates:
     """Summaries of all groups, read again while some are behind or when the service reports a change."""
 
-    def __init__(self, state: OrganizationState) -> None:
+    def __init__(self, state: _State) -> None:
         self.state = state
         self.summaries: dict[str, Mapping[str, ReplicaSummary]] = {}
         self.supported = True
@@ -215,7 +234,7 @@ def ask_each(
 class NewLocation:
     """A location that is being added to a group, watched until all replicas have caught up."""
 
-    state: OrganizationState
+    state: _State
     group: str
     code: str
     total: int = 0
